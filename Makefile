@@ -1,0 +1,66 @@
+.PHONY: help setup demo test lint bench docs clean
+
+# The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+BIN = .venv/bin
+READY = .venv/ready
+
+# Spark comes from .venv, whatever else this machine has.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONHOME PYTHONPATH
+WITH_JAVA = JAVA_HOME="$$(scripts/find-java)" && export JAVA_HOME &&
+
+help:
+	@echo 'make demo              replay a year of flights out of order, live in the terminal'
+	@echo 'make test              run all tests: first those without Spark, then those with it'
+	@echo 'make lint              check format, style, types and imports'
+	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make docs              run the examples in the docstrings, check links'
+	@echo 'make setup             create .venv (the others do it when they need it)'
+	@echo 'make clean             remove all that these have made, .venv included'
+
+setup: $(READY)
+
+demo: $(READY)
+	@$(WITH_JAVA) $(BIN)/lowwater demo
+
+test: $(READY)
+	$(BIN)/pytest -m 'not spark'
+	@echo "$(BIN)/pytest -m spark"; $(WITH_JAVA) $(BIN)/pytest -m spark
+
+lint: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
+
+docs: $(READY)
+	$(BIN)/pytest src
+	$(BIN)/python scripts/check_links.py
+
+clean:
+	rm -rf .venv build dist lowwater-demo
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf artifacts derby.log metastore_db spark-warehouse
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
+
+$(READY): .venv/installed pyproject.toml
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.venv/installed: requirements.txt
+	@for python in $(PYTHON) ''; do \
+	    "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && break; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo 'Lowwater needs Python 3.11, 3.12, 3.13 or 3.14 and found none: install one, or name it with make PYTHON=/path/to/python3.' >&2; exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	    echo "$$python cannot create a virtual environment: install its venv module (on Debian or Ubuntu the package python3-venv) and run this again." >&2; exit 1; \
+	fi; \
+	echo 'Creating .venv: a minute or more the first time, Spark alone is 400 MB.'; \
+	"$$python" -m venv .venv
+	@PIP_USE_PEP517=1 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.txt
+	@touch $@

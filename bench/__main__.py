@@ -1,0 +1,70 @@
+"""The command: `python -m bench [CASE ...]`; results on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bench.cases import ALONE, COMPARED, EVERY
+from bench.compare import ResultsDifferError
+from bench.processes import WorkerError
+from bench.report import case_figures, case_line, idle_figures, state_figures
+from bench.run import Options, alone, compare, say
+
+_FIGURES = {"idle": idle_figures, "state": state_figures}
+
+
+def main() -> int:
+    """Run the chosen cases, print their lines as they come and the other figures last."""
+    chosen = _arguments()
+    options = Options(chosen.repetitions, chosen.rows_scale, chosen.store, chosen.timeout)
+    names = chosen.cases or list(EVERY)
+    figures: list[str] = []
+    try:
+        for name in names:
+            if name in COMPARED:
+                case = COMPARED[name]
+                pairs = compare(case, options)
+                _print(case_line(case, pairs))
+                rows = case.data.scaled(options.rows_scale).rows
+                figures += case_figures(case, pairs, rows)
+            else:
+                figures += _FIGURES[name](ALONE[name], alone(ALONE[name], options))
+    except (WorkerError, ResultsDifferError) as problem:
+        say(f"{name}: {problem}")
+        return 1
+    finally:
+        for figure in figures:
+            _print(figure)
+    return 0
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help=f"one of {', '.join(EVERY)}; all by default"
+    )
+    parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
+    parser.add_argument(
+        "--rows-scale", type=float, default=1.0, help="0.1 for a quick try with a tenth of the rows"
+    )
+    parser.add_argument(
+        "--store", choices=("hdfs", "rocksdb"), help="Spark's state store, instead of the faster"
+    )
+    parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
+    chosen = parser.parse_args()
+    unknown = sorted(set(chosen.cases) - set(EVERY))
+    if unknown:
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(EVERY)}")
+    if chosen.repetitions < 1 or chosen.rows_scale <= 0:
+        parser.error("--repetitions must be at least 1 and --rows-scale above 0")
+    return chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What is measured: the window, the stream, and how each side is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.data import FULL, LONG, SMALL, TINY, DataSet
+
+Side = Literal["lowwater", "spark"]
+Store = Literal["hdfs", "rocksdb"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One query on one stream: count, sum and (by key) max over a window of `range` by `slide`.
+
+    `fused` asks Lowwater to read the files itself; `paned` asks Spark for the
+    hand-written plan of two chained aggregations; `store` is the state store that
+    Spark is given.
+    """
+
+    name: str
+    range: str
+    slide: str
+    data: DataSet
+    store: Store
+    keyed: bool = True
+    fused: bool = False
+    paned: bool = False
+
+
+COMPARED = {
+    case.name: case
+    for case in (
+        Case("sliding-60", "60 seconds", "1 second", FULL, store="hdfs"),
+        Case("files-60", "60 seconds", "1 second", FULL, store="hdfs", fused=True),
+        Case("sliding-600", "600 seconds", "1 second", SMALL, store="hdfs", keyed=False),
+        Case("tumbling-10", "10 seconds", "10 seconds", FULL, store="hdfs"),
+        Case("paned-60", "60 seconds", "1 second", FULL, store="hdfs", paned=True),
+    )
+}
+"""The cases with a Spark side, by the names that are printed."""
+
+ALONE = {
+    case.name: case
+    for case in (
+        Case("idle", "60 seconds", "1 second", TINY, store="rocksdb"),
+        Case("state", "60 seconds", "1 second", LONG, store="rocksdb"),
+    )
+}
+"""The cases that watch Lowwater alone: epochs with next to no rows, and many epochs."""
+
+EVERY = {**COMPARED, **ALONE}

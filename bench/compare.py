@@ -1,0 +1,105 @@
+"""Both sides must give the same answer, or their times mean nothing.
+
+Spark leaves the windows open that its watermark did not pass; Lowwater closes
+them at the end of the stream. So every row of Spark must be a row of Lowwater,
+and Lowwater may have no further row of a window that Spark has closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    Columns = dict[str, npt.NDArray[np.generic]]
+
+_TOLERANCE = 1e-9
+
+
+class ResultsDifferError(RuntimeError):
+    """The two sides disagree; the text names the first window where they do."""
+
+
+def require_equal(ours: Path, spark: Path, watermark_us: int) -> int:
+    """Return how many rows were compared, or raise `ResultsDifferError`."""
+    expected = _read(spark)
+    found = _read(ours)
+    closed = found["end"] <= watermark_us
+    found = {name: column[closed] for name, column in found.items()}
+    places = [name for name in ("start", "end", "key") if name in expected]
+    expected, found = _ordered(expected, places), _ordered(found, places)
+    rows = len(expected["start"])
+    if rows == 0:
+        msg = "Spark closed no window: there is nothing to compare"
+        raise ResultsDifferError(msg)
+    _require_same_places(found, expected, places)
+    for name in expected:
+        if name in places:
+            continue
+        same = np.isclose(
+            found[name].astype(np.float64),
+            expected[name].astype(np.float64),
+            rtol=_TOLERANCE if name == "total" else 0.0,
+            atol=0.0,
+        )
+        if not same.all():
+            at = int(np.argmin(same))
+            msg = (
+                f"{name} differs in {int((~same).sum())} of {rows} rows, first at "
+                f"{_place(expected, places, at)}: lowwater {found[name][at]!r}, "
+                f"spark {expected[name][at]!r}"
+            )
+            raise ResultsDifferError(msg)
+    return rows
+
+
+def _read(folder: Path) -> Columns:
+    """Return the final rows of a Parquet output as arrays, times in microseconds."""
+    table = ds.dataset(folder, format="parquet").to_table()
+    if "kind" in table.column_names:
+        table = table.filter(pc.equal(table["kind"], "final"))
+    window = table["window"].combine_chunks()
+    columns: Columns = {
+        edge: pc.struct_field(window, edge)
+        .cast(pa.timestamp("us", tz="UTC"))
+        .cast(pa.int64())
+        .to_numpy(zero_copy_only=False)
+        for edge in ("start", "end")
+    }
+    for name in ("key", "n", "total", "top"):
+        if name in table.column_names:
+            columns[name] = table[name].to_numpy()
+    return columns
+
+
+def _ordered(columns: Columns, places: list[str]) -> Columns:
+    order = np.lexsort([columns[name] for name in reversed(places)])
+    return {name: column[order] for name, column in columns.items()}
+
+
+def _require_same_places(found: Columns, expected: Columns, places: list[str]) -> None:
+    """Raise unless both have exactly the same windows and keys, each once."""
+    if all(np.array_equal(found[name], expected[name]) for name in places):
+        return
+    ours, theirs = (
+        set(zip(*(side[name].tolist() for name in places), strict=True))
+        for side in (found, expected)
+    )
+    msg = (
+        f"lowwater has {len(found['start'])} closed rows, spark {len(expected['start'])}; "
+        f"only in lowwater: {sorted(ours - theirs)[:3]}, only in spark: "
+        f"{sorted(theirs - ours)[:3]} (of {places})"
+    )
+    raise ResultsDifferError(msg)
+
+
+def _place(columns: Columns, places: list[str], at: int) -> str:
+    return ", ".join(f"{name} {columns[name][at]}" for name in places)

@@ -1,0 +1,71 @@
+"""One run of one side in this process: `python -m bench.worker` with a JVM of its own.
+
+The clock runs from the construction of the query to its end. The session is up
+by then, but nothing has run in it: the first epoch pays for all that is cold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.cases import EVERY, Case
+from bench.epochs import EpochLog
+from bench.session import open_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    Run = Callable[[SparkSession, Case, Path, Path, Path], Mapping[str, Any] | None]
+
+
+def main() -> None:
+    """Run one side of one case and write what was measured to the result file."""
+    chosen = _arguments()
+    run = _side(chosen.side)
+    spark = open_session(chosen.store, chosen.work)
+    log = EpochLog()
+    spark.streams.addListener(log)
+    try:
+        began = time.perf_counter()
+        status = run(
+            spark, EVERY[chosen.case], chosen.folder, chosen.work / "out", chosen.work / "ckpt"
+        )
+        seconds = time.perf_counter() - began
+        epochs = [asdict(epoch) for epoch in log.finished()]
+    finally:
+        spark.stop()
+    found = {"seconds": seconds, "epochs": epochs, "status": dict(status or {})}
+    chosen.result.write_text(json.dumps(found, default=str))
+
+
+def _side(side: str) -> Run:
+    """Import one side only, so that Spark's runs without Lowwater in its process."""
+    if side == "spark":
+        from bench import native  # noqa: PLC0415
+
+        return native.run
+    from bench import ours  # noqa: PLC0415
+
+    return ours.run
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.worker", description=__doc__)
+    parser.add_argument("--case", choices=EVERY, required=True)
+    parser.add_argument("--side", choices=("lowwater", "spark"), required=True)
+    parser.add_argument("--store", choices=("hdfs", "rocksdb"), required=True)
+    parser.add_argument("--folder", type=Path, required=True, help="the stream's files")
+    parser.add_argument("--work", type=Path, required=True, help="output and checkpoint")
+    parser.add_argument("--result", type=Path, required=True, help="written as JSON")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

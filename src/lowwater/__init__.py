@@ -1,0 +1,110 @@
+"""Windows that answer on time over streams that do not arrive in order, on Spark."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lowwater.aggregates.functions import (
+    aggregate,
+    avg,
+    count,
+    first,
+    last,
+    max,  # noqa: A004
+    min,  # noqa: A004
+    stddev,
+    sum,  # noqa: A004
+    variance,
+)
+from lowwater.errors import (
+    HostError,
+    LowwaterError,
+    PlanError,
+    ResultOverflowError,
+    SpecError,
+    StateError,
+)
+from lowwater.progress.functions import ordered, per_source, punctuated, slack
+from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
+from lowwater.sinks import callback, console, memory, parquet
+from lowwater.sources import feed, files, replay
+from lowwater.windows import Landmark, Sliding, extent, unbounded, wids, windows
+
+if TYPE_CHECKING:
+    from lowwater.progress import Progress
+
+__version__ = "0.1.0"
+
+
+def stream(source: Any, *, time: str, progress: Progress) -> Stream:
+    """Make a stream of a source.
+
+    Parameters
+    ----------
+    source
+        A streaming DataFrame, `lw.files(...)`, `lw.replay(...)` or `lw.feed(...)`.
+    time
+        The column that says when a row happened: its event time, or any ordered number.
+    progress
+        How we learn that time has passed: `lw.slack("10 seconds")`, `lw.ordered()`,
+        `lw.punctuated(...)` or `lw.per_source(...)`.
+    """
+    if type(source).__module__.startswith("pyspark."):
+        source = import_module("lowwater.spark.dataframes").from_dataframe(source)
+    if not hasattr(source, "schema"):
+        raise SpecError(
+            f"source={source!r} is no stream; give a streaming DataFrame, lw.files(...), "
+            f"lw.replay(...) or lw.feed(...)"
+        )
+    return Stream(source, source.schema, time, progress)
+
+
+def session(**settings: str) -> Any:
+    """Return a SparkSession tuned for short epochs; `settings` are added to its configuration."""
+    return import_module("lowwater.spark.session").session(**settings)
+
+
+__all__ = [
+    "HostError",
+    "Landmark",
+    "LowwaterError",
+    "Outcome",
+    "PlanError",
+    "Query",
+    "ResultOverflowError",
+    "Run",
+    "Sliding",
+    "SpecError",
+    "StateError",
+    "Status",
+    "Stream",
+    "VirtualClock",
+    "aggregate",
+    "avg",
+    "callback",
+    "console",
+    "count",
+    "extent",
+    "feed",
+    "files",
+    "first",
+    "last",
+    "max",
+    "memory",
+    "min",
+    "ordered",
+    "parquet",
+    "per_source",
+    "punctuated",
+    "replay",
+    "session",
+    "slack",
+    "stddev",
+    "stream",
+    "sum",
+    "unbounded",
+    "variance",
+    "wids",
+    "windows",
+]

@@ -1,0 +1,72 @@
+"""Values of any ordered type as int64 keys, so that extremes are integer comparisons.
+
+Integers, dates, times and booleans are their own keys. Floats are mapped so that integer order is
+Spark's order (NaN above everything, -0.0 as 0.0). Text, binary and decimals become ranks in the
+sorted distinct values at hand; such keys are only comparable together with these values.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.aggregates.partial import valid_mask
+
+_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+def is_ranked(t: pa.DataType) -> bool:
+    """Whether keys of this type are ranks among the values at hand."""
+    return not (
+        pa.types.is_integer(t)
+        or pa.types.is_floating(t)
+        or pa.types.is_boolean(t)
+        or pa.types.is_temporal(t)
+    )
+
+
+def to_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
+    """Return (keys, valid or None if all are, values the keys rank in or None)."""
+    valid = valid_mask(column)
+    t = column.type
+    if is_ranked(t):
+        coded = column.dictionary_encode()
+        order = pc.sort_indices(coded.dictionary).to_numpy()
+        rank = np.empty(len(order) + 1, np.int64)
+        rank[order] = np.arange(len(order))
+        codes = coded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+        return rank[codes], valid, coded.dictionary.take(pa.array(order))
+    if pa.types.is_floating(t):
+        numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+        bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
+        return bits ^ ((bits >> 63) & _SIGN), valid, None
+    return _as_int64(column), valid, None
+
+
+def from_keys(
+    keys: np.ndarray, t: pa.DataType, *, missing: np.ndarray, values: pa.Array | None
+) -> pa.Array:
+    """Turn keys back into values; `missing` ones become NULL."""
+    if is_ranked(t):
+        if values is None:
+            return pa.nulls(len(keys), t)
+        return values.take(pa.array(np.where(missing, 0, keys), mask=missing)).cast(t)
+    if pa.types.is_floating(t):
+        bits = keys ^ ((keys >> 63) & _SIGN)
+        return pa.array(bits.view(np.float64), mask=missing).cast(t)
+    if pa.types.is_boolean(t):
+        return pa.array(keys > 0, mask=missing)
+    whole = pa.array(np.where(missing, 0, keys), pa.int64(), mask=missing)
+    if pa.types.is_date32(t) or pa.types.is_time32(t):
+        return whole.cast(pa.int32()).cast(t)
+    return whole.cast(t)
+
+
+def _as_int64(column: pa.Array) -> np.ndarray:
+    t = column.type
+    if pa.types.is_boolean(t):
+        column = column.cast(pa.int8())
+    elif pa.types.is_date32(t) or pa.types.is_time32(t):
+        column = column.cast(pa.int32())
+    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -1,0 +1,103 @@
+"""Parts that the user defines, as `lift`/`combine`/`lower` or as `init`/`incr`/`final`."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.partial import Part, Partial, Rows
+
+NOTHING = None
+"""The content of a cell that no value has reached."""
+
+
+class _Objects(Part):
+    """A part whose cells are Python objects, stored pickled."""
+
+    columns: tuple[str, ...]
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
+        return (pa.binary(),)
+
+    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: ARG002, D102
+        return Partial((np.full(n, NOTHING, object),))
+
+    def store(self, cells: Partial) -> list[pa.Array]:  # noqa: D102
+        kept = [None if c is NOTHING else pickle.dumps(c) for c in cells.arrays[0]]
+        return [pa.array(kept, pa.binary())]
+
+    def load(self, columns: Sequence[pa.Array]) -> Partial:  # noqa: D102
+        out = self.empty(len(columns[0]))
+        for i, kept in enumerate(columns[0].to_pylist()):
+            if kept is not None:
+                out.arrays[0][i] = pickle.loads(kept)  # noqa: S301  # our own checkpoint
+        return out
+
+    def values(self, rows: Rows, codes: np.ndarray) -> list[tuple[int, Any]]:
+        """Return (cell, value) in arrival order; NULL is skipped, several columns are a tuple."""
+        if len(self.columns) == 1:
+            column = rows.column(self.columns[0]).to_pylist()
+            return [(c, v) for c, v in zip(codes.tolist(), column, strict=True) if v is not None]
+        whole = zip(*(rows.column(c).to_pylist() for c in self.columns), strict=True)
+        return list(zip(codes.tolist(), whole, strict=True))
+
+
+@dataclass(frozen=True)
+class Combining(_Objects):
+    """`lift` a value to a partial, `combine` two partials; the result is `lower` of the last."""
+
+    columns: tuple[str, ...]
+    lift_one: Callable[[Any], Any]
+    combine_two: Callable[[Any, Any], Any]
+
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        out = self.empty(n)
+        cells = out.arrays[0]
+        for c, value in self.values(rows, codes):
+            one = self.lift_one(value)
+            cells[c] = one if cells[c] is NOTHING else self.combine_two(cells[c], one)
+        return out
+
+    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
+        left, right = a.arrays[0], b.arrays[0]
+        out = np.full(left.shape, NOTHING, object)
+        for i, (x, y) in enumerate(zip(left.flat, right.flat, strict=True)):
+            out.flat[i] = y if x is NOTHING else x if y is NOTHING else self.combine_two(x, y)
+        return Partial((out,))
+
+
+@dataclass(frozen=True)
+class Folding(_Objects):
+    """`init` a state per window, `incr` it by each value, `final` gives the result (DROP 2.2)."""
+
+    paned: ClassVar[bool] = False
+    columns: tuple[str, ...]
+    init: Callable[[], Any]
+    incr: Callable[[Any, Any], Any]
+
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        return self.absorb(self.empty(n), rows, codes)
+
+    def absorb(self, cells: Partial, rows: Rows, codes: np.ndarray) -> Partial:  # noqa: D102
+        # incr may change a state in place, so it gets a copy: a kernel leaves its inputs alone.
+        out = np.full(len(cells), NOTHING, object)
+        for i, kept in enumerate(cells.arrays[0]):
+            if kept is not NOTHING:
+                out[i] = pickle.loads(pickle.dumps(kept))  # noqa: S301
+        for c, value in self.values(rows, codes):
+            state = self.init() if out[c] is NOTHING else out[c]
+            out[c] = self.incr(state, value)
+        return Partial((out,))
+
+    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
+        clash = [x is not NOTHING and y is not NOTHING
+                 for x, y in zip(a.arrays[0].flat, b.arrays[0].flat, strict=True)]
+        if any(clash):
+            raise AssertionError("states of init/incr/final do not combine")
+        return Partial((np.where(a.arrays[0] == NOTHING, b.arrays[0], a.arrays[0]),))

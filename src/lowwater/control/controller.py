@@ -1,0 +1,141 @@
+"""The controller: after every epoch it learns what the epoch showed and writes down what follows.
+
+It decides from the entry of the epoch before and from the epoch's measurements, from nothing else;
+so an epoch that is run again after a crash is decided the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lowwater.control.log import ControlLog, Entry
+from lowwater.control.records import Control, Marks, Seen, Source, Standing
+from lowwater.errors import HostError
+
+ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
+"""Where a row can have gone; their sum is the number of rows that came in (semantics 3)."""
+TALLIES = ("in", *ACCOUNTS, "partly_late", "punctuations", "contradicted", "results")
+
+
+class ProgressTracker(Protocol):
+    """What the controller asks of a progress policy."""
+
+    mark_when: str | None
+
+    def begin(self) -> dict[str, Any]:
+        """Return the memory of a stream that has not begun."""
+
+    def advance(
+        self, memory: Mapping[str, Any], seen: Seen, now: int
+    ) -> tuple[dict[str, Any], Marks]:
+        """Return the new memory and the marks after an epoch."""
+
+    def due(self, memory: Mapping[str, Any], now: int) -> bool:
+        """Say whether the wall clock alone would move a mark."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How marks become punctuations that a query can use.
+
+    `align` rounds a mark down to where it closes a window: anything finer is not sent. `final`
+    gives, from the newest time, the mark that ends the stream.
+    """
+
+    align: Callable[[int], int]
+    final: Callable[[int | None], int]
+    by_source: bool = False
+    wall: bool = False
+
+
+class Controller:
+    """Turns the measurements of epochs into entries of the control log."""
+
+    def __init__(self, log: ControlLog, tracker: ProgressTracker, pace: Pace) -> None:
+        self.log, self.tracker, self.pace = log, tracker, pace
+
+    def decide(
+        self, epoch: int, measures: Iterable[Mapping[str, Any]], now: int, *, ending: bool = False
+    ) -> Entry:
+        """Write the entry of an epoch, or return the one that stands."""
+        standing = self.log.read(epoch)
+        if standing is not None:
+            return standing
+        before = self.log.before(epoch)
+        measured = list(measures)
+        seen = seen_in(measured)
+        memory, raw = self.tracker.advance(before.memory or self.tracker.begin(), seen, now)
+        newest = _latest(before.standing.newest, seen.newest)
+        ending = ending or before.ended or any(m.get("last") for m in measured)
+        marks = before.standing.marks.raised(self._punctuations(raw))
+        if ending:
+            marks = marks.raised(Marks(self.pace.final(newest)))
+        entry = Entry(
+            epoch,
+            Control(_risen(before.standing.marks, marks)),
+            Standing(marks.only_above(), newest, now if self.pace.wall else None),
+            memory,
+            self._totals(before, measured),
+            ended=ending,
+        )
+        return self.log.append(entry)
+
+    def due(self, now: int) -> bool:
+        """Say whether the wall clock alone would move a mark."""
+        entry = self.log.newest()
+        return entry is not None and not entry.ended and self.tracker.due(entry.memory, now)
+
+    def _punctuations(self, raw: Marks) -> Marks:
+        low = None if raw.low is None else self.pace.align(raw.low)
+        if not self.pace.by_source:
+            return Marks(low)
+        return Marks(low, {s: self.pace.align(m) for s, m in raw.sources.items()})
+
+    def _totals(self, before: Entry, measured: list[Mapping[str, Any]]) -> dict[str, Any]:
+        fresh = {t: sum(m.get(t, 0) for m in measured) for t in TALLIES}
+        if self.tracker.mark_when is not None:
+            fresh["contradicted"] = fresh["late"] + fresh["partly_late"]
+        found = sum(fresh[a] for a in ACCOUNTS)
+        if found != fresh["in"]:
+            raise HostError(
+                f"rows do not balance after epoch {before.epoch + 1}: {fresh['in']} came in, "
+                f"{found} are accounted for ({', '.join(f'{a} {fresh[a]}' for a in ACCOUNTS)})"
+            )
+        totals = {t: before.totals.get(t, 0) + n for t, n in fresh.items()}
+        shards = dict(before.totals.get("shards", {}))
+        shards.update({str(m["shard"]): m["cells"] for m in measured if "shard" in m})
+        work = dict(before.totals.get("work", {}))
+        for m in measured:
+            if "shard" in m:
+                shard = str(m["shard"])
+                work[shard] = work.get(shard, 0) + m["admitted"] + m["late"]
+        return {**totals, "shards": shards, "work": work}
+
+
+def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
+    """Bring together what the blocks of an epoch showed, in arrival order."""
+    rows, newest, marks = 0, None, Marks()
+    sources: dict[Source, int] = {}
+    tails = []
+    for m in measured:
+        rows += m.get("in", 0)
+        newest = _latest(newest, m.get("newest"))
+        for source, at in m.get("sources", ()):
+            sources[source] = max(at, sources.get(source, at))
+        if "tail" in m:
+            tails.append((m["in"] - m["malformed"], *m["tail"]))
+        if "marks" in m:
+            marks = marks.raised(Marks.from_json(m["marks"]))
+    return Seen(rows, newest, sources, tuple(tails), marks)
+
+
+def _latest(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else max(a, b)
+
+
+def _risen(before: Marks, after: Marks) -> Marks:
+    low = after.low if after.low != before.low else None
+    sources = {s: m for s, m in after.sources.items() if m != before.of(s) and m == after.of(s)}
+    return Marks(low, sources)

@@ -1,0 +1,187 @@
+"""The control log: one entry per epoch, written once, never changed (design: recovery protocol).
+
+Entry n is written at the end of epoch n. It holds what the controller decided, which reaches the
+operators in epoch n+1, and all the controller must remember to decide again after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from lowwater.control.records import Control, Standing
+
+KEPT_ENTRIES = 200
+"""Older entries are deleted; Spark itself goes back at most 100 epochs."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the controller decided after an epoch, and what it knew then."""
+
+    epoch: int
+    control: Control = field(default_factory=Control)
+    standing: Standing = field(default_factory=Standing)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    totals: Mapping[str, Any] = field(default_factory=dict)
+    ended: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Return the entry as JSON."""
+        kept = {
+            "epoch": self.epoch,
+            "control": json.loads(self.control.to_bytes()),
+            "standing": self.standing.to_json(),
+            "memory": self.memory,
+            "totals": self.totals,
+            "ended": self.ended,
+        }
+        return json.dumps(kept).encode()
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> Entry:
+        """Read what `to_bytes` wrote."""
+        kept = json.loads(payload)
+        return cls(
+            kept["epoch"],
+            Control.from_bytes(json.dumps(kept["control"]).encode()),
+            Standing.from_json(kept["standing"]),
+            kept["memory"],
+            kept["totals"],
+            kept["ended"],
+        )
+
+
+class ControlLog(ABC):
+    """Where entries are kept."""
+
+    @abstractmethod
+    def read(self, epoch: int) -> Entry | None:
+        """Return the entry of an epoch, if there is one."""
+
+    @abstractmethod
+    def append(self, entry: Entry) -> Entry:
+        """Write an entry, unless there is one for its epoch: then that one stands."""
+
+    @abstractmethod
+    def newest(self) -> Entry | None:
+        """Return the entry of the newest epoch."""
+
+    def before(self, epoch: int) -> Entry:
+        """Return the entry that was in force when an epoch began."""
+        return (self.read(epoch - 1) if epoch else None) or Entry(-1)
+
+
+class MemoryLog(ControlLog):
+    """A log that lasts as long as the process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, Entry] = {}
+
+    def read(self, epoch: int) -> Entry | None:  # noqa: D102
+        return self._entries.get(epoch)
+
+    def append(self, entry: Entry) -> Entry:  # noqa: D102
+        self._entries.pop(entry.epoch - KEPT_ENTRIES, None)
+        return self._entries.setdefault(entry.epoch, entry)
+
+    def newest(self) -> Entry | None:  # noqa: D102
+        return self._entries[max(self._entries)] if self._entries else None
+
+
+class FolderLog(ControlLog):
+    """A log in a folder of files, on any file system that Arrow reaches."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Folder(folder)
+
+    def read(self, epoch: int) -> Entry | None:  # noqa: D102
+        payload = self._folder.read(_name(epoch))
+        return None if payload is None else Entry.from_bytes(payload)
+
+    def append(self, entry: Entry) -> Entry:  # noqa: D102
+        standing = self.read(entry.epoch)
+        if standing is not None:
+            return standing
+        self._folder.write(_name(entry.epoch), entry.to_bytes())
+        self._folder.delete(_name(entry.epoch - KEPT_ENTRIES))
+        return entry
+
+    def newest(self) -> Entry | None:  # noqa: D102
+        names = sorted(n for n in self._folder.names() if n.endswith(".json"))
+        return self.read(int(names[-1].removesuffix(".json"))) if names else None
+
+
+def _name(epoch: int) -> str:
+    return f"{epoch:012d}.json"
+
+
+class Folder:
+    """A folder of small files that appear whole or not at all.
+
+    On a local disk a file is written aside, synced and renamed; an object store's put is atomic by
+    itself.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._files, self._root = _resolve(path)
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, or None if there is no such file."""
+        if self._files is None:
+            try:
+                return Path(self._root, name).read_bytes()
+            except FileNotFoundError:
+                return None
+        info = self._files.get_file_info(f"{self._root}/{name}")
+        if info.type == pafs.FileType.NotFound:
+            return None
+        with self._files.open_input_stream(info.path) as stream:
+            return bytes(stream.read())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file."""
+        if self._files is not None:
+            self._files.create_dir(self._root, recursive=True)
+            with self._files.open_output_stream(f"{self._root}/{name}") as stream:
+                stream.write(content)
+            return
+        target = Path(self._root, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        with aside.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(target)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        if self._files is None:
+            Path(self._root, name).unlink(missing_ok=True)
+        elif self._files.get_file_info(f"{self._root}/{name}").type == pafs.FileType.File:
+            self._files.delete_file(f"{self._root}/{name}")
+
+    def names(self) -> list[str]:
+        """Return the names of the files in the folder."""
+        if self._files is None:
+            root = Path(self._root)
+            return [p.name for p in root.iterdir() if p.name[0] != "."] if root.is_dir() else []
+        selector = pafs.FileSelector(self._root, allow_not_found=True)
+        return [i.base_name for i in self._files.get_file_info(selector)]
+
+
+def _resolve(path: str) -> tuple[pafs.FileSystem | None, str]:
+    if "://" not in path:
+        return None, str(Path(path.removeprefix("file:")).absolute())
+    if path.startswith("file://"):
+        return None, path.removeprefix("file://")
+    files, root = pafs.FileSystem.from_uri(path)
+    return files, root

@@ -1,0 +1,49 @@
+"""Everything Lowwater raises.
+
+A mistake in a query raises `SpecError` where it is made, before anything runs. Rows that are late,
+malformed or shed are counted outputs, never exceptions.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class LowwaterError(Exception):
+    """The root of all errors raised by Lowwater."""
+
+
+class SpecError(LowwaterError, ValueError):
+    """A query, or a part of one, cannot mean what it says. Raised when it is built."""
+
+
+class PlanError(LowwaterError):
+    """A query is sound, but this host or this source cannot run it."""
+
+
+class StateError(LowwaterError):
+    """A checkpoint does not fit the query that was started from it."""
+
+
+class ResultOverflowError(LowwaterError, ArithmeticError):
+    """An exact sum left the range of its type. It is reported, never wrapped."""
+
+
+class HostError(LowwaterError):
+    """A running query failed. The cause is chained."""
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
+    """Say that `name` is not there, and which name may have been meant.
+
+    >>> print(unknown_name("column", "sped", ["speed", "ts"]))
+    column 'sped' is not in the stream; it has: speed, ts. Did you mean 'speed'?
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return SpecError(f"{what} {name!r} is not in the stream; it has: {', '.join(names)}.{hint}")

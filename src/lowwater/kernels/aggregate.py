@@ -1,0 +1,349 @@
+"""The window aggregate kernel: (state, data, control) -> (state, emissions).
+
+State is a map of buckets to bytes: `meta` (marks in force, which buckets there are) and a few
+buckets of cells, each for a stretch of panes. An epoch reads the buckets that its rows or its
+closing windows touch and writes the ones that its rows touch; a bucket that no open window needs
+is deleted whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates import Rows
+from lowwater.control import Control, Marks
+from lowwater.kernels.cells import Cells, Packed, merge
+from lowwater.kernels.closing import Closed, close
+from lowwater.kernels.groups import group_rows
+from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, lift_cells, row_marks
+from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
+from lowwater.kernels.plan import WindowPlan
+from lowwater.windows import FOREVER, Landmark
+
+META = "meta"
+_NEVER = -(2**62)
+"""Before every window: the mark of a stream that has made no progress."""
+
+
+@dataclass
+class Step:
+    """What a step did: state to write (None deletes a bucket) and packets to send on."""
+
+    changes: dict[str, bytes | None] = field(default_factory=dict)
+    emissions: list[Packet] = field(default_factory=list)
+
+
+@dataclass
+class _Meta:
+    """The part of the state that every step reads."""
+
+    marks: Marks
+    cells: dict[int, int]
+    """Buckets there are, with the number of their cells."""
+
+    @classmethod
+    def read(cls, state: Mapping[str, bytes]) -> _Meta:
+        kept = state.get(META)
+        if kept is None:
+            return cls(Marks(), {})
+        found = json.loads(kept)
+        return cls(Marks.from_json(found["marks"]), {int(b): n for b, n in found["cells"]})
+
+    def to_bytes(self) -> bytes:
+        cells = sorted(self.cells.items())
+        return json.dumps({"marks": self.marks.to_json(), "cells": cells}).encode()
+
+
+def step(
+    plan: WindowPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
+) -> Step:
+    """Run one epoch of one shard: admit the data, then act on the control (semantics 2)."""
+    return _Epoch(plan, shard, state).run(sorted(packets, key=lambda p: p.seq))
+
+
+class _Epoch:
+    def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        self.plan, self.shard, self.state = plan, shard, state
+        self.meta = _Meta.read(state)
+        self.out = Step()
+        self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
+
+    def run(self, packets: list[Packet]) -> Step:
+        control = Control.together(
+            Control.from_bytes(p.payload) for p in packets if p.kind == "control"
+        )
+        fresh = [Packed.from_bytes(p.payload) for p in packets if p.kind == "cells"]
+        self.counts["admitted"] += sum(_row_count(p) for p in fresh)
+        rows = [self.admit(table_of(p), p.seq) for p in packets if p.kind == "rows"]
+        rows = [r for r in rows if len(r)]
+        marks = self.meta.marks.raised(control.marks).only_above()
+        self.advance(fresh, rows, marks)
+        measures = {"shard": self.shard, "cells": sum(self.meta.cells.values()), **self.counts}
+        self.out.emissions.append(measure_packet(self.shard, 0, measures))
+        return self.out
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def admit(self, table: pa.Table, seq: int) -> Rows:
+        """Sort whole rows into late, partly late and in time; return those that enter a window."""
+        plan, spec = self.plan, self.plan.spec
+        ticks = table.column(TICK).combine_chunks().to_numpy()
+        dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
+        mark = np.maximum(row_marks(plan, table, self.meta.marks), _NEVER)
+        first, last = spec.first(ticks), spec.last(ticks)
+        missed_until = np.where(dead, last + 1, np.minimum(spec.first_open(mark), last + 1))
+        missed = missed_until > first
+        late = missed_until > last
+        self.counts["late"] += int(late.sum())
+        self.counts["partly_late"] += int((missed & ~late).sum())
+        self.counts["admitted"] += int((~late).sum())
+        if missed.any():
+            rows = late_rows(plan, table.filter(pa.array(missed)), first[missed],
+                             missed_until[missed] - 1, admitted=~late[missed])
+            self.out.emissions.append(table_packet("late", self.shard, seq, rows))
+        kept = np.flatnonzero(~late)
+        return Rows(table.take(pa.array(kept)).drop_columns([TICK, LATE_DEGREE, DEAD]), ticks[kept])
+
+    # -- control -------------------------------------------------------------------------------
+
+    def advance(self, fresh: list[Packed], rows: list[Rows], marks: Marks) -> None:
+        """Merge what came into state, close the windows that the marks complete, purge."""
+        plan, before = self.plan, self.meta.marks
+        if plan.keeping == "panes":
+            fresh = fresh + [lift_cells(plan, r, plan.spec.pane_of(r.ticks)) for r in rows]
+        closing = marks != before
+        touched = {int(b) for p in fresh for b in np.unique(self.bucket(p.pane))}
+        if plan.keeping == "windows" and rows:
+            touched |= self.touched_by_rows(rows, before)
+        needed = touched | (self.needed(before, marks) if closing else set())
+        if not (needed or closing):
+            return
+        packs = [
+            Packed.from_bytes(self.state[name_of(b)]) for b in sorted(needed & set(self.meta.cells))
+        ]
+        if packs or fresh or rows:
+            cells = merge(packs + fresh, plan.parts) if packs or fresh else self.no_cells()
+            if plan.keeping == "windows" and rows:
+                cells = self.absorb(cells, rows, before)
+            if closing:
+                self.emit(cells, before, marks)
+                cells, folded = self.fold(cells, before, marks)
+                touched |= folded
+            self.write(cells, touched)
+        self.meta.marks = marks
+        if closing:
+            self.purge()
+        self.out.changes[META] = self.meta.to_bytes()
+
+    def bucket(self, pane: Any) -> Any:
+        return pane // self.plan.panes_per_bucket
+
+    def needed(self, before: Marks, after: Marks) -> set[int]:
+        """Return the buckets that the windows between two marks reach into."""
+        plan = self.plan
+        if isinstance(plan.spec, Landmark) or before.low is None or plan.sources_close_groups:
+            return set(self.meta.cells)
+        low, high = (
+            (plan.spec.first_open(m) for m in (before.low, after.low or before.low))
+        )
+        if plan.keeping == "panes":
+            low, high = low * plan.spec.panes_per_slide, (
+                (high - 1) * plan.spec.panes_per_slide + plan.spec.panes
+            )
+        return {b for b in self.meta.cells if self.bucket(low) <= b <= self.bucket(high - 1)}
+
+    def group_open(self, cells: Cells, marks: Marks) -> np.ndarray:
+        """Return the first open window of every group."""
+        plan = self.plan
+        if plan.sources_close_groups and cells.groups:
+            own = np.asarray(row_marks(plan, cells.keys, marks))
+            mark = np.broadcast_to(own, cells.groups)
+        else:
+            mark = np.full(cells.groups, _NEVER if marks.low is None else marks.low)
+        return np.asarray(plan.spec.first_open(np.clip(mark, _NEVER, FOREVER)))
+
+    def emit(self, cells: Cells, before: Marks, after: Marks) -> None:
+        plan = self.plan
+        if not len(cells):
+            return
+        since, until = self.group_open(cells, before), self.group_open(cells, after)
+        if isinstance(plan.spec, Landmark):
+            # Windows before the first row hold nothing; without this they would be counted out.
+            born = np.full(cells.groups, FOREVER)
+            np.minimum.at(born, cells.code, cells.pane)
+            since = np.clip(born, since, until)
+        chunks = (
+            close(cells, plan.parts, plan.spec, since, until)
+            if plan.keeping == "panes"
+            else closed_windows(cells, since, until)
+        )
+        for seq, chunk in enumerate(chunks):
+            if len(chunk.wid):
+                self.counts["results"] += len(chunk.wid)
+                table = result_rows(plan, cells, chunk)
+                self.out.emissions.append(table_packet("results", self.shard, seq, table))
+
+    def fold(self, cells: Cells, before: Marks, after: Marks) -> tuple[Cells, set[int]]:
+        """Drop cells that no open window needs; landmark windows fold closed panes into one."""
+        plan = self.plan
+        until = self.group_open(cells, after)
+        if isinstance(plan.spec, Landmark) and plan.keeping == "panes":
+            closed = np.maximum(cells.pane, until[cells.code] - 1)
+            if np.array_equal(closed, cells.pane):
+                return cells, set()
+            folded = {int(b) for b in np.unique(self.bucket(np.concatenate([closed, cells.pane])))}
+            packed = cells.pack(plan.parts)
+            moved = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
+            return merge([moved], plan.parts), folded
+        del before
+        if not plan.sources_close_groups:
+            return cells, set()
+        kept = self.still_needed(cells.pane, until[cells.code])
+        return cells.take(kept), {int(b) for b in np.unique(self.bucket(cells.pane[~kept]))}
+
+    def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
+        """Return which panes (or windows) belong to a window that is open."""
+        if self.plan.keeping == "windows":
+            return np.asarray(pane >= first_open)
+        return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
+
+    def write(self, cells: Cells, touched: set[int]) -> None:
+        for b in sorted(touched):
+            size = self.plan.panes_per_bucket
+            chosen = np.flatnonzero((cells.pane >= b * size) & (cells.pane < (b + 1) * size))
+            if len(chosen):
+                self.out.changes[name_of(b)] = cells.take(chosen).pack(self.plan.parts).to_bytes()
+                self.meta.cells[b] = len(chosen)
+            elif self.meta.cells.pop(b, None) is not None:
+                self.out.changes[name_of(b)] = None
+
+    def purge(self) -> None:
+        low = self.meta.marks.low
+        if low is None or (isinstance(self.plan.spec, Landmark) and self.plan.keeping == "panes"):
+            return
+        size = self.plan.panes_per_bucket
+        first_open = self.plan.spec.first_open(min(low, FOREVER))
+        for b in list(self.meta.cells):
+            if not self.still_needed(np.int64((b + 1) * size - 1), first_open):
+                del self.meta.cells[b]
+                self.out.changes[name_of(b)] = None
+
+    # -- parts that are kept per window --------------------------------------------------------
+
+    def no_cells(self) -> Cells:
+        keys = self.plan.schema.empty_table().select(list(self.plan.keys))
+        empty = np.zeros(0, np.int64)
+        return Cells(keys, 0, empty, empty, [p.empty(0) for p in self.plan.parts])
+
+    def spread(self, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.ndarray]:
+        """Return (row, window) for every open window of every row, rows in arrival order."""
+        spec = self.plan.spec
+        mark = np.maximum(row_marks(self.plan, rows.table, marks), _NEVER)
+        first = np.maximum(spec.first(rows.ticks), spec.first_open(mark))
+        copies = spec.last(rows.ticks) - first + 1
+        row = np.repeat(np.arange(len(rows)), copies)
+        nth = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+        return row, np.repeat(first, copies) + nth
+
+    def touched_by_rows(self, rows: list[Rows], marks: Marks) -> set[int]:
+        return {int(b) for r in rows for b in np.unique(self.bucket(self.spread(r, marks)[1]))}
+
+    def absorb(self, cells: Cells, rows: list[Rows], marks: Marks) -> Cells:
+        """Add rows to the windows they belong to."""
+        plan = self.plan
+        for block in rows:
+            row, wid = self.spread(block, marks)
+            keys = [block.column(k) for k in plan.keys]
+            group, chosen = group_rows(keys, len(block))
+            names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
+            blank = [c for p in plan.parts for c in p.store(p.empty(len(row)))]
+            holes = Packed(names, max(len(chosen), 1), group[row], wid, blank)
+            cells = merge([cells.pack(plan.parts), holes], plan.parts)
+            seat = merge_index(cells, names, group[row], wid)
+            expanded = block.take(row)
+            parts = [
+                p.absorb(kept, expanded, seat)
+                for p, kept in zip(plan.parts, cells.parts, strict=True)
+            ]
+            cells = Cells(cells.keys, cells.groups, cells.code, cells.pane, parts)
+        return cells
+
+
+def merge_index(
+    cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray
+) -> np.ndarray:
+    """Return where in `cells` each (group of `names`, pane) stands."""
+    tables = [cells.keys, names]
+    both = pa.concat_tables(tables).combine_chunks()
+    count = [len(t) if t.num_columns else 1 for t in tables]
+    columns = [both.column(k).combine_chunks() for k in both.column_names]
+    code, _ = group_rows(columns, sum(count))
+    known = np.empty(int(code.max()) + 1, np.int64)
+    known[code[: count[0]]] = np.arange(count[0])
+    wanted = known[code[count[0] :]][group]
+    low = int(cells.pane.min())
+    span = int(cells.pane.max()) - low + 1
+    return np.searchsorted(cells.code * span + (cells.pane - low), wanted * span + (pane - low))
+
+
+def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[Closed]:
+    """Yield the cells of windows that close: each is one already."""
+    chosen = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
+    yield Closed(cells.code[chosen], cells.pane[chosen], [p.take(chosen) for p in cells.parts])
+
+
+def name_of(bucket: int) -> str:
+    """Name a bucket of cells in the state."""
+    return f"cells/{bucket}"
+
+
+def _row_count(packed: Packed) -> int:
+    return int(packed.columns[0].to_numpy().sum())
+
+
+def window_column(plan: WindowPlan, first: np.ndarray, last: np.ndarray) -> list[pa.Array]:
+    """Return the start of the first and the end of the last window, as values of the axis."""
+    start, spec = plan.spec.start(first), plan.spec
+    unknown = isinstance(spec, Landmark) and spec.landmark is None
+    missing = np.full(len(first), unknown)
+    return [
+        plan.axis.from_ticks(np.where(missing, 0, start), missing),
+        plan.axis.from_ticks(spec.end(last)),
+    ]
+
+
+def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
+    """Return finished windows as the rows the user sees."""
+    schema = plan.result_schema
+    window = pa.StructArray.from_arrays(
+        window_column(plan, closed.wid, closed.wid), fields=list(schema.field("window").type)
+    )
+    index = pa.array(closed.code)
+    keys = [cells.keys.column(k).take(index) for k in plan.keys]
+    at = {part: i for i, part in enumerate(plan.parts)}
+    values = [
+        a.lower([closed.parts[at[p]] for p in a.parts(plan.schema)], plan.schema)
+        for a in plan.aggregates.values()
+    ]
+    kind = pa.array(np.full(len(closed.wid), "final", object), pa.string())
+    return pa.table([window, pa.array(closed.wid), *keys, *values, kind], schema=schema)
+
+
+def late_rows(
+    plan: WindowPlan, rows: pa.Table, first: np.ndarray, last: np.ndarray, *, admitted: np.ndarray
+) -> pa.Table:
+    """Return rows that missed windows `first` to `last`, as the user sees them."""
+    schema = plan.late_schema
+    missed = pa.StructArray.from_arrays(
+        [pa.array(first), pa.array(last), *window_column(plan, first, last)],
+        fields=list(schema.field("missed").type),
+    )
+    columns = [rows.column(name) for name in plan.schema.names]
+    degree = rows.column(LATE_DEGREE)
+    return pa.table([*columns, degree, missed, pa.array(admitted)], schema=schema)

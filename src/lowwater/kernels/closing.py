@@ -1,0 +1,156 @@
+"""Closing windows: from panes to windows, many windows and groups at once, without subtraction.
+
+Windows that close together are cut into batches of at most RANGE/SLIDE. All windows of a batch
+share a core of panes; what one window has beyond it is a suffix of the panes to the left of the
+core and a prefix of those to its right (two stacks; van Herk's blocks, anchored at the batch):
+
+    panes      . . L L L C C R R R . .        window i = suffix of L from i, C, prefix of R to i
+    window 0       |---------|
+    window 1         |---------|
+    window 3             |---------|
+
+Cells are folded once, suffixes and prefixes are running totals down a grid of (window in batch) ×
+(group, batch). The work is one step per cell and per result, whatever RANGE/SLIDE is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowwater.aggregates import Part, Partial
+from lowwater.kernels.cells import Cells, compact_wide
+from lowwater.windows import Landmark, WindowSpec
+
+GRID_CELLS = 2_000_000
+"""Windows are closed in slices of about this many grid cells, to bound memory."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Finished windows: row i is window `wid[i]` of group `code[i]`."""
+
+    code: np.ndarray
+    wid: np.ndarray
+    parts: list[Partial]
+
+
+def close(
+    cells: Cells, parts: Sequence[Part], spec: WindowSpec, since: np.ndarray, until: np.ndarray
+) -> Iterator[Closed]:
+    """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row.
+
+    `parts[0]` is the row count.
+    """
+    if isinstance(spec, Landmark):
+        yield from _close_landmark(cells, parts, since, until)
+    else:
+        yield from _close_sliding(cells, parts, spec.panes, spec.panes_per_slide, since, until)
+
+
+def _close_sliding(  # noqa: PLR0913
+    cells: Cells, parts: Sequence[Part], size: int, step: int, since: np.ndarray, until: np.ndarray
+) -> Iterator[Closed]:
+    lo, hi = since[cells.code], until[cells.code]
+    first = np.maximum((cells.pane - size) // step + 1, lo)
+    last = np.minimum(cells.pane // step, hi - 1)
+    used = np.flatnonzero(first <= last)
+    if not len(used):
+        return
+    batch_size = max(1, size // step)
+    lo, first, last = lo[used], first[used], last[used]
+    from_batch, to_batch = (first - lo) // batch_size, (last - lo) // batch_size
+    copies = to_batch - from_batch + 1
+    index = np.repeat(used, copies)
+    nth = np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
+    batch = np.repeat(from_batch, copies) + nth
+    numbered, batches = compact_wide(batch)
+    segment, segments = compact_wide(cells.code[index] * len(batches) + numbered)
+    group, begin = segments // len(batches), batches[segments % len(batches)] * batch_size
+    begin = begin + since[group]
+    height = int(min(batch_size, (until - since).max()))
+    order = np.argsort(segment, kind="stable")
+    bounds = np.searchsorted(segment[order], np.arange(len(segments) + 1))
+    stride = max(1, GRID_CELLS // height)
+    for a in range(0, len(segments), stride):
+        b = min(a + stride, len(segments))
+        chosen = order[bounds[a] : bounds[b]]
+        window = _Batch(begin[a:b], np.minimum(begin[a:b] + batch_size, until[group[a:b]]), height)
+        picked = cells.take(index[chosen])
+        yield window.close(picked, parts, segment[chosen] - a, group[a:b], size, step)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Batches of windows [begin, end), one per segment, laid out as columns of a grid."""
+
+    begin: np.ndarray
+    end: np.ndarray
+    height: int
+
+    def close(  # noqa: PLR0913
+        self,
+        cells: Cells,
+        parts: Sequence[Part],
+        segment: np.ndarray,
+        group: np.ndarray,
+        size: int,
+        step: int,
+    ) -> Closed:
+        width = len(self.begin)
+        start = self.begin[segment] * step
+        core_start = (self.end[segment] - 1) * step
+        core_end = start + size
+        left = np.flatnonzero(cells.pane < core_start)
+        right = np.flatnonzero(cells.pane >= core_end)
+        core = np.flatnonzero((cells.pane >= core_start) & (cells.pane < core_end))
+        left_at = (cells.pane[left] - start[left]) // step * width + segment[left]
+        right_at = ((cells.pane[right] - core_end[right]) // step + 1) * width + segment[right]
+        grids = []
+        for part, kept in zip(parts, cells.parts, strict=True):
+            whole = part.merge(kept.take(core), segment[core], width).reshape(1, width)
+            grid = Partial(
+                tuple(np.broadcast_to(a, (self.height, width)) for a in whole.arrays), whole.values
+            )
+            if len(left):
+                cut = part.merge(kept.take(left), left_at, self.height * width)
+                grid = part.combine(part.scan_up(cut.reshape(self.height, width)), grid)
+            if len(right):
+                cut = part.merge(kept.take(right), right_at, self.height * width)
+                grid = part.combine(grid, part.scan(cut.reshape(self.height, width)))
+            grids.append(grid)
+        wid = self.begin + np.arange(self.height)[:, None]
+        holds = (grids[0].arrays[0] > 0) & (wid < self.end)
+        return Closed(
+            np.broadcast_to(group, holds.shape)[holds], wid[holds], [g.take(holds) for g in grids]
+        )
+
+
+def _close_landmark(
+    cells: Cells, parts: Sequence[Part], since: np.ndarray, until: np.ndarray
+) -> Iterator[Closed]:
+    width = cells.groups
+    if not len(cells) or not len(since):
+        return
+    begin, span = since, int((until - since).max())
+    total = [part.empty(width, kept) for part, kept in zip(parts, cells.parts, strict=True)]
+    stride = max(1, GRID_CELLS // width)
+    done = np.full(width, np.iinfo(np.int64).min)
+    for top in range(0, span, stride):
+        height = min(stride, span - top)
+        row = cells.pane - (begin[cells.code] + top)
+        fresh = np.flatnonzero((row < height) & (cells.pane > done[cells.code]))
+        at = np.maximum(row[fresh], 0) * width + cells.code[fresh]
+        grids = []
+        for part, kept, before in zip(parts, cells.parts, total, strict=True):
+            cut = part.merge(kept.take(fresh), at, height * width).reshape(height, width)
+            cut.put(0, part.combine(before, cut.take(0)))
+            grids.append(part.scan(cut))
+        wid = begin + top + np.arange(height)[:, None]
+        holds = (grids[0].arrays[0] > 0) & (wid < until)
+        group = np.broadcast_to(np.arange(width), holds.shape)
+        yield Closed(group[holds], wid[holds], [g.take(holds) for g in grids])
+        total = [g.take(height - 1) for g in grids]
+        done = begin + top + height - 1

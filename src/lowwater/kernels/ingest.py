@@ -1,0 +1,238 @@
+"""Ingest: raw rows to packets, where the rows are.
+
+Rows ahead of the marks are reduced to cells at once, so that what travels grows with groups and
+panes, not with rows. Rows behind a mark travel whole, for they may come out as late rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates import Rows
+from lowwater.control import Control, Marks, Standing
+from lowwater.kernels.cells import Packed, number_cells
+from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
+from lowwater.kernels.packets import Packet, measure_packet, table_packet
+from lowwater.kernels.plan import WindowPlan
+
+TICK, LATE_DEGREE, DEAD = "__tick", "__late_degree", "__dead"
+_BEFORE_ALL = np.iinfo(np.int64).min
+
+
+@dataclass
+class _Intake:
+    """One block of rows on its way through ingest."""
+
+    plan: WindowPlan
+    table: pa.Table
+    seq: int
+    packets: list[Packet] = field(default_factory=list)
+    measures: dict[str, Any] = field(default_factory=dict)
+
+    def keep(self, mask: np.ndarray, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Drop the rows outside `mask` from the table and from `columns`."""
+        self.table = self.table.filter(pa.array(mask))
+        return tuple(c[mask] for c in columns)
+
+
+def ingest(plan: WindowPlan, table: pa.Table, standing: Standing, seq: int) -> list[Packet]:
+    """Turn one block of rows, in arrival order, into packets; the last one is its measurements.
+
+    `seq` is the block's place among the blocks of its epoch.
+    """
+    intake = _Intake(plan, table.combine_chunks(), seq)
+    ticks, valid = plan.axis.to_ticks(table.column(plan.axis.column))
+    if plan.mark_when is not None:
+        ticks, valid = _take_out_marks(intake, ticks, valid)
+    intake.measures["in"] = len(ticks)
+    ticks = _set_malformed_aside(intake, ticks, valid, standing)
+    if len(ticks):
+        _measure_progress(intake, ticks)
+        degree = _late_degrees(ticks, standing.newest)
+        ticks, degree = _set_outside_aside(intake, ticks, degree)
+    if len(ticks):
+        _send_rows(intake, ticks, degree, standing)
+    intake.packets.append(measure_packet(0, seq, intake.measures))
+    return intake.packets
+
+
+def _take_out_marks(
+    intake: _Intake, ticks: np.ndarray, valid: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn the rows that are punctuations into control, for all shards and for the controller."""
+    plan = intake.plan
+    flags = intake.table.column(plan.mark_when).fill_null(False)  # noqa: FBT003
+    is_mark = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
+    said = is_mark & valid
+    intake.measures["punctuations"] = int(is_mark.sum())
+    if said.any():
+        marks = _marks_said(plan, intake.table.filter(pa.array(said)), ticks[said])
+        intake.measures["marks"] = marks.to_json()
+        aligned = Marks(
+            None if marks.low is None else plan.spec.align(marks.low),
+            {s: plan.spec.align(m) for s, m in marks.sources.items()}
+            if plan.sources_close_groups
+            else {},
+        )
+        payload = Control(aligned).to_bytes()
+        intake.packets += [Packet(s, intake.seq, "control", payload) for s in range(plan.shards)]
+    return intake.keep(~is_mark, ticks, valid)  # type: ignore[return-value]
+
+
+def _marks_said(plan: WindowPlan, rows: pa.Table, ticks: np.ndarray) -> Marks:
+    if plan.source is None:
+        return Marks(int(ticks.max()))
+    return Marks(None, newest_by_source(rows.column(plan.source), ticks))
+
+
+def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, int]:
+    """Return the newest tick of each source."""
+    values = column.combine_chunks()
+    codes, chosen = group_rows([values], len(ticks))
+    newest = np.full(len(chosen), _BEFORE_ALL)
+    np.maximum.at(newest, codes, ticks)
+    return dict(zip(values.take(pa.array(chosen)).to_pylist(), newest.tolist(), strict=True))
+
+
+def _set_malformed_aside(
+    intake: _Intake, ticks: np.ndarray, valid: np.ndarray, standing: Standing
+) -> np.ndarray:
+    plan = intake.plan
+    future = np.zeros(len(ticks), bool)
+    known = [t for t in (standing.newest, standing.wall) if t is not None]
+    if plan.max_ahead is not None and known:
+        future = valid & (ticks > max(known) + plan.max_ahead)
+    bad = ~valid | future
+    intake.measures["malformed"] = int(bad.sum())
+    if not bad.any():
+        return ticks
+    reason = np.where(future[bad], "from the future", "time is NULL or unreadable")
+    rows = intake.table.filter(pa.array(bad)).append_column("reason", pa.array(reason, pa.string()))
+    intake.packets.append(table_packet("malformed", 0, intake.seq, rows))
+    return intake.keep(~bad, ticks)[0]
+
+
+def _measure_progress(intake: _Intake, ticks: np.ndarray) -> None:
+    plan = intake.plan
+    intake.measures["newest"] = int(ticks.max())
+    if plan.source is not None:
+        newest = newest_by_source(intake.table.column(plan.source), ticks)
+        intake.measures["sources"] = [[s, t] for s, t in newest.items()]
+    if plan.tail:
+        running = np.maximum.accumulate(ticks)
+        steps = np.flatnonzero(np.diff(running, prepend=running[0] - 1))
+        recent = steps[max(0, np.searchsorted(steps, len(ticks) - plan.tail, "right") - 1) :]
+        intake.measures["tail"] = [recent.tolist(), running[recent].tolist()]
+
+
+def _late_degrees(ticks: np.ndarray, newest: int | None) -> np.ndarray:
+    """How far each row is behind the newest one that arrived before it (semantics 25)."""
+    running = np.maximum.accumulate(ticks)
+    if newest is not None:
+        running = np.maximum(running, newest)
+    return running - ticks
+
+
+def _set_outside_aside(
+    intake: _Intake, ticks: np.ndarray, degree: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    spec = intake.plan.spec
+    if not spec.has_gaps:
+        intake.measures["outside"] = 0
+        return ticks, degree
+    inside = spec.last(ticks) >= spec.first(ticks)
+    intake.measures["outside"] = int((~inside).sum())
+    if inside.all():
+        return ticks, degree
+    return intake.keep(inside, ticks, degree)  # type: ignore[return-value]
+
+
+def _send_rows(
+    intake: _Intake, ticks: np.ndarray, degree: np.ndarray, standing: Standing
+) -> None:
+    plan = intake.plan
+    table = _with_normal_keys(intake.table, plan.keys)
+    mark = row_marks(plan, table, standing.marks)
+    behind = np.asarray(ticks < mark)
+    whole = behind if plan.keeping == "panes" else np.ones(len(ticks), bool)
+    if whole.any():
+        dead = behind if plan.consistent else np.zeros(len(ticks), bool)
+        extra = {TICK: ticks, LATE_DEGREE: degree, DEAD: dead}
+        rows = table
+        for name, column in extra.items():
+            rows = rows.append_column(name, pa.array(column))
+        intake.packets += _row_packets(plan, rows.filter(pa.array(whole)), intake.seq)
+    if not whole.all():
+        if whole.any():
+            table, ticks = table.filter(pa.array(~whole)), ticks[~whole]
+        intake.packets += _cell_packets(plan, Rows(table, ticks), intake.seq)
+
+
+def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    for key in keys:
+        at = table.schema.get_field_index(key)
+        if pa.types.is_floating(table.schema.field(at).type):
+            normal = normal_floats(table.column(at).combine_chunks())
+            table = table.set_column(at, table.schema.field(at), normal)
+    return table
+
+
+def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | int:
+    """Return the mark that each row must not be behind."""
+    low = _BEFORE_ALL if marks.low is None else marks.low
+    if not (plan.sources_close_groups and marks.sources):
+        return int(low)
+    assert plan.source is not None  # noqa: S101
+    column = table.column(plan.source).combine_chunks()
+    codes, chosen = group_rows([column], len(column))
+    own = [marks.of(s) for s in column.take(pa.array(chosen)).to_pylist()]
+    return np.array([_BEFORE_ALL if m is None else m for m in own], np.int64)[codes]
+
+
+def _row_packets(plan: WindowPlan, rows: pa.Table, seq: int) -> list[Packet]:
+    keys = [rows.column(k).combine_chunks() for k in plan.keys]
+    codes, chosen = group_rows(keys, len(rows))
+    picked = [k.take(pa.array(chosen)) for k in keys]
+    shard = shard_of(picked, len(chosen), plan.shards)[codes]
+    return [
+        table_packet("rows", int(s), seq, rows.filter(pa.array(shard == s)))
+        for s in np.unique(shard)
+    ]
+
+
+def _cell_packets(plan: WindowPlan, rows: Rows, seq: int) -> list[Packet]:
+    packed = lift_cells(plan, rows, plan.spec.pane_of(rows.ticks))
+    columns = [packed.keys.column(k).combine_chunks() for k in plan.keys]
+    shard = shard_of(columns, packed.groups, plan.shards)
+    found = np.unique(shard)
+    if len(found) == 1:
+        return [Packet(int(found[0]), seq, "cells", packed.to_bytes())]
+    return [
+        Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found
+    ]
+
+
+def lift_cells(plan: WindowPlan, rows: Rows, pane: np.ndarray) -> Packed:
+    """Reduce rows to packed cells."""
+    keys = [rows.column(k) for k in plan.keys]
+    group, chosen = group_rows(keys, len(rows))
+    cell, code, panes = number_cells(group, len(chosen), pane)
+    columns = [
+        c
+        for part in plan.parts
+        for c in part.store(part.lift(rows, cell, len(code)))
+    ]
+    names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
+    return Packed(names, len(chosen), code, panes, columns)
+
+
+def _of_groups(packed: Packed, mask: np.ndarray) -> Packed:
+    chosen = mask[packed.code]
+    code, named = compact(packed.code[chosen], packed.groups)
+    columns = [c.filter(pa.array(chosen)) for c in packed.columns]
+    keys = packed.keys.take(pa.array(named))
+    return Packed(keys, len(named), code, packed.pane[chosen], columns)

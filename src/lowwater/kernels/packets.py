@@ -1,0 +1,55 @@
+"""Packets: how rows travel between operators, as bytes that the engine need not understand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Kind = Literal["cells", "rows", "control", "malformed", "measure", "results", "late"]
+
+PASSING: frozenset[Kind] = frozenset({"malformed", "measure"})
+"""Kinds that operators pass on unread."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A piece of a stream: `seq` is its place in arrival order within its epoch."""
+
+    shard: int
+    seq: int
+    kind: Kind
+    payload: bytes
+
+
+def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table) -> Packet:
+    """Pack a table."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return Packet(shard, seq, kind, sink.getvalue().to_pybytes())
+
+
+def table_of(packet: Packet) -> pa.Table:
+    """Unpack a table."""
+    return pa.ipc.open_stream(pa.BufferReader(packet.payload)).read_all()
+
+
+def measure_packet(shard: int, seq: int, measures: dict[str, Any]) -> Packet:
+    """Pack measurements."""
+    return Packet(shard, seq, "measure", json.dumps(measures).encode())
+
+
+def measures_of(packet: Packet) -> dict[str, Any]:
+    """Unpack measurements."""
+    found: dict[str, Any] = json.loads(packet.payload)
+    return found
+
+
+def tables(packets: Iterable[Packet], kind: Kind) -> list[pa.Table]:
+    """Unpack all tables of a kind, in arrival order."""
+    found = sorted((p for p in packets if p.kind == kind), key=lambda p: (p.seq, p.shard))
+    return [table_of(p) for p in found]

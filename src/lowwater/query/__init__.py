@@ -1,0 +1,18 @@
+"""Streams and queries: the builder, the plan, explain, and what a host must offer."""
+
+from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Run, Status, VirtualClock
+from lowwater.query.query import Query
+from lowwater.query.stream import Stream, Windowed
+
+__all__ = [
+    "Clock",
+    "Host",
+    "Outcome",
+    "Outputs",
+    "Query",
+    "Run",
+    "Status",
+    "Stream",
+    "VirtualClock",
+    "Windowed",
+]

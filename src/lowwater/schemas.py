@@ -1,0 +1,84 @@
+"""Schemas as text: Spark's DDL ("ts timestamp, segment int") to Arrow, without Spark."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError
+
+_SIMPLE = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "real": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "varchar": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "decimal": pa.decimal128(10, 0),
+}
+_FIELD = re.compile(r"\s*(?:`([^`]+)`|([\w$-]+))\s*:?\s+(.+?)\s*", re.DOTALL)
+_DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL)
+
+
+def parse_schema(text: str) -> pa.Schema:
+    """Read a schema in Spark's DDL.
+
+    >>> parse_schema("ts timestamp, price decimal(10, 2)").field("price").type
+    Decimal128Type(decimal128(10, 2))
+    """
+    return pa.schema([_field(part, text) for part in _split(text)])
+
+
+def parse_type(text: str) -> pa.DataType:
+    """Read one type in Spark's DDL.
+
+    >>> parse_type("array<int>")
+    ListType(list<item: int32>)
+    """
+    name = text.strip().lower()
+    if name in _SIMPLE:
+        return _SIMPLE[name]
+    if match := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(match[1]), int(match[2] or 0))
+    if match := _NESTED.fullmatch(text.strip()):
+        inner = _split(match[2])
+        if match[1] == "array" and len(inner) == 1:
+            return pa.list_(parse_type(inner[0]))
+        if match[1] == "map" and len(inner) == 2:  # noqa: PLR2004
+            return pa.map_(parse_type(inner[0]), parse_type(inner[1]))
+        if match[1] == "struct":
+            return pa.struct([_field(re.sub(r":", " ", part, count=1), text) for part in inner])
+    raise SpecError(f"type {text!r} is unknown; use Spark's names: {', '.join(_SIMPLE)}")
+
+
+def _field(part: str, whole: str) -> pa.Field:
+    match = _FIELD.fullmatch(part)
+    if match is None:
+        raise SpecError(f"schema={whole!r}: {part.strip()!r} should be a name and a type")
+    kind, count = re.subn(r"(?i)\s+not\s+null$", "", match[3])
+    return pa.field(match[1] or match[2], parse_type(kind), nullable=not count)
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that stand outside brackets."""
+    parts, depth, start = [], 0, 0
+    for position, letter in enumerate(text):
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]

@@ -1,0 +1,45 @@
+"""Sinks that stay in the process: a list of tables, or the user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lowwater.sinks.sink import Sink
+
+
+@dataclass(frozen=True)
+class Memory(Sink):
+    """Keeps all rows in memory."""
+
+    epochs: dict[int, pa.Table] = field(default_factory=dict)
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        self.epochs[epoch] = rows
+
+    def table(self, schema: pa.Schema) -> pa.Table:
+        """Return all rows so far."""
+        tables = [self.epochs[e] for e in sorted(self.epochs)]
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+
+@dataclass(frozen=True)
+class Callback(Sink):
+    """Hands each epoch to a function."""
+
+    function: Callable[[int, pa.Table], None]
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        self.function(epoch, rows)
+
+
+def memory() -> Memory:
+    """Keep results in memory: for tests and small streams."""
+    return Memory()
+
+
+def callback(function: Callable[[int, pa.Table], None]) -> Callback:
+    """Call `function(epoch, table)` with the rows of every epoch that has some."""
+    return Callback(function)

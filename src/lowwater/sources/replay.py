@@ -1,0 +1,134 @@
+"""A recording, replayed by the time its rows arrived."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lowwater.errors import SpecError, unknown_name
+from lowwater.sources.blocks import Block, BlockSource
+from lowwater.windows import Axis
+
+
+@dataclass(frozen=True)
+class Replay(BlockSource):
+    """Recorded rows, delivered in arrival order, `speed` times as fast as they once came."""
+
+    path: str
+    arrival: str
+    schema: pa.Schema
+    speed: float
+    max_rows_per_epoch: int | None = None
+    paced = True
+
+    def in_order_of(self, folder: str) -> Replay:  # noqa: D102
+        table = pq.read_table(self.path, columns=self.schema.names)
+        ticks, valid = _arrivals(self, table)
+        order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
+        target = Path(folder, "recording.arrow")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table.take(pa.array(order)), max_chunksize=65_536)
+        return replace(self, path=str(target.absolute()))
+
+    def begin(self) -> int:  # noqa: D102
+        return 0
+
+    def reach(self, start: int) -> int:  # noqa: D102
+        clock = _Clock.of(self, start)
+        end = clock.row_at(time.time())
+        if self.max_rows_per_epoch is not None:
+            end = min(end, start + self.max_rows_per_epoch)
+        return max(start, end)
+
+    def blocks(self, start: int, end: int) -> Sequence[Block]:  # noqa: D102
+        if start == end:
+            return []
+        return [Block([start, end], last=end == len(_recording(self.path)))]
+
+    def read(self, block: Block) -> pa.Table:  # noqa: D102
+        start, end = block.what
+        return _recording(self.path).slice(start, end - start).cast(self.schema)
+
+
+def replay(
+    path: str | Path,
+    *,
+    arrival: str,
+    speed: float = 1.0,
+    max_rows_per_epoch: int | None = None,
+) -> Replay:
+    """Replay a Parquet recording: rows come when they once arrived, `speed` times as fast.
+
+    `arrival` names the column that says when a row arrived: a timestamp, or integer seconds. After
+    a restart the replay goes on where the checkpoint is.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise SpecError(f"path={str(path)!r} is no file; lw.replay takes one Parquet file")
+    if not speed > 0:
+        raise SpecError(f"speed={speed!r} must be greater than zero")
+    if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
+        raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
+    schema = pq.read_schema(file).remove_metadata()
+    if arrival not in schema.names:
+        raise unknown_name("column", arrival, schema.names)
+    return Replay(str(file.absolute()), arrival, schema, speed, max_rows_per_epoch)
+
+
+_RECORDINGS: dict[str, pa.Table] = {}
+_CLOCKS: dict[Replay, _Clock] = {}
+
+
+def _recording(path: str) -> pa.Table:
+    """Return a recording, mapped into memory once per process."""
+    if path not in _RECORDINGS:
+        _RECORDINGS[path] = pa.ipc.open_file(pa.memory_map(path)).read_all()
+    return _RECORDINGS[path]
+
+
+def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    axis = Axis(source.arrival, source.schema.field(source.arrival).type)
+    ticks, valid = axis.to_ticks(table.column(source.arrival))
+    per_second = 1_000_000 if axis.kind == "time" else axis.per_unit
+    return ticks * (1_000_000 // per_second), valid
+
+
+class _Clock:
+    """Maps the wall clock to a row of the recording; starts when it is first asked."""
+
+    def __init__(self, source: Replay, start: int) -> None:
+        ticks, valid = _arrivals(source, _recording(source.path))
+        # Rows without an arrival time lie at the end and come with the last one that has one.
+        last = ticks[valid].max(initial=0)
+        self.arrivals = np.where(valid, ticks, last)
+        self.speed = source.speed
+        self.began = time.time()
+        self.from_tick = self.arrivals[start] if start < len(self.arrivals) else last
+
+    @classmethod
+    def of(cls, source: Replay, start: int) -> _Clock:
+        if source not in _CLOCKS:
+            _CLOCKS[source] = cls(source, start)
+        return _CLOCKS[source]
+
+    def row_at(self, wall: float) -> int:
+        tick = self.from_tick + (wall - self.began) * 1_000_000 * self.speed
+        return int(np.searchsorted(self.arrivals, tick, "right"))
+
+
+def share_delivered(source: Any, rows: int) -> float | None:
+    """Return how much of a recording `rows` are, for a progress bar."""
+    if not isinstance(source, Replay):
+        return None
+    total = pq.read_metadata(source.path).num_rows
+    return min(1.0, rows / total) if total else 1.0
+
+

@@ -1,0 +1,199 @@
+"""The attribute a window is laid over, and how its values become ticks.
+
+| column type | a tick is |
+|---|---|
+| timestamp, date, text that reads as one | a microsecond |
+| any integer | one |
+| decimal(p, s) | 10^-s |
+| float, double | a millionth |
+
+Inside Lowwater every window attribute is an int64 tick; outside it keeps its own type.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowwater.durations import instant_ticks, spoken, ticks
+from lowwater.errors import SpecError
+
+LIMIT = 2**61
+"""Values beyond ±LIMIT are malformed: arithmetic on windows would leave int64."""
+
+Kind = Literal["time", "number"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A window attribute: its column, its Arrow type and the size of its tick."""
+
+    column: str
+    type: pa.DataType
+
+    def __post_init__(self) -> None:
+        t = self.type
+        if not (
+            pa.types.is_timestamp(t)
+            or pa.types.is_date(t)
+            or _is_text(t)
+            or _is_number(t)
+        ):
+            raise SpecError(
+                f"column {self.column!r} has type {t}: windows need an ordered attribute, "
+                f"a timestamp, a date, text that reads as a timestamp, or a number"
+            )
+
+    @property
+    def kind(self) -> Kind:
+        """Whether the attribute is a time or a number."""
+        return "number" if _is_number(self.type) else "time"
+
+    @property
+    def per_unit(self) -> int:
+        """Ticks in one unit of a numeric attribute."""
+        if pa.types.is_decimal(self.type):
+            return int(10**self.type.scale)
+        return 1_000_000 if pa.types.is_floating(self.type) else 1
+
+    @property
+    def bound_type(self) -> pa.DataType:
+        """The type of `window.start` and `window.end` in results."""
+        if self.kind == "time":
+            tz = self.type.tz if pa.types.is_timestamp(self.type) else "UTC"
+            return pa.timestamp("us", tz)
+        return pa.int64() if pa.types.is_integer(self.type) else self.type
+
+    def span(self, value: Any, *, name: str) -> int:
+        """Ticks of a length on this axis: a duration on time, a number elsewhere, 0 on any."""
+        if isinstance(value, int) and value == 0:
+            return 0
+        if self.kind == "time":
+            if isinstance(value, int | float | Decimal):
+                raise SpecError(
+                    f"{name}={value!r} is a bare number, but {self.column!r} is a time; "
+                    f"write a duration like '10 seconds'"
+                )
+            return ticks(value, name=name)
+        return self._number(value, name)
+
+    def point(self, value: Any, *, name: str) -> int:
+        """Ticks of a position on this axis."""
+        if self.kind == "time":
+            return instant_ticks(value, name=name)
+        return self._number(value, name)
+
+    def _number(self, value: Any, name: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise SpecError(
+                f"{name}={value!r} does not fit {self.column!r}, a {self.type}; give a number"
+            )
+        if not math.isfinite(value):
+            raise SpecError(f"{name}={value!r} is not finite; give a number")
+        # str() of a float is the decimal the user wrote; its binary value would not divide evenly.
+        scaled = Fraction(str(value)) * self.per_unit
+        if scaled.denominator != 1:
+            raise SpecError(
+                f"{name}={value!r} is finer than {self.column!r} resolves: "
+                f"a {self.type} is held in steps of 1/{self.per_unit}"
+            )
+        return int(scaled)
+
+    def say(self, span: int) -> str:
+        """Say a length on this axis as a person would."""
+        if self.kind == "time":
+            return spoken(span)
+        return f"{Fraction(span, self.per_unit)}" if self.per_unit == 1 else str(
+            Decimal(span) / self.per_unit
+        )
+
+    def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return (ticks, valid). NULL, NaN, unreadable and out-of-range values are not valid."""
+        values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(values, pa.ChunkedArray):  # several chunks of text cannot be combined in one
+            values = pa.concat_arrays(values.chunks)
+        t = self.type
+        if _is_text(t):
+            return _read_text(values)
+        if pa.types.is_floating(t):
+            return _from_floats(values, self.per_unit)
+        if pa.types.is_decimal(t):
+            return _from_decimals(values, t.scale)
+        if pa.types.is_timestamp(t) or pa.types.is_date(t):
+            values = _microseconds(values)
+        elif t == pa.uint64():
+            beyond = pc.greater(values, pa.scalar(2**62, pa.uint64()))
+            values = pc.if_else(beyond, pa.scalar(None, t), values)
+        whole = values.cast(pa.int64())
+        valid = _validity(whole)
+        found = np.asarray(whole.fill_null(0))
+        near = (found < LIMIT) & (found > -LIMIT)
+        return found, (near if valid is None else valid & near)
+
+    def from_ticks(self, found: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
+        """Return ticks as values of the result type."""
+        whole = pa.array(found, pa.int64(), mask=missing)
+        if self.kind == "time":
+            return whole.cast(self.bound_type)
+        if self.per_unit == 1:
+            return whole
+        if pa.types.is_decimal(self.type):
+            exact = [None if v is None else Decimal(v).scaleb(-self.type.scale)
+                     for v in whole.to_pylist()]
+            return pa.array(exact, self.type)
+        return pc.divide(whole.cast(pa.float64()), float(self.per_unit)).cast(self.type)
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
+
+
+def _is_number(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
+
+
+def _validity(values: pa.Array) -> np.ndarray | None:
+    return None if values.null_count == 0 else np.asarray(values.is_valid())
+
+
+def _microseconds(values: pa.Array) -> pa.Array:
+    unit = values.type.unit if pa.types.is_timestamp(values.type) else None
+    if unit == "us":
+        return values
+    if unit == "ns":
+        whole = np.asarray(values.cast(pa.int64()).fill_null(0))
+        mask = None if values.null_count == 0 else ~np.asarray(values.is_valid())
+        return pa.array(np.floor_divide(whole, 1_000), pa.int64(), mask=mask)
+    return values.cast(pa.timestamp("us"))
+
+
+def _from_floats(values: pa.Array, per_unit: int) -> tuple[np.ndarray, np.ndarray]:
+    numbers = np.asarray(values.cast(pa.float64()).fill_null(math.nan))
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = np.rint(numbers * per_unit)
+        valid = np.abs(scaled) < LIMIT
+    return np.where(valid, scaled, 0).astype(np.int64), valid
+
+
+def _from_decimals(values: pa.Array, scale: int) -> tuple[np.ndarray, np.ndarray]:
+    as_int = [None if v is None else int(v.scaleb(scale)) for v in values.to_pylist()]
+    valid = np.fromiter((v is not None and abs(v) < LIMIT for v in as_int), bool, len(as_int))
+    found = np.fromiter(
+        (v if ok else 0 for v, ok in zip(as_int, valid, strict=True)), np.int64, len(as_int)
+    )
+    return found, valid
+
+
+def _read_text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    read = pd.to_datetime(values.to_pandas(), format="ISO8601", errors="coerce", utc=True)
+    valid = read.notna().to_numpy()
+    found = read.dt.as_unit("us").astype("int64").to_numpy()
+    return np.where(valid, found, 0), valid
