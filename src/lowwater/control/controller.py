@@ -32,9 +32,6 @@ class ProgressTracker(Protocol):
     ) -> tuple[dict[str, Any], Marks]:
         """Return the new memory and the marks after an epoch."""
 
-    def due(self, memory: Mapping[str, Any], now: int) -> bool:
-        """Say whether the wall clock alone would move a mark."""
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -82,10 +79,14 @@ class Controller:
         )
         return self.log.append(entry)
 
-    def due(self, now: int) -> bool:
-        """Say whether the wall clock alone would move a mark."""
-        entry = self.log.newest()
-        return entry is not None and not entry.ended and self.tracker.due(entry.memory, now)
+    def due(self, entry: Entry, now: int) -> bool:
+        """Say whether, after `entry`, the wall clock alone would close a window."""
+        if entry.ended or not entry.memory or not sum(entry.totals["shards"].values()):
+            return False
+        _, raw = self.tracker.advance(entry.memory, Seen(), now)
+        marks = entry.standing.marks
+        risen = _risen(marks, marks.raised(self._punctuations(raw)))
+        return risen != Marks()
 
     def _punctuations(self, raw: Marks) -> Marks:
         low = None if raw.low is None else self.pace.align(raw.low)

@@ -115,8 +115,13 @@ class FolderLog(ControlLog):
         return entry
 
     def newest(self) -> Entry | None:  # noqa: D102
-        names = sorted(n for n in self._folder.names() if n.endswith(".json"))
-        return self.read(int(names[-1].removesuffix(".json"))) if names else None
+        epoch = self.newest_epoch()
+        return None if epoch < 0 else self.read(epoch)
+
+    def newest_epoch(self) -> int:
+        """Return the number of the newest entry, -1 if there is none."""
+        names = [n for n in self._folder.names() if n.endswith(".json")]
+        return int(max(names).removesuffix(".json")) if names else -1
 
 
 def _name(epoch: int) -> str:

@@ -89,12 +89,6 @@ class Sources(Tracker):
         kept = [[s, o.newest, o.heard, o.activity.value] for s, o in known.items()]
         return {"low": low, "sources": kept}, marks
 
-    def due(self, memory: Mapping[str, Any], now: int) -> bool:  # noqa: D102
-        return self.idle is not None and any(
-            o.activity is Activity.ACTIVE and now - o.heard >= self.idle
-            for o in _read(memory).values()
-        )
-
     def _hear(self, one: _One | None, newest: int, low: int | None, now: int) -> _One:
         """Take in rows. A source behind the common mark holds nothing back until it caught up."""
         if one is None:

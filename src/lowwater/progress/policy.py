@@ -37,14 +37,14 @@ class Tracker(ABC):
         return {}
 
     @abstractmethod
-    def advance(self, memory: Mapping[str, Any], seen: Seen, now: int) -> tuple[
-        dict[str, Any], Marks
-    ]:
-        """Return the new memory and the marks after an epoch. Called once per epoch, in order."""
+    def advance(
+        self, memory: Mapping[str, Any], seen: Seen, now: int
+    ) -> tuple[dict[str, Any], Marks]:
+        """Return the new memory and the marks after an epoch.
 
-    def due(self, memory: Mapping[str, Any], now: int) -> bool:  # noqa: ARG002
-        """Say whether the wall clock alone would move a mark. Called while no row arrives."""
-        return False
+        Called once per epoch, in order; and, with nothing seen and the answer thrown away, while no
+        row arrives, to learn whether the clock alone would move a mark.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,10 +120,6 @@ class Lull(Tracker):
         kept = {"inner": inner, "heard": heard, "newest": newest}
         beat = self._beat(kept, now)
         return kept, marks if beat is None else marks.raised(Marks(beat))
-
-    def due(self, memory: Mapping[str, Any], now: int) -> bool:
-        """Say whether the silence has lasted long enough."""
-        return self._beat(memory, now) is not None or self.inner.due(memory["inner"], now)
 
     def _beat(self, memory: Mapping[str, Any], now: int) -> int | None:
         if memory["newest"] is None or now - memory["heard"] < self.lull:

@@ -1,0 +1,84 @@
+"""A checkpoint: Spark's own, the control log, and the name of the query they belong to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lowwater.control import Folder, FolderLog
+from lowwater.errors import StateError
+from lowwater.query import Query
+
+_NAME = "lowwater.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folders of a checkpoint."""
+
+    root: str
+
+    @property
+    def spark(self) -> str:
+        """Where Spark keeps offsets, commits and state."""
+        return f"{self.root}/spark"
+
+    @property
+    def control(self) -> str:
+        """Where the control log is."""
+        return f"{self.root}/control"
+
+    @property
+    def signals(self) -> str:
+        """Where an idle query is woken."""
+        return f"{self.root}/signals"
+
+    @property
+    def source(self) -> str:
+        """Where a source keeps what it must read again."""
+        return f"{self.root}/source"
+
+    def log(self) -> FolderLog:
+        """Return the control log."""
+        return FolderLog(self.control)
+
+    def wake(self) -> None:
+        """Make an idle query run an epoch."""
+        folder = Folder(self.signals)
+        count = int(folder.read("wake") or 0) + 1
+        folder.write("wake", str(count).encode())
+
+    def claim(self, query: Query, shards: int) -> int:
+        """Take the checkpoint for a query, or refuse it; return the number of its shards."""
+        folder = Folder(self.root)
+        kept = folder.read(_NAME)
+        if kept is None:
+            if folder.names():
+                raise StateError(
+                    f"checkpoint={self.root!r} holds files, but is no checkpoint of Lowwater; "
+                    f"name an empty or new folder"
+                )
+            folder.write(_NAME, json.dumps(query.fingerprint(shards), indent=1).encode())
+            return shards
+        found = json.loads(kept)
+        shards = found["query"]["shards"]
+        wanted = query.fingerprint(shards)
+        if found["version"] != wanted["version"]:
+            raise StateError(
+                f"checkpoint={self.root!r} was written by state version {found['version']}, this "
+                f"is version {wanted['version']}: run it out with the older Lowwater, or start "
+                f"with a new checkpoint"
+            )
+        if found["digest"] != wanted["digest"]:
+            raise StateError(
+                f"checkpoint={self.root!r} belongs to another query: "
+                f"{_difference(found['query'], wanted['query'])}. Start the changed query with a "
+                f"new checkpoint, or go back to the old one"
+            )
+        return int(shards)
+
+
+def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    changed = [k for k in wanted if found.get(k) != wanted[k]]
+    return "; ".join(f"its {k} is {found.get(k)!r}, not {wanted[k]!r}" for k in changed)

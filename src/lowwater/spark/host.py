@@ -1,0 +1,216 @@
+"""Runs a query on Spark Structured Streaming: plumbing around the kernels and the controller."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lowwater.control import Controller, Entry
+from lowwater.durations import ticks
+from lowwater.errors import HostError, PlanError
+from lowwater.kernels import WindowPlan
+from lowwater.kernels.packets import measures_of
+from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
+from lowwater.sources import BlockSource
+from lowwater.sources.files import written
+from lowwater.spark.checkpoint import Checkpoint
+from lowwater.spark.dataframes import DataFrameSource
+from lowwater.spark.datasources import (
+    BlocksSource,
+    BlockSpec,
+    ControlSource,
+    ControlSpec,
+    encode,
+)
+from lowwater.spark.ingest import MapIngest
+from lowwater.spark.packets import PACKET_DDL, from_table, shard_labels
+from lowwater.spark.processor import KernelProcessor
+from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
+
+HEARTBEAT_SECONDS = 0.5
+"""How often a silent stream is looked at."""
+
+
+class SparkHost:
+    """Hosts kernels on Spark."""
+
+    def run(
+        self,
+        query: Query,
+        source: Any,
+        outputs: Outputs,
+        *,
+        checkpoint: str | None,
+        clock: Clock | None,
+        shards: int | None,
+    ) -> Outcome:
+        """Run a bounded query to its end."""
+        outputs = outputs.in_memory()
+        folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
+        try:
+            running = SparkRun(query, source, outputs, folder, clock=clock, shards=shards)
+            status = running.finish()
+        finally:
+            if checkpoint is None:
+                shutil.rmtree(folder, ignore_errors=True)
+        return Outcome.of(query.plan, outputs, status)
+
+    def start(
+        self, query: Query, source: Any, outputs: Outputs, *, checkpoint: str, trigger: str | None
+    ) -> Run:
+        """Start a query that runs on."""
+        return SparkRun(query, source, outputs, checkpoint, trigger=trigger)
+
+
+class SparkRun(Run):
+    """A query running on Spark."""
+
+    def __init__(
+        self,
+        query: Query,
+        source: Any,
+        outputs: Outputs,
+        checkpoint: str,
+        *,
+        clock: Clock | None = None,
+        shards: int | None = None,
+        trigger: str | None = None,
+    ) -> None:
+        spark = source.frame.sparkSession if isinstance(source, DataFrameSource) else session()
+        self.checkpoint = Checkpoint(checkpoint)
+        wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        count = self.checkpoint.claim(query, wanted)
+        self.plan = replace(query.plan, shards=count)
+        self.outputs, self.clock = outputs, clock
+        self.log = self.checkpoint.log()
+        self.controller = Controller(self.log, query.tracker, query.pace)
+        self.newest = self.log.newest() or Entry(-1)
+        self.ending = False
+        self.finished = threading.Event()
+        self.paced = isinstance(source, BlockSource) and source.paced
+        packets = self._packets(spark, source, shard_labels(count))
+        settings = {**QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(count)}
+        with settings_for_start(spark, settings):
+            writer = packets.writeStream.foreachBatch(self._on_epoch)
+            writer = writer.option("checkpointLocation", self.checkpoint.spark)
+            if trigger is not None:
+                ticks(trigger, name="trigger")
+                writer = writer.trigger(processingTime=trigger)
+            self.query: StreamingQuery = writer.start()
+        self._heart = threading.Thread(target=self._beat, daemon=True)
+        self._heart.start()
+
+    def _packets(self, spark: SparkSession, source: Any, labels: list[int]) -> DataFrame:
+        """Plan the query: ingest and control, joined by shard in the stateful operator."""
+        folder = self.checkpoint
+        data = data_packets(spark, source, self.plan, folder, labels)
+        spark.dataSource.register(ControlSource)
+        spec = encode(ControlSpec(folder.control, folder.signals, labels))
+        control = spark.readStream.format("lowwater_control").option("spec", spec).load()
+        return (
+            data.unionByName(control)
+            .groupBy("shard")
+            .transformWithStateInPandas(
+                KernelProcessor(self.plan, labels),
+                outputStructType=PACKET_DDL,
+                outputMode="append",
+                timeMode="none",
+            )
+        )
+
+    def _on_epoch(self, frame: DataFrame, epoch: int) -> None:
+        """End an epoch: write its rows, decide what follows, write that down (design, recovery)."""
+        emitted = from_table(frame.toArrow())
+        self.outputs.write(epoch, self.plan, emitted)
+        measures = [
+            measures_of(p)
+            for p in sorted(emitted, key=lambda p: p.seq)
+            if p.kind == "measure"
+        ]
+        heard_the_end = self.log.before(epoch).ended
+        entry = self.controller.decide(epoch, measures, self._now(epoch), ending=self.ending)
+        self.newest = entry
+        if heard_the_end:
+            self.finished.set()
+
+    def _now(self, epoch: int) -> int:
+        return self.clock.now(epoch) if self.clock else time.time_ns() // 1_000
+
+    def _beat(self) -> None:
+        """Wake the query when only the clock can move it on."""
+        while not self.finished.wait(HEARTBEAT_SECONDS) and self.query.isActive:
+            entry = self.newest
+            if self.clock is None and self.controller.due(entry, self._now(entry.epoch + 1)):
+                self.checkpoint.wake()
+
+    def finish(self) -> Status:
+        """Run to the end of the stream and through the epoch that closes the last windows."""
+        try:
+            if self.paced:
+                while self.query.isActive and not self.finished.wait(0.2):
+                    pass
+            self._drain()
+            if not self.newest.ended:
+                self.ending = True
+                self.checkpoint.wake()
+                self._drain()
+        finally:
+            self.stop()
+        return self.status()
+
+    def _drain(self) -> None:
+        try:
+            self.query.processAllAvailable()
+        except Exception as failure:
+            raise HostError(f"the query failed: {_first_line(failure)}") from failure
+
+    def status(self) -> Status:
+        """Return where the query stands."""
+        progress = self.query.lastProgress
+        more = {"running": self.query.isActive}
+        if progress is not None:
+            more["rows_per_second"] = progress.processedRowsPerSecond
+        return Status.of(self.newest, more)
+
+    def stop(self) -> None:
+        """Stop after the epoch at work."""
+        self.query.stop()
+        self.finished.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the query to end."""
+        try:
+            ended = self.query.awaitTermination(seconds)
+        except Exception as failure:
+            raise HostError(f"the query failed: {_first_line(failure)}") from failure
+        return True if ended is None else bool(ended)
+
+
+def data_packets(
+    spark: SparkSession, source: Any, plan: WindowPlan, folder: Checkpoint, labels: list[int]
+) -> DataFrame:
+    """Return the stream of packets that a source gives."""
+    if isinstance(source, list):
+        source = written(source, folder.source, plan.schema)
+    if isinstance(source, BlockSource):
+        source = source.in_order_of(folder.source)
+        spark.dataSource.register(BlocksSource)
+        spec = encode(BlockSpec(source, plan, folder.control, labels))
+        return spark.readStream.format("lowwater_blocks").option("spec", spec).load()
+    if isinstance(source, DataFrameSource):
+        return source.frame.mapInArrow(MapIngest(plan, labels, folder.control), PACKET_DDL)
+    raise PlanError(f"Spark cannot read {type(source).__name__}")
+
+
+def _first_line(failure: Exception) -> str:
+    return str(failure).strip().splitlines()[0] if str(failure).strip() else repr(failure)
+
+
+HOST = SparkHost()

@@ -1,0 +1,67 @@
+"""Settings that make short epochs short."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+_STATE = "spark.sql.streaming.stateStore"
+_EXECUTION = "org.apache.spark.sql.execution.streaming"
+
+QUERY_SETTINGS = {
+    f"{_STATE}.providerClass": f"{_EXECUTION}.state.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+    # The default forks dozens of processes per epoch on a local disk.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Ingest reduces whole batches; few large ones cost less than many small ones.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+}
+"""What every query of Lowwater runs with, whoever made the session."""
+
+_SESSION_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.maxResultSize": "4g",
+    "spark.driver.memory": "4g",
+    "spark.log.level": "ERROR",
+}
+
+
+def session(**settings: str) -> SparkSession:
+    """Return a SparkSession for Lowwater, or the one there is; dots in names become underscores."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("lowwater")
+    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
+        builder = builder.master("local[*]")
+    chosen = {**_SESSION_SETTINGS, **QUERY_SETTINGS}
+    chosen.update({name.replace("_", "."): value for name, value in settings.items()})
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@contextmanager
+def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set what a query is started with; Spark copies the settings, so they are put back after."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
