@@ -11,10 +11,10 @@ from lowwater.aggregates.functions import (
     count,
     first,
     last,
-    max,  # noqa: A004
-    min,  # noqa: A004
+    max,
+    min,
     stddev,
-    sum,  # noqa: A004
+    sum,
     variance,
 )
 from lowwater.errors import (

@@ -79,7 +79,7 @@ def instant_ticks(instant: Instant, *, name: str = "origin") -> int:
             raise SpecError(
                 f"{name}={instant!r} is no point in time; write one like '2024-01-01 06:00:00'"
             ) from None
-    if isinstance(instant, date) and not isinstance(instant, datetime):
+    if not isinstance(instant, datetime) and isinstance(instant, date):
         instant = datetime(instant.year, instant.month, instant.day, tzinfo=UTC)
     if not isinstance(instant, datetime):
         raise SpecError(f"{name}={instant!r} is no point in time; give a datetime or ISO text")

@@ -1,4 +1,4 @@
-"""The aggregate functions of the public API: `lw.count()`, `lw.sum("x")`, …"""
+"""The aggregate functions of the public API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def count(column: str | None = None) -> Aggregate:
     return Count(column)
 
 
-def sum(column: str) -> Aggregate:  # noqa: A001
+def sum(column: str) -> Aggregate:
     """Sum up `column`: exactly for integers and decimals; NULL when there is no value."""
     return Sum(column)
 
@@ -37,12 +37,12 @@ def avg(column: str) -> Aggregate:
     return Avg(column)
 
 
-def min(column: str) -> Aggregate:  # noqa: A001
+def min(column: str) -> Aggregate:
     """Return the least value of `column`; NaN counts as the greatest number, as in Spark."""
     return Extremum(column, greatest=False)
 
 
-def max(column: str) -> Aggregate:  # noqa: A001
+def max(column: str) -> Aggregate:
     """Return the greatest value of `column`; NaN counts as the greatest number, as in Spark."""
     return Extremum(column, greatest=True)
 
@@ -85,8 +85,9 @@ def aggregate(
     per window, so that each row costs range/slide steps. Values come in arrival order. One column
     gives its values without NULLs, several give tuples.
 
-    >>> product = aggregate("x", lift=float, combine=lambda a, b: a * b, lower=float,
-    ...                     returns="double")
+    >>> product = aggregate(
+    ...     "x", lift=float, combine=lambda a, b: a * b, lower=float, returns="double"
+    ... )
     """
     columns = (of,) if isinstance(of, str) else tuple(of)
     kind = parse_type(returns) if isinstance(returns, str) else returns

@@ -69,4 +69,4 @@ def _as_int64(column: pa.Array) -> np.ndarray:
         column = column.cast(pa.int8())
     elif pa.types.is_date32(t) or pa.types.is_time32(t):
         column = column.cast(pa.int32())
-    return column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.asarray(column.cast(pa.int64()).fill_null(0))

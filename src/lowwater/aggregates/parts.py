@@ -23,7 +23,7 @@ class RowCount(Columnwise):
     def slots(self) -> tuple[Slot, ...]:  # noqa: D102
         return (Slot(_INT64, np.add, 0),)
 
-    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: ARG002, D102
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
         return Partial((np.bincount(codes, minlength=n),))
 
 
@@ -85,7 +85,8 @@ class ExactSum(Columnwise):
 
 def carried(limbs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Carry each limb's overflow into the next, so that all but the last are in [0, 2^32)."""
-    out, carry = [], np.int64(0)
+    out: list[np.ndarray] = []
+    carry = np.zeros(1, np.int64)
     for limb in limbs[:-1]:
         total = limb + carry
         out.append(total & MASK32)
@@ -115,8 +116,10 @@ class Extreme(Columnwise):
 
     @property
     def slots(self) -> tuple[Slot, ...]:  # noqa: D102
-        key = Slot(_INT64, np.maximum, _LEAST) if self.greatest else Slot(
-            _INT64, np.minimum, _GREATEST
+        key = (
+            Slot(_INT64, np.maximum, _LEAST)
+            if self.greatest
+            else Slot(_INT64, np.minimum, _GREATEST)
         )
         # Only an int64 column can hold the key that marks an empty cell.
         return (key, Slot(_INT64, np.maximum, 0)) if self.type == _INT64 else (key,)
@@ -138,9 +141,8 @@ class Extreme(Columnwise):
     def missing(self, cells: Partial) -> np.ndarray:
         """Return which cells hold no value."""
         if len(cells.arrays) > 1:
-            return cells.arrays[1] == 0
-        empty: np.ndarray = cells.arrays[0] == self.slots[0].empty
-        return empty
+            return np.asarray(cells.arrays[1] == 0)
+        return np.asarray(cells.arrays[0] == self.slots[0].empty)
 
     def lower(self, cells: Partial) -> pa.Array:
         """Return the value of each cell."""
@@ -181,7 +183,7 @@ class Moments(Part):
             m2 = np.bincount(codes, (x - mean[codes]) ** 2, minlength=n)
         return Partial((count, mean, m2))
 
-    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: ARG002, D102
+    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: D102
         return Partial((np.zeros(n), np.zeros(n), np.zeros(n)))
 
     def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102

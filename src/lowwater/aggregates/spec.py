@@ -68,10 +68,10 @@ class Count(Aggregate):
         column_type(schema, self.column)
         return (ValueCount(self.column),)
 
-    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: ARG002, D102
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return pa.int64()
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: ARG002, D102
+    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
         return pa.array(cells[0].arrays[0], pa.int64())
 
 
@@ -181,10 +181,10 @@ class Spread(Aggregate):
         _numeric("stddev" if self.root else "variance", self.column, schema)
         return (Moments(self.column),)
 
-    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: ARG002, D102
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return pa.float64()
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: ARG002, D102
+    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
         n, _, m2 = cells[0].arrays
         spread = m2 / np.maximum(n - 1, 1)
         return pa.array(np.sqrt(spread) if self.root else spread, mask=n < 2)  # noqa: PLR2004
@@ -226,14 +226,12 @@ class UserDefined(Aggregate):
             column_type(schema, column)
         return (self.part,)
 
-    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: ARG002, D102
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return self.returns
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: ARG002, D102
+    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
         kept = cells[0].arrays[0].tolist()
-        return pa.array(
-            [None if c is NOTHING else self.finish(c) for c in kept], self.returns
-        )
+        return pa.array([None if c is NOTHING else self.finish(c) for c in kept], self.returns)
 
 
 def _numeric(function: str, column: str, schema: pa.Schema) -> pa.DataType:
@@ -258,9 +256,7 @@ def _integers(limbs: Sequence[np.ndarray]) -> list[int]:
     ]
 
 
-def _decimals(
-    unscaled: list[int], missing: np.ndarray, t: pa.DataType, what: str
-) -> pa.Array:
+def _decimals(unscaled: list[int], missing: np.ndarray, t: pa.DataType, what: str) -> pa.Array:
     limit = 10**t.precision
     if any(abs(v) >= limit for v in unscaled):
         raise ResultOverflowError(f"{what} left the range of {t}; cast the column to double")

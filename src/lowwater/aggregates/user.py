@@ -22,17 +22,17 @@ class _Objects(Part):
     columns: tuple[str, ...]
 
     @property
-    def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
+    def types(self) -> tuple[pa.DataType, ...]:
         return (pa.binary(),)
 
-    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: ARG002, D102
+    def empty(self, n: int, like: Partial | None = None) -> Partial:
         return Partial((np.full(n, NOTHING, object),))
 
-    def store(self, cells: Partial) -> list[pa.Array]:  # noqa: D102
+    def store(self, cells: Partial) -> list[pa.Array]:
         kept = [None if c is NOTHING else pickle.dumps(c) for c in cells.arrays[0]]
         return [pa.array(kept, pa.binary())]
 
-    def load(self, columns: Sequence[pa.Array]) -> Partial:  # noqa: D102
+    def load(self, columns: Sequence[pa.Array]) -> Partial:
         out = self.empty(len(columns[0]))
         for i, kept in enumerate(columns[0].to_pylist()):
             if kept is not None:
@@ -96,8 +96,10 @@ class Folding(_Objects):
         return Partial((out,))
 
     def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
-        clash = [x is not NOTHING and y is not NOTHING
-                 for x, y in zip(a.arrays[0].flat, b.arrays[0].flat, strict=True)]
+        clash = [
+            x is not NOTHING and y is not NOTHING
+            for x, y in zip(a.arrays[0].flat, b.arrays[0].flat, strict=True)
+        ]
         if any(clash):
             raise AssertionError("states of init/incr/final do not combine")
         return Partial((np.where(a.arrays[0] == NOTHING, b.arrays[0], a.arrays[0]),))

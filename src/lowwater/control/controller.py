@@ -7,7 +7,7 @@ so an epoch that is run again after a crash is decided the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lowwater.control.log import ControlLog, Entry
@@ -78,6 +78,17 @@ class Controller:
             ended=ending,
         )
         return self.log.append(entry)
+
+    def foresee(self, entry: Entry, measures: Iterable[Mapping[str, Any]], now: int) -> Entry:
+        """Return `entry` as it would be if some blocks more had been an epoch of their own.
+
+        What decides over the next block then does not depend on how blocks are cut into epochs.
+        """
+        memory, raw = self.tracker.advance(
+            entry.memory or self.tracker.begin(), seen_in(measures), now
+        )
+        marks = entry.standing.marks.raised(self._punctuations(raw)).only_above()
+        return replace(entry, memory=memory, standing=replace(entry.standing, marks=marks))
 
     def due(self, entry: Entry, now: int) -> bool:
         """Say whether, after `entry`, the wall clock alone would close a window."""

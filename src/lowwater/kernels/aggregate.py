@@ -104,8 +104,13 @@ class _Epoch:
         self.counts["partly_late"] += int((missed & ~late).sum())
         self.counts["admitted"] += int((~late).sum())
         if missed.any():
-            rows = late_rows(plan, table.filter(pa.array(missed)), first[missed],
-                             missed_until[missed] - 1, admitted=~late[missed])
+            rows = late_rows(
+                plan,
+                table.filter(pa.array(missed)),
+                first[missed],
+                missed_until[missed] - 1,
+                admitted=~late[missed],
+            )
             self.out.emissions.append(table_packet("late", self.shard, seq, rows))
         kept = np.flatnonzero(~late)
         return Rows(table.take(pa.array(kept)).drop_columns([TICK, LATE_DEGREE, DEAD]), ticks[kept])
@@ -149,12 +154,11 @@ class _Epoch:
         plan = self.plan
         if isinstance(plan.spec, Landmark) or before.low is None or plan.sources_close_groups:
             return set(self.meta.cells)
-        low, high = (
-            (plan.spec.first_open(m) for m in (before.low, after.low or before.low))
-        )
+        low, high = (plan.spec.first_open(m) for m in (before.low, after.low or before.low))
         if plan.keeping == "panes":
-            low, high = low * plan.spec.panes_per_slide, (
-                (high - 1) * plan.spec.panes_per_slide + plan.spec.panes
+            low, high = (
+                low * plan.spec.panes_per_slide,
+                ((high - 1) * plan.spec.panes_per_slide + plan.spec.panes),
             )
         return {b for b in self.meta.cells if self.bucket(low) <= b <= self.bucket(high - 1)}
 
@@ -230,7 +234,7 @@ class _Epoch:
         size = self.plan.panes_per_bucket
         first_open = self.plan.spec.first_open(min(low, FOREVER))
         for b in list(self.meta.cells):
-            if not self.still_needed(np.int64((b + 1) * size - 1), first_open):
+            if not self.still_needed(np.array((b + 1) * size - 1), first_open):
                 del self.meta.cells[b]
                 self.out.changes[name_of(b)] = None
 
@@ -275,9 +279,7 @@ class _Epoch:
         return cells
 
 
-def merge_index(
-    cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray
-) -> np.ndarray:
+def merge_index(cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
     """Return where in `cells` each (group of `names`, pane) stands."""
     tables = [cells.keys, names]
     both = pa.concat_tables(tables).combine_chunks()
@@ -289,7 +291,8 @@ def merge_index(
     wanted = known[code[count[0] :]][group]
     low = int(cells.pane.min())
     span = int(cells.pane.max()) - low + 1
-    return np.searchsorted(cells.code * span + (cells.pane - low), wanted * span + (pane - low))
+    have, want = cells.code * span + (cells.pane - low), wanted * span + (pane - low)
+    return np.asarray(np.searchsorted(have, want))
 
 
 def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[Closed]:

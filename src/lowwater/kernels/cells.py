@@ -35,12 +35,13 @@ class Packed:
         """Return the cells as two Arrow IPC streams, groups first."""
         sink = pa.BufferOutputStream()
         names = [f"p{i}" for i in range(len(self.columns))]
-        cells = pa.table([pa.array(self.code), pa.array(self.pane), *self.columns],
-                         ["code", "pane", *names])
+        cells = pa.table(
+            [pa.array(self.code), pa.array(self.pane), *self.columns], ["code", "pane", *names]
+        )
         for table in (self.keys, cells):
             with pa.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table)
-        return sink.getvalue().to_pybytes()
+        return bytes(sink.getvalue().to_pybytes())
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Packed:
@@ -75,8 +76,9 @@ class Cells:
         """Return the cells, with the groups they name and no others, ready to be kept."""
         code, named = compact(self.code, self.groups)
         keys = self.keys.take(pa.array(named)) if self.keys.num_columns else self.keys
-        columns = [c for part, cells in zip(parts, self.parts, strict=True)
-                   for c in part.store(cells)]
+        columns = [
+            c for part, cells in zip(parts, self.parts, strict=True) for c in part.store(cells)
+        ]
         return Packed(keys, len(named), code, self.pane, columns)
 
 
@@ -132,6 +134,10 @@ def load(columns: Sequence[pa.Array], parts: Sequence[Part]) -> list[Partial]:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(
-        column.chunks
-    ) if column.num_chunks else pa.array([], column.type)
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.array([], column.type)
+    )

@@ -22,7 +22,7 @@ import numpy as np
 
 from lowwater.aggregates import Part, Partial
 from lowwater.kernels.cells import Cells, compact_wide
-from lowwater.windows import Landmark, WindowSpec
+from lowwater.windows import Landmark, Sliding, WindowSpec
 
 GRID_CELLS = 2_000_000
 """Windows are closed in slices of about this many grid cells, to bound memory."""
@@ -47,12 +47,13 @@ def close(
     if isinstance(spec, Landmark):
         yield from _close_landmark(cells, parts, since, until)
     else:
-        yield from _close_sliding(cells, parts, spec.panes, spec.panes_per_slide, since, until)
+        yield from _close_sliding(cells, parts, spec, since, until)
 
 
-def _close_sliding(  # noqa: PLR0913
-    cells: Cells, parts: Sequence[Part], size: int, step: int, since: np.ndarray, until: np.ndarray
+def _close_sliding(
+    cells: Cells, parts: Sequence[Part], spec: Sliding, since: np.ndarray, until: np.ndarray
 ) -> Iterator[Closed]:
+    size, step = spec.panes, spec.panes_per_slide
     lo, hi = since[cells.code], until[cells.code]
     first = np.maximum((cells.pane - size) // step + 1, lo)
     last = np.minimum(cells.pane // step, hi - 1)
@@ -77,29 +78,24 @@ def _close_sliding(  # noqa: PLR0913
     for a in range(0, len(segments), stride):
         b = min(a + stride, len(segments))
         chosen = order[bounds[a] : bounds[b]]
-        window = _Batch(begin[a:b], np.minimum(begin[a:b] + batch_size, until[group[a:b]]), height)
-        picked = cells.take(index[chosen])
-        yield window.close(picked, parts, segment[chosen] - a, group[a:b], size, step)
+        end = np.minimum(begin[a:b] + batch_size, until[group[a:b]])
+        grid = _Grid(spec, group[a:b], begin[a:b], end, height)
+        yield grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Batches of windows [begin, end), one per segment, laid out as columns of a grid."""
+class _Grid:
+    """Batches of windows, one per column: column j holds windows begin[j] to end[j] of group[j]."""
 
+    spec: Sliding
+    group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
     height: int
 
-    def close(  # noqa: PLR0913
-        self,
-        cells: Cells,
-        parts: Sequence[Part],
-        segment: np.ndarray,
-        group: np.ndarray,
-        size: int,
-        step: int,
-    ) -> Closed:
-        width = len(self.begin)
+    def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Closed:
+        """Close all batches; `segment` is the column of each cell."""
+        width, size, step = len(self.begin), self.spec.panes, self.spec.panes_per_slide
         start = self.begin[segment] * step
         core_start = (self.end[segment] - 1) * step
         core_end = start + size
@@ -124,7 +120,9 @@ class _Batch:
         wid = self.begin + np.arange(self.height)[:, None]
         holds = (grids[0].arrays[0] > 0) & (wid < self.end)
         return Closed(
-            np.broadcast_to(group, holds.shape)[holds], wid[holds], [g.take(holds) for g in grids]
+            np.broadcast_to(self.group, holds.shape)[holds],
+            wid[holds],
+            [g.take(holds) for g in grids],
         )
 
 

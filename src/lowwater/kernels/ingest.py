@@ -6,6 +6,7 @@ panes, not with rows. Rows behind a mark travel whole, for they may come out as 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates import Rows
-from lowwater.control import Control, Marks, Standing
+from lowwater.control import Control, Controller, Entry, Marks, Standing
 from lowwater.kernels.cells import Packed, number_cells
 from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
-from lowwater.kernels.packets import Packet, measure_packet, table_packet
+from lowwater.kernels.packets import Packet, measure_packet, measures_of, table_packet
 from lowwater.kernels.plan import WindowPlan
 
 TICK, LATE_DEGREE, DEAD = "__tick", "__late_degree", "__dead"
@@ -60,12 +61,26 @@ def ingest(plan: WindowPlan, table: pa.Table, standing: Standing, seq: int) -> l
     return intake.packets
 
 
+def ingest_blocks(
+    plan: WindowPlan, blocks: Iterable[pa.Table], entry: Entry, controller: Controller
+) -> Iterator[list[Packet]]:
+    """Ingest the blocks of an epoch that begins after `entry`.
+
+    Consistent slack decides over each block by all blocks before it, also those of the same epoch.
+    """
+    for seq, block in enumerate(blocks):
+        packets = ingest(plan, block, entry.standing, seq)
+        yield packets
+        if plan.consistent:
+            entry = controller.foresee(entry, [measures_of(packets[-1])], now=0)
+
+
 def _take_out_marks(
     intake: _Intake, ticks: np.ndarray, valid: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Turn the rows that are punctuations into control, for all shards and for the controller."""
     plan = intake.plan
-    flags = intake.table.column(plan.mark_when).fill_null(False)  # noqa: FBT003
+    flags = intake.table.column(plan.mark_when).fill_null(False)
     is_mark = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
     said = is_mark & valid
     intake.measures["punctuations"] = int(is_mark.sum())
@@ -134,7 +149,7 @@ def _late_degrees(ticks: np.ndarray, newest: int | None) -> np.ndarray:
     running = np.maximum.accumulate(ticks)
     if newest is not None:
         running = np.maximum(running, newest)
-    return running - ticks
+    return np.asarray(running - ticks)
 
 
 def _set_outside_aside(
@@ -151,9 +166,7 @@ def _set_outside_aside(
     return intake.keep(inside, ticks, degree)  # type: ignore[return-value]
 
 
-def _send_rows(
-    intake: _Intake, ticks: np.ndarray, degree: np.ndarray, standing: Standing
-) -> None:
+def _send_rows(intake: _Intake, ticks: np.ndarray, degree: np.ndarray, standing: Standing) -> None:
     plan = intake.plan
     table = _with_normal_keys(intake.table, plan.keys)
     mark = row_marks(plan, table, standing.marks)
@@ -190,7 +203,8 @@ def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | i
     column = table.column(plan.source).combine_chunks()
     codes, chosen = group_rows([column], len(column))
     own = [marks.of(s) for s in column.take(pa.array(chosen)).to_pylist()]
-    return np.array([_BEFORE_ALL if m is None else m for m in own], np.int64)[codes]
+    known = np.array([_BEFORE_ALL if m is None else m for m in own], np.int64)
+    return np.asarray(known[codes])
 
 
 def _row_packets(plan: WindowPlan, rows: pa.Table, seq: int) -> list[Packet]:
@@ -211,9 +225,7 @@ def _cell_packets(plan: WindowPlan, rows: Rows, seq: int) -> list[Packet]:
     found = np.unique(shard)
     if len(found) == 1:
         return [Packet(int(found[0]), seq, "cells", packed.to_bytes())]
-    return [
-        Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found
-    ]
+    return [Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found]
 
 
 def lift_cells(plan: WindowPlan, rows: Rows, pane: np.ndarray) -> Packed:
@@ -221,11 +233,7 @@ def lift_cells(plan: WindowPlan, rows: Rows, pane: np.ndarray) -> Packed:
     keys = [rows.column(k) for k in plan.keys]
     group, chosen = group_rows(keys, len(rows))
     cell, code, panes = number_cells(group, len(chosen), pane)
-    columns = [
-        c
-        for part in plan.parts
-        for c in part.store(part.lift(rows, cell, len(code)))
-    ]
+    columns = [c for part in plan.parts for c in part.store(part.lift(rows, cell, len(code)))]
     names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
     return Packed(names, len(chosen), code, panes, columns)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lowwater.control import Controller, MemoryLog
 from lowwater.errors import PlanError
-from lowwater.kernels import Packet, WindowPlan, ingest, step
+from lowwater.kernels import Packet, WindowPlan, ingest_blocks, step
 from lowwater.kernels.packets import PASSING, measure_packet, measures_of
 from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
 from lowwater.sources import BlockSource
@@ -22,7 +22,7 @@ DEFAULT_SHARDS = 2
 class SystemClock:
     """The wall clock."""
 
-    def now(self, epoch: int) -> int:  # noqa: ARG002
+    def now(self, epoch: int) -> int:
         """Return the time, in ticks."""
         return time.time_ns() // 1_000
 
@@ -30,7 +30,7 @@ class SystemClock:
 class LocalHost:
     """Hosts kernels in one process."""
 
-    def run(  # noqa: PLR0913
+    def run(
         self,
         query: Query,
         source: Any,
@@ -75,8 +75,8 @@ class LocalEpochs:
         """Run one epoch over blocks in arrival order; return what the operators emitted."""
         before = self.log.before(self.epoch)
         packets: list[Packet] = []
-        for seq, block in enumerate(blocks):
-            packets += ingest(self.plan, block, before.standing, seq)
+        for block in ingest_blocks(self.plan, blocks, before, self.controller):
+            packets += block
         if last:
             packets.append(measure_packet(0, len(blocks), {"last": True}))
         if not before.control.quiet:
@@ -110,7 +110,8 @@ def blocks_of(source: Any) -> Iterator[list[pa.Table]]:
         return
     if not isinstance(source, BlockSource) or source.paced:
         raise PlanError(
-            f"the local host reads feeds and lw.files, not {type(source).__name__}; use host='spark'"
+            f"the local host reads feeds and lw.files, not {type(source).__name__}; "
+            f"use host='spark'"
         )
     at = source.begin()
     while (end := source.reach(at)) != at:

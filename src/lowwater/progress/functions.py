@@ -1,4 +1,4 @@
-"""The progress policies of the public API: `lw.slack("10 seconds")`, `lw.ordered()`, …"""
+"""The progress policies of the public API."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PerSource(Progress):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.each, Slack) or self.each.span is None:
+        if self.each.span is None:
             raise SpecError(
                 f"per_source({self.column!r}, {self.each!r}): each source is tracked by "
                 f"lw.slack(a span) or lw.ordered()"

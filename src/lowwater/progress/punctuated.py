@@ -21,7 +21,7 @@ class Punctuated(Progress):
     when: str
     by: str | None = None
 
-    def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: ARG002, D102
+    def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.when not in schema.names:
             raise unknown_name("column", self.when, schema.names)
         if not pa.types.is_boolean(schema.field(self.when).type):

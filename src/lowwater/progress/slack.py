@@ -33,7 +33,7 @@ class Slack(Progress):
         if self.mode not in ("generous", "consistent"):
             raise SpecError(f"mode={self.mode!r} is unknown; it is 'generous' or 'consistent'")
 
-    def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: ARG002, D102
+    def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.rows is not None:
             return RowSlack(self.rows, consistent=self.mode == "consistent")
         span = positive("slack", axis.span(self.span, name="slack"))

@@ -15,12 +15,12 @@ _CLASSES = {
 
 def explain(plan: WindowPlan, progress: Progress) -> str:
     """Describe a plan."""
-    spec, say = plan.spec, plan.axis.say
+    spec, axis = plan.spec, plan.axis
+    say = axis.say
     wclass = classify(spec)
     size = "unbounded" if isinstance(spec, Landmark) else say(spec.range)
     lines = [
-        f"window      {describe(spec)}: range {size}, slide {say(spec.slide)}, "
-        f"on {plan.axis.column}",
+        f"window      {describe(spec)}: range {size}, slide {say(spec.slide)}, on {axis.column}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
         f"aggregates  {', '.join(f'{n} = {a}' for n, a in plan.aggregates.items())}",

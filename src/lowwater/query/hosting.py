@@ -42,7 +42,7 @@ class VirtualClock:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a query stands. The counts add up: in = admitted + late + outside + malformed + …"""
+    """Where a query stands: its counts, which add up (`balanced`), its mark and its state."""
 
     epoch: int
     counts: Mapping[str, int]
@@ -123,6 +123,7 @@ class Outcome:
     @classmethod
     def of(cls, plan: WindowPlan, outputs: Outputs, status: Status) -> Outcome:
         """Gather what lies in memory."""
+
         def read(sink: Sink | None, schema: pa.Schema) -> pa.Table | None:
             return sink.table(schema) if isinstance(sink, Memory) else None
 
@@ -153,7 +154,7 @@ class Run(ABC):
 class Host(Protocol):
     """Runs kernels."""
 
-    def run(  # noqa: PLR0913
+    def run(
         self,
         query: Query,
         source: Any,

@@ -67,8 +67,8 @@ class Query:
             )
         if isinstance(spec, Landmark) and plan.keeping == "windows":
             raise SpecError(
-                "an aggregate by init/incr/final is kept per window, and a row belongs to all later "
-                "landmark windows; define it by lift/combine/lower"
+                "an aggregate by init/incr/final is kept per window, and a row belongs to all "
+                "later landmark windows; define it by lift/combine/lower"
             )
         return cls(stream, plan, tracker)
 
@@ -106,7 +106,7 @@ class Query:
         """Say what the query means and how it will be run."""
         return explain(self.plan, self.stream.progress)
 
-    def run(  # noqa: PLR0913
+    def run(
         self,
         *,
         epochs: Mapping[Feed, Sequence[Any]] | None = None,
@@ -126,8 +126,11 @@ class Query:
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
-        >>> query = lw.stream(feed, time="ts", progress=lw.ordered()).window(
-        ...     range="1 minute").agg(n=lw.count())
+        >>> query = (
+        ...     lw.stream(feed, time="ts", progress=lw.ordered())
+        ...     .window(range="1 minute")
+        ...     .agg(n=lw.count())
+        ... )
         >>> rows = [("2024-01-01 00:00:10+00", 1.0), ("2024-01-01 00:01:20+00", 2.0)]
         >>> import datetime
         >>> rows = [(datetime.datetime.fromisoformat(t), x) for t, x in rows]
@@ -183,5 +186,3 @@ def final_mark(spec: WindowSpec, newest: int | None) -> int:
 
 def _describe(aggregate: Aggregate) -> str:
     return repr(aggregate).split(" at 0x")[0]
-
-

@@ -42,7 +42,12 @@ class Stream:
         return Axis(column, self.schema.field(column).type)
 
     def window(
-        self, *, range: Any, slide: Any = None, on: str | None = None, origin: Any = None  # noqa: A002
+        self,
+        *,
+        range: Any,
+        slide: Any = None,
+        on: str | None = None,
+        origin: Any = None,
     ) -> Windowed:
         """Cut the stream into windows of `range` that start every `slide` (by default `range`).
 
@@ -85,7 +90,9 @@ class Windowed:
         """Give one result per window and group; NULL is a group of its own."""
         for column in columns:
             if pa.types.is_map(column_type(self.stream.schema, column)):
-                raise SpecError(f"group_by({column!r}): a map is not hashable; take one of its keys")
+                raise SpecError(
+                    f"group_by({column!r}): a map is not hashable; take one of its keys"
+                )
             if column in _RESERVED:
                 raise SpecError(f"group_by({column!r}): results have a column of that name already")
         if len(set(columns)) != len(columns):

@@ -50,6 +50,6 @@ class BlockSource(ABC):
         """Return the same stream, ending with what there is now."""
         return self
 
-    def in_order_of(self, folder: str) -> BlockSource:  # noqa: ARG002
+    def in_order_of(self, folder: str) -> BlockSource:
         """Prepare whatever reading needs under `folder`; called once, before the query starts."""
         return self

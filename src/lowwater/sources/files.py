@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError
 from lowwater.schemas import parse_schema
 from lowwater.sources.blocks import Block, BlockSource
-
-Format = Literal["parquet", "csv", "json", "arrow"]
-_ENDINGS: dict[Format, tuple[str, ...]] = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson"),
-    "arrow": (".arrow",),
-}
+from lowwater.sources.formats import ENDINGS, Format, read_table, row_count
 
 
 @dataclass(frozen=True)
@@ -42,8 +32,9 @@ class Files(BlockSource):
     def names(self, after: str, to: str | None = None) -> list[str]:
         """Return the names of the files after one and up to another."""
         found = sorted(
-            p.name for p in Path(self.path).iterdir()
-            if p.name > after and p.name[0] not in "._" and p.name.endswith(_ENDINGS[self.format])
+            p.name
+            for p in Path(self.path).iterdir()
+            if p.name > after and p.name[0] not in "._" and p.name.endswith(ENDINGS[self.format])
         )
         stop = min(x for x in (to, self.until, "\U0010ffff") if x is not None)
         return [n for n in found if n <= stop]
@@ -60,44 +51,26 @@ class Files(BlockSource):
         """Return how many files fit, at least one: a file is a block and is never cut."""
         rows = 0
         for i, name in enumerate(names):
-            rows += self._row_count(name)
+            rows += row_count(Path(self.path, name), self.format)
             if rows > limit:
                 return max(i, 1)
         return len(names)
-
-    def _row_count(self, name: str) -> int:
-        path = Path(self.path, name)
-        if self.format == "parquet":
-            return int(pq.read_metadata(path).num_rows)
-        with path.open("rb") as stream:
-            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
 
     def blocks(self, start: str, end: str) -> Sequence[Block]:  # noqa: D102
         return [Block(n, last=n == self.until) for n in self.names(start, end)]
 
     def read(self, block: Block) -> pa.Table:  # noqa: D102
-        path = Path(self.path, block.what)
-        if self.format == "parquet":
-            table = pq.read_table(path, columns=self.schema.names, use_threads=False)
-        elif self.format == "arrow":
-            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-        elif self.format == "csv":
-            options = pa.csv.ConvertOptions(column_types=self.schema)
-            table = pa.csv.read_csv(path, convert_options=options)
-        else:
-            options = pa.json.ParseOptions(explicit_schema=self.schema)
-            table = pa.json.read_json(path, parse_options=options)
-        return table.select(self.schema.names).cast(self.schema)
+        return read_table(Path(self.path, block.what), self.format, self.schema)
 
     def bounded(self) -> Files:  # noqa: D102
         names = self.names("")
         return replace(self, until=names[-1] if names else "")
 
 
-def files(  # noqa: PLR0913
+def files(
     path: str | Path,
     *,
-    format: Format = "parquet",  # noqa: A002
+    format: Format = "parquet",
     schema: str | pa.Schema | None = None,
     files_per_epoch: int | None = None,
     max_rows_per_epoch: int | None = None,
@@ -111,10 +84,12 @@ def files(  # noqa: PLR0913
     folder = Path(path)
     if not folder.is_dir():
         raise SpecError(f"path={str(path)!r} is no folder; lw.files reads the files of a folder")
-    if format not in _ENDINGS or format == "arrow":
+    if format not in ENDINGS or format == "arrow":
         raise SpecError(f"format={format!r} is unknown; it is 'parquet', 'csv' or 'json'")
-    for name, limit in (("files_per_epoch", files_per_epoch),
-                        ("max_rows_per_epoch", max_rows_per_epoch)):
+    for name, limit in (
+        ("files_per_epoch", files_per_epoch),
+        ("max_rows_per_epoch", max_rows_per_epoch),
+    ):
         if limit is not None and limit < 1:
             raise SpecError(f"{name}={limit} must be at least 1")
     if schema is None:
@@ -123,10 +98,12 @@ def files(  # noqa: PLR0913
     return Files(str(folder.absolute()), parsed, format, files_per_epoch, max_rows_per_epoch)
 
 
-def _schema_of(folder: Path, format: Format) -> pa.Schema:  # noqa: A002
+def _schema_of(folder: Path, format: Format) -> pa.Schema:
     if format != "parquet":
-        raise SpecError(f"format={format!r} needs schema=, for example 'ts timestamp, speed double'")
-    found = sorted(p for p in folder.iterdir() if p.name.endswith(_ENDINGS["parquet"]))
+        raise SpecError(
+            f"format={format!r} needs schema=, for example 'ts timestamp, speed double'"
+        )
+    found = sorted(p for p in folder.iterdir() if p.name.endswith(ENDINGS["parquet"]))
     if not found:
         raise SpecError(f"path={str(folder)!r} holds no Parquet file yet; give schema= as well")
     return pq.read_schema(found[0]).remove_metadata()
@@ -143,10 +120,3 @@ def written(tables: Sequence[pa.Table], folder: str, schema: pa.Schema) -> Files
             writer.write_table(table)
         aside.replace(path)
     return Files(str(target.absolute()), schema, "arrow", files_per_epoch=1).bounded()
-
-
-def count_rows(source: Any) -> int | None:
-    """Return how many rows a bounded stream of Parquet files holds, if that is cheap to know."""
-    if not isinstance(source, Files) or source.format != "parquet":
-        return None
-    return sum(source._row_count(n) for n in source.names(""))  # noqa: SLF001

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -122,13 +121,3 @@ class _Clock:
     def row_at(self, wall: float) -> int:
         tick = self.from_tick + (wall - self.began) * 1_000_000 * self.speed
         return int(np.searchsorted(self.arrivals, tick, "right"))
-
-
-def share_delivered(source: Any, rows: int) -> float | None:
-    """Return how much of a recording `rows` are, for a progress bar."""
-    if not isinstance(source, Replay):
-        return None
-    total = pq.read_metadata(source.path).num_rows
-    return min(1.0, rows / total) if total else 1.0
-
-

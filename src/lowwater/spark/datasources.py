@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from lowwater.control import Folder, FolderLog, Standing
+from lowwater.control import Controller, Entry, Folder, FolderLog, Standing
 from lowwater.kernels import Packet, WindowPlan, ingest
-from lowwater.kernels.packets import measure_packet
+from lowwater.kernels.packets import measure_packet, measures_of
 from lowwater.sources import Block, BlockSource
 from lowwater.spark.packets import PACKET_DDL, to_batch
 
@@ -38,15 +38,16 @@ class BlockSpec:
     plan: WindowPlan
     control: str
     labels: list[int]
+    controller: Controller
 
 
 def encode(spec: ControlSpec | BlockSpec) -> str:
     """Return a spec as an option of a data source."""
-    return base64.b64encode(pickle.dumps(spec)).decode()
+    return base64.b64encode(cloudpickle.dumps(spec)).decode()
 
 
-def _decode(options: dict[str, str]) -> Any:
-    return pickle.loads(base64.b64decode(options["spec"]))  # noqa: S301  # written by `encode`
+def _decode(options: Mapping[str, str]) -> Any:
+    return cloudpickle.loads(base64.b64decode(options["spec"]))
 
 
 class _PacketSource(DataSource):
@@ -165,19 +166,17 @@ class BlocksReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan one task per block."""
         spec = self.spec
-        entry = FolderLog(spec.control).read(end["entry"])
-        standing = entry.standing if entry else Standing()
+        entry = FolderLog(spec.control).read(end["entry"]) or Entry(-1)
         blocks = spec.source.blocks(start["at"], end["at"])
-        planned = []
+        if not spec.plan.consistent:
+            return [_OneBlock(b, seq, entry.standing) for seq, b in enumerate(blocks)]
+        planned: list[InputPartition] = []
         for seq, block in enumerate(blocks):
-            planned.append(_OneBlock(block, seq, standing))
-            if spec.plan.consistent and seq < len(blocks) - 1:
-                standing = self._after(block, standing)
+            planned.append(_OneBlock(block, seq, entry.standing))
+            if seq < len(blocks) - 1:
+                packets = ingest(spec.plan, spec.source.read(block), entry.standing, seq)
+                entry = spec.controller.foresee(entry, [measures_of(packets[-1])], now=0)
         return planned
-
-    def _after(self, block: Block, standing: Standing) -> Standing:
-        """Fold a block into the mark that decides the next: consistent however epochs are cut."""
-        raise NotImplementedError
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and ingest one block."""
@@ -188,5 +187,3 @@ class BlocksReader(DataSourceStreamReader):
         if partition.block.last:
             packets.append(measure_packet(0, partition.seq, {"last": True}))
         yield to_batch(packets, spec.labels)
-
-

@@ -23,8 +23,8 @@ from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.datasources import (
-    BlocksSource,
     BlockSpec,
+    BlocksSource,
     ControlSource,
     ControlSpec,
     encode,
@@ -110,7 +110,7 @@ class SparkRun(Run):
     def _packets(self, spark: SparkSession, source: Any, labels: list[int]) -> DataFrame:
         """Plan the query: ingest and control, joined by shard in the stateful operator."""
         folder = self.checkpoint
-        data = data_packets(spark, source, self.plan, folder, labels)
+        data = data_packets(spark, source, self.plan, folder, labels, controller=self.controller)
         spark.dataSource.register(ControlSource)
         spec = encode(ControlSpec(folder.control, folder.signals, labels))
         control = spark.readStream.format("lowwater_control").option("spec", spec).load()
@@ -130,9 +130,7 @@ class SparkRun(Run):
         emitted = from_table(frame.toArrow())
         self.outputs.write(epoch, self.plan, emitted)
         measures = [
-            measures_of(p)
-            for p in sorted(emitted, key=lambda p: p.seq)
-            if p.kind == "measure"
+            measures_of(p) for p in sorted(emitted, key=lambda p: p.seq) if p.kind == "measure"
         ]
         heard_the_end = self.log.before(epoch).ended
         entry = self.controller.decide(epoch, measures, self._now(epoch), ending=self.ending)
@@ -174,7 +172,7 @@ class SparkRun(Run):
     def status(self) -> Status:
         """Return where the query stands."""
         progress = self.query.lastProgress
-        more = {"running": self.query.isActive}
+        more: dict[str, Any] = {"running": self.query.isActive}
         if progress is not None:
             more["rows_per_second"] = progress.processedRowsPerSecond
         return Status.of(self.newest, more)
@@ -187,14 +185,20 @@ class SparkRun(Run):
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the query to end."""
         try:
-            ended = self.query.awaitTermination(seconds)
+            ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
         except Exception as failure:
             raise HostError(f"the query failed: {_first_line(failure)}") from failure
         return True if ended is None else bool(ended)
 
 
 def data_packets(
-    spark: SparkSession, source: Any, plan: WindowPlan, folder: Checkpoint, labels: list[int]
+    spark: SparkSession,
+    source: Any,
+    plan: WindowPlan,
+    folder: Checkpoint,
+    labels: list[int],
+    *,
+    controller: Controller,
 ) -> DataFrame:
     """Return the stream of packets that a source gives."""
     if isinstance(source, list):
@@ -202,7 +206,7 @@ def data_packets(
     if isinstance(source, BlockSource):
         source = source.in_order_of(folder.source)
         spark.dataSource.register(BlocksSource)
-        spec = encode(BlockSpec(source, plan, folder.control, labels))
+        spec = encode(BlockSpec(source, plan, folder.control, labels, controller))
         return spark.readStream.format("lowwater_blocks").option("spec", spec).load()
     if isinstance(source, DataFrameSource):
         return source.frame.mapInArrow(MapIngest(plan, labels, folder.control), PACKET_DDL)

@@ -41,12 +41,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         t = self.type
-        if not (
-            pa.types.is_timestamp(t)
-            or pa.types.is_date(t)
-            or _is_text(t)
-            or _is_number(t)
-        ):
+        if not (pa.types.is_timestamp(t) or pa.types.is_date(t) or _is_text(t) or _is_number(t)):
             raise SpecError(
                 f"column {self.column!r} has type {t}: windows need an ordered attribute, "
                 f"a timestamp, a date, text that reads as a timestamp, or a number"
@@ -111,8 +106,10 @@ class Axis:
         """Say a length on this axis as a person would."""
         if self.kind == "time":
             return spoken(span)
-        return f"{Fraction(span, self.per_unit)}" if self.per_unit == 1 else str(
-            Decimal(span) / self.per_unit
+        return (
+            f"{Fraction(span, self.per_unit)}"
+            if self.per_unit == 1
+            else str(Decimal(span) / self.per_unit)
         )
 
     def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -146,8 +143,10 @@ class Axis:
         if self.per_unit == 1:
             return whole
         if pa.types.is_decimal(self.type):
-            exact = [None if v is None else Decimal(v).scaleb(-self.type.scale)
-                     for v in whole.to_pylist()]
+            exact = [
+                None if v is None else Decimal(v).scaleb(-self.type.scale)
+                for v in whole.to_pylist()
+            ]
             return pa.array(exact, self.type)
         return pc.divide(whole.cast(pa.float64()), float(self.per_unit)).cast(self.type)
 

@@ -58,7 +58,7 @@ def windows(spec: WindowSpec, positions: Iterable[int]) -> np.ndarray:
     """
     at = np.fromiter(positions, np.int64)
     if isinstance(spec, Landmark):
-        at = at[spec.last(at) == FOREVER]
+        at = at[np.asarray(spec.last(at) == FOREVER)]
         if not len(at):
             return at
         return np.arange(spec.first(at.min()), spec.first(at.max()) + 1)

@@ -35,8 +35,8 @@ unbounded: Final = Unbounded()
 
 
 def _checked(name: str, value: Any) -> int:
-    span = value if isinstance(value, int) and not isinstance(value, bool) else ticks(
-        value, name=name
+    span = (
+        value if isinstance(value, int) and not isinstance(value, bool) else ticks(value, name=name)
     )
     if span <= 0:
         raise SpecError(f"{name}={value!r} must be greater than zero")
@@ -61,7 +61,7 @@ class Sliding:
     slide: int
     origin: int = 0
 
-    def __init__(self, *, range: Any, slide: Any = None, origin: int = 0) -> None:  # noqa: A002
+    def __init__(self, *, range: Any, slide: Any = None, origin: int = 0) -> None:
         size = _checked("range", range)
         step = size if slide is None else _checked("slide", slide)
         if size // step > MAX_SLIDES_PER_RANGE:

@@ -1,0 +1,112 @@
+"""Files as tables. Text formats are read leniently: what cannot be read becomes NULL, as in Spark.
+
+A garbage time so becomes a malformed row, which is counted and shown; it never stops a query.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+Format = Literal["parquet", "csv", "json", "arrow"]
+
+ENDINGS: dict[Format, tuple[str, ...]] = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".csv.gz"),
+    "json": (".json", ".jsonl", ".ndjson"),
+    "arrow": (".arrow",),
+}
+
+
+def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
+    """Read a file as a table of a schema."""
+    if form == "parquet":
+        table = pq.read_table(path, columns=schema.names)
+    elif form == "arrow":
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    else:
+        table = _read_csv(path, schema) if form == "csv" else _read_json(path, schema)
+    return table.select(schema.names).cast(schema)
+
+
+def row_count(path: Path, form: Format) -> int:
+    """Return how many rows a file holds; lines, for text."""
+    if form == "parquet":
+        return int(pq.read_metadata(path).num_rows)
+    with path.open("rb") as stream:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
+
+
+def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
+    text = {name: pa.string() for name in schema.names}
+    options = pa.csv.ConvertOptions(
+        column_types=text,
+        include_columns=schema.names,
+        include_missing_columns=True,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    skip = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
+    table = pa.csv.read_csv(path, convert_options=options, parse_options=skip)
+    columns = [lenient(table.column(f.name).combine_chunks(), f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _read_json(path: Path, schema: pa.Schema) -> pa.Table:
+    options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        return pa.json.read_json(path, parse_options=options)
+    except pa.ArrowInvalid:
+        return _read_json_lines(path, schema)
+
+
+def _read_json_lines(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read line by line, for a file in which some line does not fit the schema."""
+    rows = [_object(line) for line in path.read_text("utf-8", "replace").splitlines() if line]
+    columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
+    return pa.table(columns, schema=schema)
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _column(values: list[Any], t: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, t)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        text = [None if v is None else v if isinstance(v, str) else json.dumps(v) for v in values]
+        return lenient(pa.array(text, pa.string()), t)
+
+
+def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
+    """Cast text to a type; what cannot be read becomes NULL.
+
+    >>> lenient(pa.array(["1", "x", None]), pa.int64()).to_pylist()
+    [1, None, None]
+    """
+    if pa.types.is_timestamp(t):
+        read = pd.to_datetime(text.to_pandas(), format="ISO8601", errors="coerce", utc=True)
+        return pa.array(read.dt.as_unit("us"), pa.timestamp("us", "UTC")).cast(t)
+    try:
+        return text.cast(t)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([_one(value, t) for value in text], t)
+
+
+def _one(value: pa.Scalar, t: pa.DataType) -> Any:
+    try:
+        return value.cast(t).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
