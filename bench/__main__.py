@@ -1,4 +1,4 @@
-"""The command: `python -m bench [CASE ...]`; results on standard output, progress on standard error."""
+"""The command `python -m bench [CASE ...]`: results on standard output, progress beside it."""
 
 from __future__ import annotations
 

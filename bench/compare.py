@@ -7,7 +7,7 @@ and Lowwater may have no further row of a window that Spark has closed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
-    Columns = dict[str, npt.NDArray[np.generic]]
+    Columns = dict[str, npt.NDArray[Any]]
 
 _TOLERANCE = 1e-9
 
@@ -80,12 +81,12 @@ def _read(folder: Path) -> Columns:
     return columns
 
 
-def _ordered(columns: Columns, places: list[str]) -> Columns:
+def _ordered(columns: Columns, places: Sequence[str]) -> Columns:
     order = np.lexsort([columns[name] for name in reversed(places)])
     return {name: column[order] for name, column in columns.items()}
 
 
-def _require_same_places(found: Columns, expected: Columns, places: list[str]) -> None:
+def _require_same_places(found: Columns, expected: Columns, places: Sequence[str]) -> None:
     """Raise unless both have exactly the same windows and keys, each once."""
     if all(np.array_equal(found[name], expected[name]) for name in places):
         return
@@ -101,5 +102,5 @@ def _require_same_places(found: Columns, expected: Columns, places: list[str]) -
     raise ResultsDifferError(msg)
 
 
-def _place(columns: Columns, places: list[str], at: int) -> str:
+def _place(columns: Columns, places: Sequence[str], at: int) -> str:
     return ", ".join(f"{name} {columns[name][at]}" for name in places)

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +104,7 @@ def _write(data: DataSet, folder: Path) -> None:
     oldest = int(time.time()) - data.files
     bounds = np.linspace(0, data.rows, data.files + 1).astype(np.int64)
     newest = _START_US
-    for number, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         rng = np.random.default_rng([_SEED, data.rows, number])
         times, newest = _times(data, np.arange(low, high, dtype=np.int64), newest, rng)
         keys = np.searchsorted(shares, rng.random(times.size), side="right")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-_UNIX = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class EpochLog(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Called by Spark when there was nothing to do."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802, ARG002
         """Called by Spark after the last epoch of the query."""
         self._ended.set()
 

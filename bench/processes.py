@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SAMPLE_S = 0.2
+_GRACE_S = 20.0
 _TAIL_LINES = 40
 
 
@@ -34,26 +35,27 @@ class Watched:
 def run_module(module: str, arguments: Sequence[str], log: Path, timeout: float) -> Watched:
     """Run `python -m module`, sampling the memory of its process tree until it ends."""
     with log.open("wb") as sink:
-        worker = subprocess.Popen(  # noqa: S603 (this interpreter, our own module)
+        worker = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=_ROOT,
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
         )
+    members: set[psutil.Process] = set()
     try:
-        peak = _watch(worker, timeout)
+        peak = _watch(worker, members, timeout)
     finally:
-        _end(worker)
+        _end(worker, members)
     if worker.returncode:
         msg = f"worker ended with {worker.returncode}; it said last:\n{_tail(log)}"
         raise WorkerError(msg)
     return Watched(peak)
 
 
-def _watch(worker: subprocess.Popen[bytes], timeout: float) -> int:
-    """Return the largest sum of memory seen over the tree, in bytes."""
-    tree = psutil.Process(worker.pid)
+def _watch(worker: subprocess.Popen[bytes], members: set[psutil.Process], timeout: float) -> int:
+    """Return the largest sum of memory over the tree in bytes, and note all its `members`."""
+    root = psutil.Process(worker.pid)
     give_up = time.monotonic() + timeout
     peak = 0
     while True:
@@ -64,8 +66,9 @@ def _watch(worker: subprocess.Popen[bytes], timeout: float) -> int:
                 msg = f"worker was ended after {timeout:.0f} s without a result"
                 raise WorkerError(msg) from None
             with suppress(psutil.NoSuchProcess):
-                members = [tree, *tree.children(recursive=True)]
-                peak = max(peak, sum(map(_resident, members)))
+                tree = [root, *root.children(recursive=True)]
+                members.update(tree[1:])
+                peak = max(peak, sum(map(_resident, tree)))
         else:
             return peak
 
@@ -75,27 +78,37 @@ def _resident(process: psutil.Process) -> int:
 
     Python workers are forks of one daemon and share most of their pages, so their
     plain RSS would count these many times. A JVM shares next to nothing, and
-    adding up the shares of its gigabytes takes long enough to disturb the run.
+    adding up the shares of its gigabytes takes long enough to disturb the run. Only
+    in the moment in which it forks does it appear twice, with all its pages.
     """
     with suppress(psutil.Error, OSError):
-        if process.name() != "java":
-            for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) * 1024
+        if process.name() == "java":
+            parent = process.parent()
+            forked = parent is not None and parent.name() == "java"
+            return 0 if forked else int(process.memory_info().rss)
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    with suppress(psutil.Error):
         return int(process.memory_info().rss)
     return 0
 
 
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the tree: nothing after a good run, all of it otherwise."""
-    if worker.poll() is not None:
-        return
-    with suppress(psutil.NoSuchProcess):
-        for member in psutil.Process(worker.pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
-    worker.kill()
-    worker.wait()
+def _end(worker: subprocess.Popen[bytes], members: set[psutil.Process]) -> None:
+    """Wait for the whole tree to be gone, and kill what does not go by itself.
+
+    The JVM outlives its Python parent by a moment; the next run must not share
+    the machine with it, nor its files be removed under it.
+    """
+    finished = worker.poll() is not None
+    if not finished:
+        worker.kill()
+        worker.wait()
+    _, left = psutil.wait_procs(members, timeout=_GRACE_S if finished else 0)
+    for member in left:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(left, timeout=_GRACE_S)
 
 
 def _tail(log: Path) -> str:

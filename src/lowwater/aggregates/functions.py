@@ -90,6 +90,8 @@ def aggregate(
     ... )
     """
     columns = (of,) if isinstance(of, str) else tuple(of)
+    if not columns:
+        raise SpecError("of=() names no column; an aggregate is defined over at least one")
     kind = parse_type(returns) if isinstance(returns, str) else returns
     if lift and combine and lower and not (init or incr or final):
         return UserDefined(Combining(columns, lift, combine), lower, kind)

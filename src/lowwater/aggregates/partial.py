@@ -91,7 +91,15 @@ class Part(ABC):
 
     def absorb(self, cells: Partial, rows: Rows, codes: np.ndarray) -> Partial:
         """Add rows to existing cells."""
-        return self.combine(cells, self.lift(rows, codes, len(cells)))
+        return self.combine(*self._comparable(cells, self.lift(rows, codes, len(cells))))
+
+    def _comparable(self, a: Partial, b: Partial) -> tuple[Partial, Partial]:
+        """Return cells whose codes point into the same values."""
+        if a.values is None and b.values is None:
+            return a, b
+        stored = zip(self.store(a), self.store(b), strict=True)
+        both = self.load([pa.concat_arrays(pair) for pair in stored])
+        return both.take(slice(None, len(a))), both.take(slice(len(a), None))
 
     def merge(self, cells: Partial, codes: np.ndarray, n: int) -> Partial:
         """Reduce cells to n coarser ones, in order: neighbours combine, then neighbours again."""

@@ -35,6 +35,8 @@ _LIMB_SIGN = 2**31
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
     """Return the type of a column, or say which column may have been meant."""
+    if not isinstance(column, str):
+        raise SpecError(f"{column!r} is no column; give its name as text")
     if column not in schema.names:
         raise unknown_name("column", column, schema.names)
     return schema.field(column).type
@@ -118,8 +120,7 @@ class Avg(Aggregate):
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         t = column_type(schema, self.column)
         if pa.types.is_decimal(t):
-            scale = min(t.scale + 4, 38)
-            return pa.decimal128(min(t.precision + 4, 38), min(scale, max(6, 42 - t.precision)))
+            return pa.decimal128(min(t.precision + 4, 38), min(t.scale + 4, 38))
         return pa.float64()
 
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
@@ -137,7 +138,8 @@ class Avg(Aggregate):
                 )
                 for v, n in zip(_integers(total), count, strict=True)
             ]
-            return pa.array(means, t, mask=missing)
+            unscaled = [int(m.scaleb(t.scale, _WIDE)) for m in means]
+            return _decimals(unscaled, missing, t, f"avg({self.column!r})")
         low, high = carried(total)
         # Below 2^53 the float sum is the exact one; above, dividing integers rounds only once.
         small = np.abs(high) < 2**20

@@ -96,10 +96,11 @@ class Folding(_Objects):
         return Partial((out,))
 
     def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
-        clash = [
-            x is not NOTHING and y is not NOTHING
-            for x, y in zip(a.arrays[0].flat, b.arrays[0].flat, strict=True)
-        ]
-        if any(clash):
-            raise AssertionError("states of init/incr/final do not combine")
-        return Partial((np.where(a.arrays[0] == NOTHING, b.arrays[0], a.arrays[0]),))
+        out = a.arrays[0].copy()
+        for i, (mine, theirs) in enumerate(zip(out.flat, b.arrays[0].flat, strict=True)):
+            if theirs is NOTHING:
+                continue
+            if mine is not NOTHING:
+                raise AssertionError("states of init/incr/final do not combine")
+            out.flat[i] = theirs
+        return Partial((out,))

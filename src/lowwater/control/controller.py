@@ -53,6 +53,10 @@ class Controller:
     def __init__(self, log: ControlLog, tracker: ProgressTracker, pace: Pace) -> None:
         self.log, self.tracker, self.pace = log, tracker, pace
 
+    def begin(self, now: int) -> None:
+        """Open the log of a stream that has not begun."""
+        self.log.begin(now if self.pace.wall else None)
+
     def decide(
         self, epoch: int, measures: Iterable[Mapping[str, Any]], now: int, *, ending: bool = False
     ) -> Entry:

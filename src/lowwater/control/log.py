@@ -76,7 +76,11 @@ class ControlLog(ABC):
 
     def before(self, epoch: int) -> Entry:
         """Return the entry that was in force when an epoch began."""
-        return (self.read(epoch - 1) if epoch else None) or Entry(-1)
+        return self.read(epoch - 1) or Entry(-1)
+
+    def begin(self, wall: int | None) -> None:
+        """Write down the wall clock at which the stream began, for its first epoch to go by."""
+        self.append(Entry(-1, standing=Standing(wall=wall)))
 
 
 class MemoryLog(ControlLog):
@@ -121,11 +125,11 @@ class FolderLog(ControlLog):
     def newest_epoch(self) -> int:
         """Return the number of the newest entry, -1 if there is none."""
         names = [n for n in self._folder.names() if n.endswith(".json")]
-        return int(max(names).removesuffix(".json")) if names else -1
+        return int(max(names).removesuffix(".json")) - 1 if names else -1
 
 
 def _name(epoch: int) -> str:
-    return f"{epoch:012d}.json"
+    return f"{epoch + 1:012d}.json"
 
 
 class Folder:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Control, Marks
-from lowwater.kernels.cells import Cells, Packed, merge
+from lowwater.kernels.cells import Cells, Packed, merge, number_cells
 from lowwater.kernels.closing import Closed, close
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, lift_cells, row_marks
@@ -60,6 +60,7 @@ class _Meta:
         return json.dumps({"marks": self.marks.to_json(), "cells": cells}).encode()
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def step(
     plan: WindowPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
 ) -> Step:
@@ -140,6 +141,7 @@ class _Epoch:
                 self.emit(cells, before, marks)
                 cells, folded = self.fold(cells, before, marks)
                 touched |= folded
+            self.meta.marks = marks
             self.write(cells, touched)
         self.meta.marks = marks
         if closing:
@@ -197,7 +199,7 @@ class _Epoch:
         """Drop cells that no open window needs; landmark windows fold closed panes into one."""
         plan = self.plan
         until = self.group_open(cells, after)
-        if isinstance(plan.spec, Landmark) and plan.keeping == "panes":
+        if self.keeps_all:
             closed = np.maximum(cells.pane, until[cells.code] - 1)
             if np.array_equal(closed, cells.pane):
                 return cells, set()
@@ -218,18 +220,32 @@ class _Epoch:
         return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
 
     def write(self, cells: Cells, touched: set[int]) -> None:
-        for b in sorted(touched):
-            size = self.plan.panes_per_bucket
-            chosen = np.flatnonzero((cells.pane >= b * size) & (cells.pane < (b + 1) * size))
-            if len(chosen):
-                self.out.changes[name_of(b)] = cells.take(chosen).pack(self.plan.parts).to_bytes()
+        """Write the touched buckets, without the cells that no open window needs."""
+        low = self.meta.marks.low
+        if low is not None and not self.keeps_all:
+            open_from = self.plan.spec.first_open(min(low, FOREVER))
+            cells = cells.take(np.flatnonzero(self.still_needed(cells.pane, open_from)))
+        bucket = self.bucket(cells.pane)
+        order = np.argsort(bucket, kind="stable")
+        wanted = np.array(sorted(touched))
+        starts = np.searchsorted(bucket[order], wanted)
+        ends = np.searchsorted(bucket[order], wanted, "right")
+        for b, start, end in zip(wanted.tolist(), starts, ends, strict=True):
+            if start < end:
+                chosen = cells.take(np.sort(order[start:end]))
+                self.out.changes[name_of(b)] = chosen.pack(self.plan.parts).to_bytes()
                 self.meta.cells[b] = len(chosen)
             elif self.meta.cells.pop(b, None) is not None:
                 self.out.changes[name_of(b)] = None
 
+    @property
+    def keeps_all(self) -> bool:
+        """Whether no pane is ever done with: landmark windows reach back to the beginning."""
+        return isinstance(self.plan.spec, Landmark)
+
     def purge(self) -> None:
         low = self.meta.marks.low
-        if low is None or (isinstance(self.plan.spec, Landmark) and self.plan.keeping == "panes"):
+        if low is None or self.keeps_all:
             return
         size = self.plan.panes_per_bucket
         first_open = self.plan.spec.first_open(min(low, FOREVER))
@@ -289,10 +305,11 @@ def merge_index(cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarr
     known = np.empty(int(code.max()) + 1, np.int64)
     known[code[: count[0]]] = np.arange(count[0])
     wanted = known[code[count[0] :]][group]
-    low = int(cells.pane.min())
-    span = int(cells.pane.max()) - low + 1
-    have, want = cells.code * span + (cells.pane - low), wanted * span + (pane - low)
-    return np.asarray(np.searchsorted(have, want))
+    codes = np.concatenate([cells.code, wanted])
+    cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
+    place = np.empty(int(cell.max()) + 1, np.int64)
+    place[cell[: len(cells)]] = np.arange(len(cells))
+    return np.asarray(place[cell[len(cells) :]])
 
 
 def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[Closed]:
@@ -345,7 +362,7 @@ def late_rows(
     schema = plan.late_schema
     missed = pa.StructArray.from_arrays(
         [pa.array(first), pa.array(last), *window_column(plan, first, last)],
-        fields=list(schema.field("missed").type),
+        fields=list(schema.field(len(schema) - 2).type),
     )
     columns = [rows.column(name) for name in plan.schema.names]
     degree = rows.column(LATE_DEGREE)

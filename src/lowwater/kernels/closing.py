@@ -53,7 +53,12 @@ def close(
 def _close_sliding(
     cells: Cells, parts: Sequence[Part], spec: Sliding, since: np.ndarray, until: np.ndarray
 ) -> Iterator[Closed]:
+    if not len(cells):
+        return
     size, step = spec.panes, spec.panes_per_slide
+    # Marks may be infinitely far away; windows that hold a row are not.
+    since = np.maximum(since, (cells.pane.min() - size) // step + 1)
+    until = np.maximum(np.minimum(until, cells.pane.max() // step + 1), since)
     lo, hi = since[cells.code], until[cells.code]
     first = np.maximum((cells.pane - size) // step + 1, lo)
     last = np.minimum(cells.pane // step, hi - 1)

@@ -6,8 +6,10 @@ the rows, are ever hashed to a shard or carried as values.
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,4 +125,13 @@ def _hash(column: pa.Array) -> np.ndarray:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    return pa.array([pickle.dumps(v) for v in column.to_pylist()], pa.binary())
+    return pa.array([pickle.dumps(_normal(v)) for v in column.to_pylist()], pa.binary())
+
+
+def _normal(value: Any) -> Any:
+    """Return a nested value with one zero and one NaN."""
+    if isinstance(value, float):
+        return math.nan if value != value else value + 0.0  # noqa: PLR0124
+    if isinstance(value, dict):
+        return {k: _normal(v) for k, v in value.items()}
+    return [_normal(v) for v in value] if isinstance(value, list) else value

@@ -40,6 +40,7 @@ class _Intake:
         return tuple(c[mask] for c in columns)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def ingest(plan: WindowPlan, table: pa.Table, standing: Standing, seq: int) -> list[Packet]:
     """Turn one block of rows, in arrival order, into packets; the last one is its measurements.
 
@@ -47,10 +48,11 @@ def ingest(plan: WindowPlan, table: pa.Table, standing: Standing, seq: int) -> l
     """
     intake = _Intake(plan, table.combine_chunks(), seq)
     ticks, valid = plan.axis.to_ticks(table.column(plan.axis.column))
+    future = valid & _ahead(plan, ticks, standing)
     if plan.mark_when is not None:
-        ticks, valid = _take_out_marks(intake, ticks, valid)
+        ticks, valid, future = _take_out_marks(intake, ticks, valid, future)
     intake.measures["in"] = len(ticks)
-    ticks = _set_malformed_aside(intake, ticks, valid, standing)
+    ticks = _set_malformed_aside(intake, ticks, valid, future)
     if len(ticks):
         _measure_progress(intake, ticks)
         degree = _late_degrees(ticks, standing.newest)
@@ -75,15 +77,26 @@ def ingest_blocks(
             entry = controller.foresee(entry, [measures_of(packets[-1])], now=0)
 
 
+def _ahead(plan: WindowPlan, ticks: np.ndarray, standing: Standing) -> np.ndarray:
+    """Which rows are further ahead than is believed (semantics 4)."""
+    known = [t for t in (standing.newest, standing.wall) if t is not None]
+    if plan.max_ahead is None or not known:
+        return np.zeros(len(ticks), bool)
+    return np.asarray(ticks > max(known) + plan.max_ahead)
+
+
 def _take_out_marks(
-    intake: _Intake, ticks: np.ndarray, valid: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Turn the rows that are punctuations into control, for all shards and for the controller."""
+    intake: _Intake, ticks: np.ndarray, valid: np.ndarray, future: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Turn the rows that are punctuations into control, for all shards and for the controller.
+
+    A punctuation without a time, or from the future, says nothing: it is a malformed row.
+    """
     plan = intake.plan
     flags = intake.table.column(plan.mark_when).fill_null(False)
     is_mark = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
-    said = is_mark & valid
-    intake.measures["punctuations"] = int(is_mark.sum())
+    said = is_mark & valid & ~future
+    intake.measures["punctuations"] = int(said.sum())
     if said.any():
         marks = _marks_said(plan, intake.table.filter(pa.array(said)), ticks[said])
         intake.measures["marks"] = marks.to_json()
@@ -95,7 +108,7 @@ def _take_out_marks(
         )
         payload = Control(aligned).to_bytes()
         intake.packets += [Packet(s, intake.seq, "control", payload) for s in range(plan.shards)]
-    return intake.keep(~is_mark, ticks, valid)  # type: ignore[return-value]
+    return intake.keep(~said, ticks, valid, future)
 
 
 def _marks_said(plan: WindowPlan, rows: pa.Table, ticks: np.ndarray) -> Marks:
@@ -114,19 +127,16 @@ def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, in
 
 
 def _set_malformed_aside(
-    intake: _Intake, ticks: np.ndarray, valid: np.ndarray, standing: Standing
+    intake: _Intake, ticks: np.ndarray, valid: np.ndarray, future: np.ndarray
 ) -> np.ndarray:
     plan = intake.plan
-    future = np.zeros(len(ticks), bool)
-    known = [t for t in (standing.newest, standing.wall) if t is not None]
-    if plan.max_ahead is not None and known:
-        future = valid & (ticks > max(known) + plan.max_ahead)
     bad = ~valid | future
     intake.measures["malformed"] = int(bad.sum())
     if not bad.any():
         return ticks
     reason = np.where(future[bad], "from the future", "time is NULL or unreadable")
-    rows = intake.table.filter(pa.array(bad)).append_column("reason", pa.array(reason, pa.string()))
+    name = plan.malformed_schema.names[-1]
+    rows = intake.table.filter(pa.array(bad)).append_column(name, pa.array(reason, pa.string()))
     intake.packets.append(table_packet("malformed", 0, intake.seq, rows))
     return intake.keep(~bad, ticks)[0]
 

@@ -56,7 +56,7 @@ class WindowPlan:
     def panes_per_bucket(self) -> int:
         """Panes (or windows) that lie in state together: a quarter of a window, within reason."""
         size = 1 if isinstance(self.spec, Landmark) else self.spec.panes
-        return min(max(size // 4, 8), 4096)
+        return min(max(size // 4, 64), 4096)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -85,13 +85,19 @@ class WindowPlan:
         return pa.schema(
             [
                 *self.schema,
-                pa.field("late_degree", pa.int64()),
-                pa.field("missed", missed),
-                pa.field("admitted", pa.bool_()),
+                pa.field(self._free("late_degree"), pa.int64()),
+                pa.field(self._free("missed"), missed),
+                pa.field(self._free("admitted"), pa.bool_()),
             ]
         )
 
     @cached_property
     def malformed_schema(self) -> pa.Schema:
         """The columns of a malformed row: the row and what is wrong with it."""
-        return pa.schema([*self.schema, pa.field("reason", pa.string())])
+        return pa.schema([*self.schema, pa.field(self._free("reason"), pa.string())])
+
+    def _free(self, name: str) -> str:
+        """Return a name for a column of ours that no column of the stream has."""
+        while name in self.schema.names:
+            name += "_"
+        return name

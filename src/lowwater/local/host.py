@@ -68,6 +68,7 @@ class LocalEpochs:
         self.plan, self.clock = plan, clock
         self.log = MemoryLog()
         self.controller = Controller(self.log, query.tracker, query.pace)
+        self.controller.begin(clock.now(0))
         self.state: list[dict[str, bytes]] = [{} for _ in range(plan.shards)]
         self.epoch = 0
 

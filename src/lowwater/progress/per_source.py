@@ -44,7 +44,7 @@ class PerSource(Progress):
             if getattr(self.each, option) is not None:
                 raise SpecError(f"{option}= belongs on per_source, not on what is inside it")
         if self.idle is not None:
-            positive("idle", ticks(self.idle, name="idle"))
+            positive("idle", ticks(self.idle, name="idle"), self.idle)
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         inner = self.each.track(axis, schema)

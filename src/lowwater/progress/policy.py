@@ -71,7 +71,7 @@ class Progress(ABC):
         if self.clock not in (None, "wall"):
             raise SpecError(f"clock={self.clock!r} is unknown; it is 'wall' or left out")
         if self.lull is not None:
-            positive("lull", ticks(self.lull, name="lull"))
+            positive("lull", ticks(self.lull, name="lull"), self.lull)
 
     @abstractmethod
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:
@@ -92,7 +92,7 @@ class Progress(ABC):
         """Return `max_ahead` in ticks."""
         if self.max_ahead is None:
             return None
-        return positive("max_ahead", axis.span(self.max_ahead, name="max_ahead"))
+        return positive("max_ahead", axis.span(self.max_ahead, name="max_ahead"), self.max_ahead)
 
 
 class Lull(Tracker):
@@ -129,10 +129,10 @@ class Lull(Tracker):
         return int(memory["newest"] + (now - memory["heard"]) - self.lull)
 
 
-def positive(name: str, span: int) -> int:
+def positive(name: str, span: int, value: Any) -> int:
     """Return a span that must not be negative."""
     if span < 0:
-        raise SpecError(f"{name} must not be negative")
+        raise SpecError(f"{name}={value!r} must not be negative; give zero or more")
     return span
 
 

@@ -21,22 +21,26 @@ class Slack(Progress):
     """mark = newest admitted time - span; or the newest time more than `rows` rows ago."""
 
     span: Any = None
-    rows: int | None = None
+    rows: Any = None
     mode: Literal["generous", "consistent"] = "generous"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.span is None) == (self.rows is None):
             raise SpecError("slack takes a span, slack('10 seconds'), or rows, slack(rows=100)")
-        if self.rows is not None and not 0 <= self.rows <= MAX_ROWS:
-            raise SpecError(f"slack(rows={self.rows}) must be between 0 and {MAX_ROWS:,}")
+        if self.rows is not None and not (
+            isinstance(self.rows, int) and 0 <= self.rows <= MAX_ROWS
+        ):
+            raise SpecError(
+                f"slack(rows={self.rows!r}) must be a whole number from 0 to {MAX_ROWS:,}"
+            )
         if self.mode not in ("generous", "consistent"):
             raise SpecError(f"mode={self.mode!r} is unknown; it is 'generous' or 'consistent'")
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.rows is not None:
             return RowSlack(self.rows, consistent=self.mode == "consistent")
-        span = positive("slack", axis.span(self.span, name="slack"))
+        span = positive("slack", axis.span(self.span, name="slack"), self.span)
         return TimeSlack(span, consistent=self.mode == "consistent")
 
 

@@ -14,7 +14,8 @@ from lowwater.control import ACCOUNTS, Entry
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Packet, WindowPlan
-from lowwater.kernels.packets import tables
+from lowwater.kernels.late import late_tables
+from lowwater.kernels.packets import Kind, tables
 from lowwater.sinks import Memory, Sink
 
 if TYPE_CHECKING:
@@ -95,14 +96,14 @@ class Outputs:
 
     def write(self, epoch: int, plan: WindowPlan, packets: list[Packet]) -> dict[str, int]:
         """Write what an epoch emitted; return the number of rows by output."""
-        written = {}
-        outputs = (
+        written: dict[str, int] = {}
+        outputs: tuple[tuple[Kind, Sink | None, pa.Schema], ...] = (
             ("results", self.results, plan.result_schema),
             ("late", self.late, plan.late_schema),
             ("malformed", self.malformed, plan.malformed_schema),
         )
         for kind, sink, schema in outputs:
-            found = tables(packets, kind)  # type: ignore[arg-type]
+            found = late_tables(plan, packets) if kind == "late" else tables(packets, kind)
             if found:
                 rows = pa.concat_tables([t.cast(schema) for t in found])
                 written[kind] = len(rows)

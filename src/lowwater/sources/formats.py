@@ -9,11 +9,12 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
+
+from lowwater.windows import read_times
 
 Format = Literal["parquet", "csv", "json", "arrow"]
 
@@ -54,7 +55,12 @@ def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
         quoted_strings_can_be_null=False,
     )
     skip = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
-    table = pa.csv.read_csv(path, convert_options=options, parse_options=skip)
+    try:
+        table = pa.csv.read_csv(path, convert_options=options, parse_options=skip)
+    except pa.ArrowInvalid as problem:
+        if "Empty CSV" not in str(problem):
+            raise
+        return schema.empty_table()
     columns = [lenient(table.column(f.name).combine_chunks(), f.type) for f in schema]
     return pa.table(columns, schema=schema)
 
@@ -97,8 +103,8 @@ def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
     [1, None, None]
     """
     if pa.types.is_timestamp(t):
-        read = pd.to_datetime(text.to_pandas(), format="ISO8601", errors="coerce", utc=True)
-        return pa.array(read.dt.as_unit("us"), pa.timestamp("us", "UTC")).cast(t)
+        ticks, valid = read_times(text)
+        return pa.array(ticks, mask=~valid).cast(pa.timestamp("us", t.tz)).cast(t)
     try:
         return text.cast(t)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -43,7 +43,7 @@ class BlockSpec:
 
 def encode(spec: ControlSpec | BlockSpec) -> str:
     """Return a spec as an option of a data source."""
-    return base64.b64encode(cloudpickle.dumps(spec)).decode()
+    return base64.b64encode(cloudpickle.dumps(spec)).decode()  # type: ignore[no-untyped-call]
 
 
 def _decode(options: Mapping[str, str]) -> Any:

@@ -91,6 +91,7 @@ class SparkRun(Run):
         self.outputs, self.clock = outputs, clock
         self.log = self.checkpoint.log()
         self.controller = Controller(self.log, query.tracker, query.pace)
+        self.controller.begin(self._now(0))
         self.newest = self.log.newest() or Entry(-1)
         self.ending = False
         self.finished = threading.Event()

@@ -1,6 +1,6 @@
 """What a window is: specs, windows / extent / wids, panes, and the axis they lie on."""
 
-from lowwater.windows.axis import LIMIT, Axis
+from lowwater.windows.axis import LIMIT, Axis, read_times
 from lowwater.windows.meaning import Extent, classify, extent, wids, windows
 from lowwater.windows.spec import (
     FOREVER,
@@ -26,6 +26,7 @@ __all__ = [
     "classify",
     "describe",
     "extent",
+    "read_times",
     "unbounded",
     "wids",
     "windows",

@@ -77,14 +77,22 @@ class Axis:
                     f"{name}={value!r} is a bare number, but {self.column!r} is a time; "
                     f"write a duration like '10 seconds'"
                 )
-            return ticks(value, name=name)
-        return self._number(value, name)
+            return self._near(ticks(value, name=name), value, name)
+        return self._near(self._number(value, name), value, name)
 
     def point(self, value: Any, *, name: str) -> int:
         """Ticks of a position on this axis."""
         if self.kind == "time":
             return instant_ticks(value, name=name)
-        return self._number(value, name)
+        return self._near(self._number(value, name), value, name)
+
+    def _near(self, found: int, value: Any, name: str) -> int:
+        if abs(found) >= LIMIT:
+            raise SpecError(
+                f"{name}={value!r} is beyond what {self.column!r}, a {self.type}, is held in: "
+                f"the limit is {LIMIT // self.per_unit:,}"
+            )
+        return found
 
     def _number(self, value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -119,14 +127,14 @@ class Axis:
             values = pa.concat_arrays(values.chunks)
         t = self.type
         if _is_text(t):
-            return _read_text(values)
+            return read_times(values)
         if pa.types.is_floating(t):
             return _from_floats(values, self.per_unit)
         if pa.types.is_decimal(t):
             return _from_decimals(values, t.scale)
         if pa.types.is_timestamp(t) or pa.types.is_date(t):
-            values = _microseconds(values)
-        elif t == pa.uint64():
+            return _from_times(values)
+        if t == pa.uint64():
             beyond = pc.greater(values, pa.scalar(2**62, pa.uint64()))
             values = pc.if_else(beyond, pa.scalar(None, t), values)
         whole = values.cast(pa.int64())
@@ -163,15 +171,21 @@ def _validity(values: pa.Array) -> np.ndarray | None:
     return None if values.null_count == 0 else np.asarray(values.is_valid())
 
 
-def _microseconds(values: pa.Array) -> pa.Array:
-    unit = values.type.unit if pa.types.is_timestamp(values.type) else None
-    if unit == "us":
-        return values
-    if unit == "ns":
-        whole = np.asarray(values.cast(pa.int64()).fill_null(0))
-        mask = None if values.null_count == 0 else ~np.asarray(values.is_valid())
-        return pa.array(np.floor_divide(whole, 1_000), pa.int64(), mask=mask)
-    return values.cast(pa.timestamp("us"))
+def _from_times(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    unit = (
+        "D"
+        if pa.types.is_date32(values.type)
+        else ("ms" if pa.types.is_date64(values.type) else values.type.unit)
+    )
+    narrow = values.view(pa.int32()).cast(pa.int64()) if unit == "D" else values.view(pa.int64())
+    whole = np.asarray(narrow.fill_null(0))
+    per = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000}.get(unit, 1)
+    valid = (whole < LIMIT // per) & (whole > -LIMIT // per)
+    known = _validity(narrow)
+    ticks = (
+        whole // 1_000 if unit == "ns" else np.where(valid, whole, 0) * per if per > 1 else whole
+    )
+    return ticks, valid if known is None else valid & known
 
 
 def _from_floats(values: pa.Array, per_unit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -191,8 +205,22 @@ def _from_decimals(values: pa.Array, scale: int) -> tuple[np.ndarray, np.ndarray
     return found, valid
 
 
-def _read_text(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    read = pd.to_datetime(values.to_pandas(), format="ISO8601", errors="coerce", utc=True)
-    valid = read.notna().to_numpy()
-    found = read.dt.as_unit("us").astype("int64").to_numpy()
-    return np.where(valid, found, 0), valid
+def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return (ticks, valid) of ISO 8601 text; a time without a zone is UTC.
+
+    >>> read_times(pa.array(["1970-01-01 00:00:01", "today"]))[1].tolist()
+    [True, False]
+    """
+    dated = pc.match_substring_regex(text, r"^\s*\d{4}-\d").fill_null(False)
+    read = pd.to_datetime(
+        pc.if_else(dated, text, None).to_pandas(), format="ISO8601", errors="coerce", utc=True
+    )
+    valid = read.notna().to_numpy().copy()
+    ticks = np.where(valid, read.dt.as_unit("us").astype("int64").to_numpy(), 0)
+    # pandas reads nanoseconds, which end in 2262.
+    for i in np.flatnonzero(np.asarray(dated) & ~valid):
+        try:
+            ticks[i], valid[i] = instant_ticks(text[i].as_py().strip()), True
+        except SpecError:
+            continue
+    return ticks, valid

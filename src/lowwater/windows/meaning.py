@@ -63,7 +63,8 @@ def windows(spec: WindowSpec, positions: Iterable[int]) -> np.ndarray:
             return at
         return np.arange(spec.first(at.min()), spec.first(at.max()) + 1)
     found = [np.arange(spec.first(p), spec.last(p) + 1) for p in np.unique(at)]
-    return np.unique(np.concatenate(found)) if found else at
+    held: np.ndarray = np.unique(np.concatenate(found or [at]))
+    return held
 
 
 def classify(spec: WindowSpec) -> WindowClass:

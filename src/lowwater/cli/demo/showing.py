@@ -1,0 +1,44 @@
+"""The demo from beginning to end."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from rich.console import Console
+
+import lowwater as lw
+from lowwater.cli.demo.checking import check
+from lowwater.cli.demo.flights import record
+from lowwater.cli.demo.noise import own_stdout
+from lowwater.cli.demo.plot import plot
+from lowwater.cli.demo.replaying import delays, replay, spark, warm_up
+from lowwater.cli.demo.screen import screen_on
+from lowwater.cli.demo.summary import Report, as_text
+
+
+def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) -> None:
+    """Replay, watch, check, sum up and draw."""
+    recording = record(first, days)
+    speed = recording.seconds / seconds
+    folder.mkdir(parents=True, exist_ok=True)
+    query = delays(lw.replay(recording.save(folder), arrival="took_off", speed=speed), slack=slack)
+    with own_stdout() as output:
+        console = Console(file=output, highlight=False)
+        console.print(f"[bold]Departure delays in New York, {recording.spoken_dates}[/]")
+        console.print(
+            f"Means over 3 hours, every 10 minutes, of flights in the order they took off, "
+            f"{speed:,.0f} times as fast, with a slack of {slack}.\n"
+        )
+        screen = screen_on(console, len(recording.flights))
+        with spark(screen, folder / "spark.log"):
+            with screen.waiting("Warming up"):
+                warm_up(recording.table(), slack=slack)
+            journal, late = replay(query, screen)
+        with screen.waiting("Checking against the exact answer"):
+            checked = check(journal.table(query.schema), late, recording.flights)
+            report = Report(recording, journal, late, checked, speed, slack)
+            picture = folder / "delays.png"
+            plot(report, picture)
+        console.print(as_text(report.facts()))
+        console.print(f"\nThe picture is {picture}.")

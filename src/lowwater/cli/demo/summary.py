@@ -1,0 +1,130 @@
+"""What the run showed, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.table import Column, Table
+
+from lowwater.cli.demo.checking import Check
+from lowwater.cli.demo.flights import Recording
+from lowwater.cli.demo.journal import Journal
+from lowwater.cli.demo.screen import when
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is known after a run."""
+
+    recording: Recording
+    journal: Journal
+    late: pa.Table
+    check: Check
+    speed: float
+    slack: str
+
+    def facts(self) -> dict[str, str]:
+        """Return what there is to say, by subject."""
+        return {
+            "flights": self._flights(),
+            "late rows": self._late(),
+            "low-water mark": self._mark(),
+            "latency": self._latency(),
+            "finals": self._finals(),
+            "late added back": self._restored(),
+        }
+
+    def _flights(self) -> str:
+        recording = self.recording
+        return (
+            f"{_flights(len(recording.flights))} scheduled {recording.spoken_dates} took off and "
+            f"were replayed in that order, {self.speed:,.0f} times as fast. "
+            f"{recording.cancelled:,} more were cancelled and are left out."
+        )
+
+    def _late(self) -> str:
+        late, partly = self.journal.count("late"), self.journal.count("partly_late")
+        if not late + partly:
+            return f"None: a slack of {self.slack} covered the disorder of these flights."
+        degree = self.late["late_degree"]
+        row = self.late.slice(pc.index(degree, pc.max(degree)).as_py(), 1).to_pylist()[0]
+        behind = pd.Timedelta(microseconds=row["late_degree"])
+        return (
+            f"{_flights(late)} came after all of their windows had closed, {partly:,} after some of "
+            f"them, with a slack of {self.slack}. The latest, {row['carrier']} {row['flight']} from "
+            f"{row['origin']} to {row['dest']}, was {span(behind)} behind the newest."
+        )
+
+    def _mark(self) -> str:
+        return (
+            f"Stood at {when(self.journal.mark)} when the stream ended, which closed the rest; the "
+            f"newest scheduled departure was {when(self.journal.newest)}."
+        )
+
+    def _latency(self) -> str:
+        waits = self.journal.waits(self.recording.flights["took_off"])
+        if waits.empty:
+            return "No window closed before the stream ended."
+        median, most = waits.median(), waits.max()
+        epoch = self.journal.epoch_seconds()
+        return (
+            f"By the stream's clock a result came {span(median)} after its window's end (median; "
+            f"at most {span(most)}); {self.slack} of that is slack. By the wall clock that is "
+            f"{median.total_seconds() / self.speed:.1f} s at this speed. An epoch took {epoch:.1f} s "
+            f"(median), in which the replay moves on by {span(pd.Timedelta(seconds=epoch * self.speed))}; "
+            f"on a live stream it costs just these {epoch:.1f} s."
+        )
+
+    def _finals(self) -> str:
+        check, off = self.check, self.check.off
+        text = (
+            f"{check.right:,} of {check.windows:,} results ({check.right / check.windows:.1%}) equal "
+            f"the exact answer, computed apart, from all flights at once."
+        )
+        if len(off):
+            text += (
+                f" In {len(off):,}, which lack late flights, the mean delay is off by "
+                f"{off.median():.1f} min (median; at most {off.max():.1f} min)."
+            )
+        if check.never_came:
+            text += f" {check.never_came:,} never came, as all their flights were late."
+        return text
+
+    def _restored(self) -> str:
+        check = self.check
+        if check.restored < check.windows:
+            return f"{check.windows - check.restored:,} results are still not exact: this is a bug."
+        if check.right == check.windows:
+            return "There is nothing to add."
+        return (
+            f"With each late flight put back into the windows that it reports as missed, all "
+            f"{check.windows:,} are exact: late rows are counted and named, none is lost."
+        )
+
+
+def _flights(count: int) -> str:
+    return f"{count:,} flight{'' if count == 1 else 's'}"
+
+
+def span(length: pd.Timedelta) -> str:
+    """Return a length of time as a person says it.
+
+    >>> span(pd.Timedelta(minutes=95)), span(pd.Timedelta(minutes=-20))
+    ('1 h 35 min', '-20 min')
+    """
+    sign = "-" if length < pd.Timedelta(0) else ""
+    hours, minutes = divmod(round(abs(length).total_seconds() / 60), 60)
+    return f"{sign}{hours} h {minutes:02d} min" if hours else f"{sign}{minutes} min"
+
+
+def as_text(facts: dict[str, str]) -> Table:
+    """Lay the facts out for the screen."""
+    grid = Table.grid(
+        Column(style="bold", no_wrap=True), Column(max_width=88), padding=(0, 2, 0, 0)
+    )
+    for subject, fact in facts.items():
+        grid.add_row(subject, fact)
+    return grid

@@ -1,0 +1,364 @@
+"""Brute force, from the definitions: which windows a row is in, what they hold, what is late.
+
+Nothing here uses Lowwater. `Windows` tests each window by its extent, `simulate` goes row by row
+through the epochs as semantics 1 to 4, 8, 11 and 25 tell it, and `AGGREGATES` are SQL's functions
+over plain lists.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+Row = Mapping[str, Any]
+TIME = "t"
+
+
+# -- windows ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Windows:
+    """extent(w) = [origin + w·slide, origin + w·slide + range).
+
+    Landmark windows (range None): [origin or the beginning, (origin or 0) + (w+1)·slide).
+    """
+
+    range: int | None
+    slide: int
+    origin: int | None = None
+
+    def start(self, w: int) -> float:
+        if self.range is None:
+            return -math.inf if self.origin is None else self.origin
+        return (self.origin or 0) + w * self.slide
+
+    def end(self, w: int) -> int:
+        if self.range is None:
+            return (self.origin or 0) + (w + 1) * self.slide
+        return (self.origin or 0) + w * self.slide + self.range
+
+    def holding(self, t: int, newest: int) -> list[int]:
+        """The windows that hold `t`, by trying all that could; landmark ones stop at `newest`."""
+        if self.range is None:
+            if self.origin is not None and t < self.origin:
+                return []
+            stop = max(t, newest)
+        else:
+            stop = t
+        base = self.origin or 0
+        reach = self.range or 0
+        low = (t - base - reach) // self.slide - 2
+        high = (stop - base) // self.slide + 2
+        held = [w for w in range(low, high + 1) if self.start(w) <= t < self.end(w)]
+        if self.range is None:
+            last = min(w for w in range(low, high + 1) if stop < self.end(w))
+            held = [w for w in held if w <= last]
+        return held
+
+
+# -- aggregates ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Near:
+    """A float that may be off by rounding: 1e-9 of what was added up (semantics 5)."""
+
+    value: float
+    scale: float
+
+    def matches(self, found: Any) -> bool:
+        if not isinstance(found, float):
+            return False
+        if math.isnan(self.value) or math.isinf(self.value):
+            return found == self.value or (math.isnan(found) and math.isnan(self.value))
+        return abs(found - self.value) <= 1e-9 * max(self.scale, abs(self.value))
+
+
+def _present(values: Sequence[Any]) -> list[Any]:
+    return [v for v in values if v is not None]
+
+
+def _float_total(values: Sequence[float]) -> float:
+    if any(math.isnan(v) for v in values) or {math.inf, -math.inf} <= set(values):
+        return math.nan
+    return math.fsum(values)
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    there = _present(values)
+    if not there:
+        return None
+    if isinstance(there[0], float):
+        return Near(_float_total(there), sum(abs(v) for v in there))
+    with localcontext(prec=90):
+        return sum(there[1:], there[0])
+
+
+def _avg(values: Sequence[Any]) -> Any:
+    there = _present(values)
+    if not there:
+        return None
+    if isinstance(there[0], Decimal):
+        with localcontext(prec=90):
+            scale = -there[0].as_tuple().exponent + 4
+            return (sum(there) / len(there)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+    if isinstance(there[0], float):
+        size = len(there)
+        return Near(_float_total(there) / size, sum(abs(v) for v in there) / size)
+    return Near(sum(there) / len(there), 0.0)
+
+
+def _variance(values: Sequence[Any]) -> Any:
+    there = [float(v) for v in _present(values)]
+    if len(there) < 2:
+        return None
+    if not all(map(math.isfinite, there)):
+        return Near(math.nan, 0.0)
+    exact = statistics.variance([Fraction(v) for v in there])
+    # Rounding of a deviation is relative to the values, not to their spread.
+    return Near(float(exact), 1e-6 * max(map(abs, there)) ** 2)
+
+
+def _stddev(values: Sequence[Any]) -> Any:
+    spread = _variance(values)
+    if spread is None or math.isnan(spread.value):
+        return spread
+    return Near(math.sqrt(spread.value), math.sqrt(spread.scale))
+
+
+def _order(value: Any) -> Any:
+    """Spark's order: NaN is the greatest number."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value
+
+
+def _pick(choose: Callable[..., Any]) -> Callable[[Sequence[Any]], Any]:
+    return lambda values: choose(_present(values), key=_order, default=None)
+
+
+AGGREGATES: dict[str, Callable[[Sequence[Any]], Any]] = {
+    "count": lambda values: len(_present(values)),
+    "sum": _sum,
+    "avg": _avg,
+    "min": _pick(min),
+    "max": _pick(max),
+    "variance": _variance,
+    "stddev": _stddev,
+    "first": lambda values: next(iter(_present(values)), None),
+    "last": lambda values: next(iter(_present(values)[::-1]), None),
+}
+"""Each takes the values of a window in the order of (time, arrival)."""
+
+
+def same(expected: Any, found: Any) -> bool:
+    """Whether a result is the expected one; NaN equals NaN, and no number equals NULL."""
+    if isinstance(expected, Near):
+        return expected.matches(found)
+    if isinstance(expected, float) and isinstance(found, float):
+        return expected == found or (math.isnan(expected) and math.isnan(found))
+    if expected is None or found is None:
+        return expected is found
+    return type(expected) is type(found) and expected == found
+
+
+# -- epochs, marks, lateness -----------------------------------------------------------------------
+
+
+@dataclass
+class Slack:
+    """mark = newest admitted time - span."""
+
+    span: int
+    newest: int | None = None
+
+    def after(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self.newest = row[TIME] if self.newest is None else max(self.newest, row[TIME])
+
+    def mark(self, row: Row) -> float:
+        return -math.inf if self.newest is None else self.newest - self.span
+
+
+@dataclass
+class RowSlack:
+    """mark = the newest time among all rows but the last `rows`."""
+
+    rows: int
+    times: list[int] = field(default_factory=list)
+
+    def after(self, rows: Sequence[Row]) -> None:
+        self.times += [r[TIME] for r in rows]
+
+    def mark(self, row: Row) -> float:
+        return max(self.times[: len(self.times) - self.rows], default=-math.inf)
+
+
+@dataclass
+class PerSource:
+    """The minimum over the sources that count; with `own`, a source's own mark for its rows.
+
+    `idle` counts epochs. A source that returns, or comes late, counts once it has caught up.
+    """
+
+    column: str
+    span: int
+    own: bool
+    idle: int | None = None
+    low: float = -math.inf
+    newest: dict[Any, int] = field(default_factory=dict)
+    heard: dict[Any, int] = field(default_factory=dict)
+    counts: dict[Any, bool] = field(default_factory=dict)
+    epoch: int = 0
+
+    def after(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            source = row[self.column]
+            self.newest[source] = max(row[TIME], self.newest.get(source, row[TIME]))
+            self.heard[source] = self.epoch
+        for source, newest in self.newest.items():
+            if self.heard[source] == self.epoch:
+                caught_up = newest - self.span >= self.low
+                self.counts[source] = self.counts.get(source, False) or caught_up
+            elif self.idle is not None and self.epoch - self.heard[source] >= self.idle:
+                self.counts[source] = False
+        active = [self.newest[s] - self.span for s, counts in self.counts.items() if counts]
+        if active:
+            self.low = max(self.low, min(active))
+        self.epoch += 1
+
+    def mark(self, row: Row) -> float:
+        if not self.own or row[self.column] not in self.newest:
+            return self.low
+        return max(self.low, self.newest[row[self.column]] - self.span)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A row that missed windows `first` to `last`."""
+
+    row: Row
+    degree: int
+    first: int
+    last: int
+    admitted: bool
+
+
+def _no_counts() -> dict[str, int]:
+    names = ("in", "admitted", "late", "outside", "malformed", "partly_late")
+    return dict.fromkeys(names, 0)
+
+
+@dataclass
+class Story:
+    """All that happens to a stream. `held` is (arrival, row, the windows it entered)."""
+
+    counts: dict[str, int] = field(default_factory=_no_counts)
+    late: list[Late] = field(default_factory=list)
+    malformed: list[Row] = field(default_factory=list)
+    held: list[tuple[int, Row, list[int]]] = field(default_factory=list)
+
+    def finals(
+        self, keys: Sequence[str], aggregates: Mapping[str, tuple[str, str | None]]
+    ) -> dict[tuple[Hashable, ...], dict[str, Any]]:
+        """The result of every (window, group) that holds a row."""
+        cells: dict[tuple[Hashable, ...], list[tuple[int, int, Row]]] = {}
+        for arrival, row, entered in self.held:
+            for w in entered:
+                cells.setdefault((w, *group(row, keys)), []).append((row[TIME], arrival, row))
+        out = {}
+        for cell, rows in cells.items():
+            ordered = [r for _, _, r in sorted(rows, key=lambda x: x[:2])]
+            out[cell] = {
+                name: AGGREGATES[function]([1 if c is None else r[c] for r in ordered])
+                for name, (function, c) in aggregates.items()
+            }
+        return out
+
+
+def group(row: Row, keys: Sequence[str]) -> tuple[Hashable, ...]:
+    """A row's group: NULL is a value, all NaN are one, and so are both zeros."""
+    return tuple(normal(row[k]) for k in keys)
+
+
+def normal(value: Any) -> Hashable:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, dict):
+        return tuple((k, normal(v)) for k, v in value.items())
+    if isinstance(value, list):
+        return tuple(normal(v) for v in value)
+    return value
+
+
+def simulate(
+    epochs: Iterable[Sequence[Row]],
+    windows: Windows,
+    rule: Slack | RowSlack | PerSource,
+    *,
+    consistent: bool = False,
+    max_ahead: int | None = None,
+) -> Story:
+    """Go through the epochs row by row.
+
+        epoch n        data of n are admitted | the mark decided after n-1 closes windows
+        after epoch n  a new mark is decided, to act in n+1
+
+    So a row of epoch n finds closed what the mark decided after n-2 completes. In consistent mode
+    a row that is behind the mark over all epochs before its own, for one window, misses all.
+    """
+    story = Story()
+    sorted_out = _set_malformed_aside(epochs, max_ahead, story)
+    newest = max((r[TIME] for rows in sorted_out for _, r in rows), default=None)
+    closed, running, arrival = Slack(0), None, 0
+    for rows in sorted_out:
+        decided = copy.deepcopy(rule)
+        for arrival, row in rows:
+            running = row[TIME] if running is None else max(running, row[TIME])
+            held = windows.holding(row[TIME], newest)
+            if not held:
+                story.counts["outside"] += 1
+                continue
+            missed = [w for w in held if windows.end(w) <= closed.mark(row)]
+            if consistent and windows.end(held[0]) <= decided.mark(row):
+                missed = held
+            # On landmark windows no row is ever wholly late: later windows hold it (semantics 11).
+            late = missed == held and windows.range is not None
+            story.counts["late" if late else "admitted"] += 1
+            story.counts["partly_late"] += bool(missed) and not late
+            if missed:
+                degree = running - row[TIME]
+                story.late.append(Late(row, degree, missed[0], missed[-1], admitted=not late))
+            story.held.append((arrival, row, held[len(missed) :]))
+        closed = decided
+        rule.after([row for _, row in rows])
+    return story
+
+
+def _set_malformed_aside(
+    epochs: Iterable[Sequence[Row]], max_ahead: int | None, story: Story
+) -> list[list[tuple[int, Row]]]:
+    """Number the rows and take out those without a time, or too far ahead of earlier epochs."""
+    out, newest, arrival = [], None, 0
+    for rows in epochs:
+        limit = math.inf if max_ahead is None or newest is None else newest + max_ahead
+        kept = []
+        for row in rows:
+            arrival += 1
+            story.counts["in"] += 1
+            if row[TIME] is None or row[TIME] > limit:
+                story.counts["malformed"] += 1
+                story.malformed.append(row)
+            else:
+                kept.append((arrival, row))
+        times = [r[TIME] for _, r in kept] + ([] if newest is None else [newest])
+        newest = max(times, default=None)
+        out.append(kept)
+    return out

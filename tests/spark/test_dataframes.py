@@ -1,0 +1,133 @@
+"""Any streaming DataFrame: the same windows and results as Spark's own `window()`."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+import lowwater as lw
+from tests.spark.streams import cut, disordered
+
+
+@pytest.fixture
+def folder(tmp_path):
+    target = tmp_path / "stream"
+    target.mkdir()
+    for i, piece in enumerate(cut(disordered(3_000, seconds=60, late_by=3), 6)):
+        pq.write_table(piece, target / f"{i:04d}.parquet")
+    return target
+
+
+def streaming(spark, folder):
+    schema = spark.read.parquet(str(folder)).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2)
+    return reader.parquet(str(folder))
+
+
+def windowed(source, size, slide):
+    stream = lw.stream(source, time="ts", progress=lw.slack("4 seconds"))
+    return stream.window(range=size, slide=slide).group_by("key").agg(
+        n=lw.count(), total=lw.sum("value"), top=lw.max("amount"), low=lw.min("name"),
+        mean=lw.avg("amount"), spread=lw.variance("value"),
+    )  # fmt: skip
+
+
+def rows_of(table):
+    return {
+        (r["window"]["start"].timestamp(), r["window"]["end"].timestamp(), r["key"]): r
+        for r in table.to_pylist()
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "slide"), [("10 seconds", "10 seconds"), ("10 seconds", "3 seconds")]
+)
+def test_finals_equal_sparks_own_window_aggregation(spark, folder, size, slide):
+    outcome = windowed(streaming(spark, folder), size, slide).run()
+    batch = spark.read.parquet(str(folder))
+    expected = rows_of(
+        batch.groupBy(F.window("ts", size, slide), "key")
+        .agg(
+            F.count("*").alias("n"),
+            F.sum("value").alias("total"),
+            F.max("amount").alias("top"),
+            F.min("name").alias("low"),
+            F.avg("amount").alias("mean"),
+            F.variance("value").alias("spread"),
+        )
+        .toArrow()
+    )
+    found = rows_of(outcome.results)
+    assert found.keys() == expected.keys()
+    for at, row in expected.items():
+        for name in ("n", "top", "low", "mean"):
+            assert found[at][name] == row[name], (at, name)
+        for name in ("total", "spread"):
+            if row[name] is None:
+                assert found[at][name] is None
+            else:
+                assert found[at][name] == pytest.approx(row[name], rel=1e-9, abs=1e-12)
+    assert outcome.status["in"] == 3_000
+    assert outcome.status["late"] == 0
+
+
+def test_files_give_the_same_rows_as_the_dataframe(spark, folder):
+    by_frame = windowed(streaming(spark, folder), "10 seconds", "3 seconds").run()
+    files = lw.files(folder, files_per_epoch=2)
+    by_files = windowed(files, "10 seconds", "3 seconds").run()
+    ours, theirs = rows_of(by_files.results), rows_of(by_frame.results)
+    assert ours.keys() == theirs.keys()
+    assert all(ours[k]["n"] == theirs[k]["n"] for k in ours)
+    assert all(ours[k]["top"] == theirs[k]["top"] for k in ours)
+    assert by_files.status["in"] == by_frame.status["in"] == 3_000
+
+
+def test_consistent_slack_over_files_does_not_depend_on_how_epochs_are_cut(spark, folder):
+    def late(files_per_epoch):
+        stream = lw.stream(
+            lw.files(folder, files_per_epoch=files_per_epoch),
+            time="ts",
+            progress=lw.slack("1 second", mode="consistent"),
+        )
+        outcome = stream.window(range="9 seconds", slide="3 seconds").agg(n=lw.count()).run()
+        counts = {r["wid"]: r["n"] for r in outcome.results.to_pylist()}
+        return counts, outcome.status["late"]
+
+    one, three = late(1), late(3)
+    assert one == three
+    assert one[1] > 0
+
+
+def test_bad_times_are_counted_and_shown(spark, tmp_path):
+    target = tmp_path / "json"
+    target.mkdir()
+    (target / "a.json").write_text(
+        '{"ts": "2024-01-01T00:00:01Z", "x": 1}\n{"ts": "yesterday", "x": 2}\n'
+        '{"x": 3}\nnot json\n{"ts": "2024-01-01T00:00:09Z", "x": 4}\n'
+    )
+    frame = spark.readStream.schema("ts timestamp, x int").json(str(target))
+    stream = lw.stream(frame, time="ts", progress=lw.ordered())
+    outcome = stream.window(range="5 seconds").agg(n=lw.count()).run()
+    assert outcome.results.column("n").to_pylist() == [1, 1]
+    assert outcome.status["malformed"] == 3
+    assert len(outcome.malformed) == 3
+    assert outcome.status.balanced
+
+
+def test_a_batch_dataframe_is_refused_with_a_hint(spark):
+    with pytest.raises(lw.SpecError, match="readStream"):
+        lw.stream(spark.range(3), time="id", progress=lw.ordered())
+
+
+def test_many_groups_are_spread_over_all_shards(spark, tmp_path):
+    target = tmp_path / "many"
+    target.mkdir()
+    spark.range(20_000).selectExpr(
+        "id", "concat('g', id) AS g", "timestamp_micros(id * 1000) AS ts"
+    ).coalesce(1).write.parquet(str(target), mode="overwrite")
+    frame = spark.readStream.schema("id bigint, g string, ts timestamp").parquet(str(target))
+    query = lw.stream(frame, time="ts", progress=lw.ordered()).window(range="1 hour")
+    outcome = query.group_by("g").agg(n=lw.count()).run()
+    assert len(outcome.results) == 20_000
+    assert 1.0 <= outcome.status.skew < 1.2

@@ -1,0 +1,92 @@
+"""The same epochs give the same rows, to the bit, in one process and on Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+import lowwater as lw
+from tests.spark.streams import SCHEMA, cut, disordered, ordered_rows
+
+AGGREGATES = {
+    "n": lw.count(),
+    "values": lw.count("value"),
+    "total": lw.sum("value"),
+    "money": lw.sum("amount"),
+    "mean": lw.avg("value"),
+    "top": lw.max("name"),
+    "spread": lw.stddev("value"),
+    "opening": lw.first("amount"),
+    "closing": lw.last("name"),
+}
+LONGEST = lw.aggregate("name", lift=len, combine=max, lower=int, returns="int")
+JOINED = lw.aggregate(
+    "key", init=list, incr=lambda kept, v: [*kept, v], final=len, returns="int"
+)
+
+
+def query_of(feed, progress, **window):
+    return lw.stream(feed, time="ts", progress=progress).window(**window)
+
+
+CASES = {
+    "sliding, late rows": lambda f: (
+        query_of(f, lw.slack("2 seconds"), range="10 seconds", slide="3 seconds")
+        .group_by("key")
+        .agg(**AGGREGATES)
+    ),
+    "no group": lambda f: query_of(
+        f, lw.slack("1 second"), range="7 seconds", slide="2 seconds"
+    ).agg(**AGGREGATES),
+    "gaps": lambda f: (
+        query_of(f, lw.slack("1 second"), range="2 seconds", slide="5 seconds")
+        .group_by("key", "name")
+        .agg(n=lw.count())
+    ),
+    "landmark": lambda f: (
+        query_of(f, lw.slack("1 second"), range=lw.unbounded, slide="4 seconds")
+        .group_by("key")
+        .agg(n=lw.count(), total=lw.sum("value"))
+    ),
+    "consistent": lambda f: (
+        query_of(f, lw.slack("1 second", mode="consistent"), range="6 seconds", slide="2 seconds")
+        .group_by("key")
+        .agg(n=lw.count())
+    ),
+    "slack in rows": lambda f: query_of(f, lw.slack(rows=60), range="5 seconds").agg(n=lw.count()),
+    "per source": lambda f: (
+        query_of(f, lw.per_source("key", lw.slack("1 second")), range="5 seconds")
+        .group_by("key")
+        .agg(n=lw.count())
+    ),
+    "punctuated by group": lambda f: (
+        query_of(f, lw.punctuated("flag", by="key"), range="5 seconds", slide="1 second")
+        .group_by("key")
+        .agg(n=lw.count())
+    ),
+    "over a number": lambda f: (
+        lw.stream(f, time="ts", progress=lw.slack(0.5))
+        .window(range=1, slide=0.25, on="value")
+        .agg(n=lw.count())
+    ),
+    "user-defined": lambda f: (
+        query_of(f, lw.slack("2 seconds"), range="6 seconds", slide="2 seconds")
+        .group_by("flag")
+        .agg(longest=LONGEST, keys=JOINED)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_local_and_spark_give_identical_rows(spark, case):
+    feed = lw.feed(SCHEMA)
+    query = CASES[case](feed)
+    epochs = {feed: cut(disordered(2_000, seconds=40, late_by=4), 5)}
+    epochs[feed].insert(2, epochs[feed][0].slice(0, 0))
+    here = query.run(epochs=epochs, host="local")
+    there = query.run(epochs=epochs, host="spark")
+    assert len(here.results) > 0
+    assert ordered_rows(there.results) == ordered_rows(here.results)
+    assert ordered_rows(there.late) == ordered_rows(here.late)
+    assert ordered_rows(there.malformed) == ordered_rows(here.malformed)
+    assert there.status.counts == here.status.counts
+    assert there.status.balanced

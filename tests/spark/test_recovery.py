@@ -1,0 +1,107 @@
+"""`kill -9` at random points, restart from the checkpoint: nothing is lost, doubled or changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.streams import cut, disordered, ordered_rows
+
+ROOT = Path(__file__).parents[2]
+
+
+def start_victim(mode, folder, checkpoint):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.victim", mode, str(folder), str(checkpoint)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+
+
+def kill_at_random(victim, moments):
+    """Let a victim live for a random moment; return whether it had to be killed."""
+    assert victim.stdout.readline().strip() == "ready"
+    try:
+        victim.wait(moments.uniform(0.5, 6.0))
+    except subprocess.TimeoutExpired:
+        os.killpg(victim.pid, signal.SIGKILL)
+        victim.wait()
+        time.sleep(0.2)
+        return True
+    assert victim.returncode == 0
+    return False
+
+
+def run_with_kills(mode, folder, kills):
+    moments = random.Random(11)
+    killed = 0
+    while killed < kills:
+        victim = start_victim(mode, folder, folder / "checkpoint")
+        if not kill_at_random(victim, moments):
+            break
+        killed += 1
+    else:
+        assert start_victim(mode, folder, folder / "checkpoint").wait(300) == 0
+    return killed
+
+
+def outcome_of(folder):
+    tables = {}
+    for output in ("results", "late", "malformed"):
+        files = sorted((folder / output).glob("*.parquet"))
+        tables[output] = [row for f in files for row in ordered_rows(pq.read_table(f))]
+    counts = json.loads((folder / "counts.json").read_text())
+    return {name: sorted(rows) for name, rows in tables.items()}, counts
+
+
+def test_twenty_kills_leave_no_trace_when_epochs_are_pinned(tmp_path):
+    calm, stormy = tmp_path / "calm", tmp_path / "stormy"
+    for folder in (calm, stormy):
+        folder.mkdir()
+    assert start_victim("pinned", calm, calm / "checkpoint").wait(300) == 0
+    assert run_with_kills("pinned", stormy, kills=20) == 20
+    expected, counts = outcome_of(calm)
+    assert expected["late"]
+    found, counts_after = outcome_of(stormy)
+    assert found == expected
+    assert counts_after == counts
+
+
+def test_kills_do_not_change_finals_when_slack_covers_the_disorder(tmp_path):
+    rows = disordered(20_000, seconds=200, late_by=4).select(["ts", "key", "value"])
+    folder = tmp_path
+    (folder / "stream").mkdir()
+    for i, piece in enumerate(cut(rows, 40)):
+        pq.write_table(piece, folder / "stream" / f"{i:04d}.parquet")
+    run_with_kills("unpinned", folder, kills=4)
+    found, counts = outcome_of(folder)
+    assert counts["in"] == counts["admitted"] == 20_000
+    frame = rows.to_pandas()
+    second = frame["ts"].astype("int64") // 1_000_000
+    results = pq.read_table(folder / "results").to_pylist()
+    assert len(results) == len(found["results"])
+    assert len({(r["wid"], r["key"]) for r in results}) == len(results)
+    for row in results[::37]:
+        start = row["wid"] * 2
+        key = frame["key"].isna() if row["key"] is None else frame["key"] == row["key"]
+        inside = frame[(second >= start) & (second < start + 9) & key]
+        assert row["n"] == len(inside)
+        assert row["total"] == pytest.approx(inside["value"].sum(), rel=1e-9, abs=1e-12)
+    expected = {
+        (w, None if k != k else k)  # noqa: PLR0124
+        for k, s in zip(frame["key"], second, strict=True)
+        for w in range((s - 9) // 2 + 1, s // 2 + 1)
+    }
+    assert {(r["wid"], r["key"]) for r in results} == expected

@@ -1,0 +1,107 @@
+"""Queries that run on: start, stop, resume, silence, replay."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lowwater as lw
+from tests.spark.streams import cut, disordered
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def pieces():
+    return cut(disordered(1_200, seconds=60, late_by=2).select(["ts", "key"]), 6)
+
+
+def test_a_query_resumes_where_it_was_stopped(spark, tmp_path, pieces):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    for i in range(3):
+        pq.write_table(pieces[i], folder / f"{i}.parquet")
+
+    def start():
+        stream = lw.stream(lw.files(folder), time="ts", progress=lw.slack("3 seconds"))
+        query = stream.window(range="5 seconds").group_by("key").agg(n=lw.count())
+        return query.start(sink=lw.parquet(tmp_path / "out"), checkpoint=str(tmp_path / "c"))
+
+    run = start()
+    wait_until(lambda: run.status().counts.get("in") == 600)
+    run.stop()
+    assert run.wait(10)
+    for i in range(3, 6):
+        pq.write_table(pieces[i], folder / f"{i}.parquet")
+    run = start()
+    wait_until(lambda: run.status().counts.get("in") == 1_200)
+    wait_until(lambda: run.status().counts["results"] >= 10 * 8)
+    run.stop()
+    status = run.status()
+    assert status.balanced
+    assert status["late"] == 0
+    assert sum(pq.read_table(tmp_path / "out").column("n").to_pylist()) <= 1_200
+
+
+def test_the_last_windows_close_when_the_stream_goes_quiet(spark, tmp_path, pieces):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    pq.write_table(pieces[0], folder / "0.parquet")
+    progress = lw.slack("2 seconds", lull="3 seconds")
+    stream = lw.stream(lw.files(folder), time="ts", progress=progress)
+    query = stream.window(range="2 seconds").agg(n=lw.count())
+    results = lw.memory()
+    run = query.start(sink=results, checkpoint=str(tmp_path / "c"))
+    try:
+        wait_until(lambda: run.status().counts.get("in") == 200)
+        wait_until(lambda: sum(results.table(query.schema).column("n").to_pylist()) == 200)
+    finally:
+        run.stop()
+
+
+def test_a_recording_is_replayed_by_arrival_time(spark, tmp_path):
+    arrival = [10.0, 10.1, 10.2, 14.0, 14.1, 20.0]
+    event = [1, 0, 2, 9, 8, 30]
+    table = pa.table(
+        {
+            "at": pa.array([int(a * 1_000_000) for a in arrival], pa.timestamp("us")),
+            "ts": pa.array([e * 1_000_000 for e in event], pa.timestamp("us")),
+        }
+    ).take([5, 0, 3, 1, 2, 4])
+    pq.write_table(table, tmp_path / "r.parquet")
+    recording = lw.replay(tmp_path / "r.parquet", arrival="at", speed=10)
+    query = lw.stream(recording, time="ts", progress=lw.slack("2 seconds"))
+    began = time.monotonic()
+    outcome = query.window(range="5 seconds").agg(n=lw.count()).run()
+    assert time.monotonic() - began >= 0.9
+    assert {r["wid"]: r["n"] for r in outcome.results.to_pylist()} == {0: 3, 1: 2, 6: 1}
+    assert outcome.status["in"] == 6
+
+
+def test_a_failing_sink_ends_the_query_with_an_error(spark, tmp_path, pieces):
+    feed = lw.feed("ts timestamp, key bigint")
+    query = lw.stream(feed, time="ts", progress=lw.ordered()).window(range="1 second")
+
+    def fail(epoch, table):
+        raise RuntimeError("disk full")
+
+    with pytest.raises(lw.HostError, match="failed"):
+        query.agg(n=lw.count()).run(epochs={feed: pieces[:2]}, host="spark", sink=lw.callback(fail))
+
+
+def test_an_exact_sum_that_overflows_ends_the_query_with_an_error(spark):
+    feed = lw.feed("ts timestamp, x bigint")
+    query = lw.stream(feed, time="ts", progress=lw.ordered()).window(range="1 second")
+    rows = [{"ts": 0, "x": 2**62}, {"ts": 1, "x": 2**62}]
+    table = pa.table({"ts": pa.array([0, 1], pa.timestamp("us", "UTC")), "x": [2**62, 2**62]})
+    assert len(rows) == len(table)
+    with pytest.raises(lw.HostError):
+        query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")

@@ -1,0 +1,56 @@
+"""A query that is killed again and again: run as a process of its own by the recovery tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import lowwater as lw
+from tests.spark.streams import SCHEMA, cut, disordered
+
+EPOCHS = 70
+
+
+def pinned(folder, checkpoint):
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="ts", progress=lw.slack("2 seconds"))
+    query = (
+        stream.window(range="9 seconds", slide="2 seconds")
+        .group_by("key")
+        .agg(n=lw.count(), total=lw.sum("value"), top=lw.max("name"))
+    )
+    epochs = {feed: cut(disordered(7_000, seconds=210, late_by=4), EPOCHS)}
+    return query.run(
+        epochs=epochs,
+        host="spark",
+        checkpoint=checkpoint,
+        sink=lw.parquet(folder / "results"),
+        late=lw.parquet(folder / "late"),
+        malformed=lw.parquet(folder / "malformed"),
+    )
+
+
+def unpinned(folder, checkpoint):
+    spark = lw.session()
+    frame = spark.readStream.schema("ts timestamp, key bigint, value double")
+    frame = frame.option("maxFilesPerTrigger", 2).parquet(str(folder / "stream"))
+    stream = lw.stream(frame, time="ts", progress=lw.slack("5 seconds"))
+    query = stream.window(range="9 seconds", slide="2 seconds").group_by("key")
+    return query.agg(n=lw.count(), total=lw.sum("value")).run(
+        checkpoint=checkpoint,
+        sink=lw.parquet(folder / "results"),
+        late=lw.parquet(folder / "late"),
+        malformed=lw.parquet(folder / "malformed"),
+    )
+
+
+def main(mode, folder, checkpoint):
+    lw.session(spark_driver_memory="1g")
+    print("ready", flush=True)  # noqa: T201
+    outcome = {"pinned": pinned, "unpinned": unpinned}[mode](Path(folder), checkpoint)
+    Path(folder, "counts.json").write_text(json.dumps(dict(outcome.status.counts)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
