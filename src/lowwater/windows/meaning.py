@@ -56,9 +56,9 @@ def windows(spec: WindowSpec, positions: Iterable[int]) -> np.ndarray:
     >>> windows(Sliding(range=10, slide=10), [3, 25]).tolist()
     [0, 2]
     """
-    at = np.fromiter(positions, np.int64)
+    at: np.ndarray = np.fromiter(positions, np.int64)
     if isinstance(spec, Landmark):
-        at = at[np.asarray(spec.last(at) == FOREVER)]
+        at = np.asarray(at[spec.last(at) == FOREVER])
         if not len(at):
             return at
         return np.arange(spec.first(at.min()), spec.first(at.max()) + 1)
