@@ -19,9 +19,7 @@ AGGREGATES = {
     "closing": lw.last("name"),
 }
 LONGEST = lw.aggregate("name", lift=len, combine=max, lower=int, returns="int")
-JOINED = lw.aggregate(
-    "key", init=list, incr=lambda kept, v: [*kept, v], final=len, returns="int"
-)
+JOINED = lw.aggregate("key", init=list, incr=lambda kept, v: [*kept, v], final=len, returns="int")
 
 
 def query_of(feed, progress, **window):

@@ -93,15 +93,13 @@ def test_a_failing_sink_ends_the_query_with_an_error(spark, tmp_path, pieces):
     def fail(epoch, table):
         raise RuntimeError("disk full")
 
-    with pytest.raises(lw.HostError, match="failed"):
+    with pytest.raises(lw.HostError, match="disk full"):
         query.agg(n=lw.count()).run(epochs={feed: pieces[:2]}, host="spark", sink=lw.callback(fail))
 
 
 def test_an_exact_sum_that_overflows_ends_the_query_with_an_error(spark):
     feed = lw.feed("ts timestamp, x bigint")
     query = lw.stream(feed, time="ts", progress=lw.ordered()).window(range="1 second")
-    rows = [{"ts": 0, "x": 2**62}, {"ts": 1, "x": 2**62}]
     table = pa.table({"ts": pa.array([0, 1], pa.timestamp("us", "UTC")), "x": [2**62, 2**62]})
-    assert len(rows) == len(table)
-    with pytest.raises(lw.HostError):
+    with pytest.raises(lw.HostError, match="left the range of bigint"):
         query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")

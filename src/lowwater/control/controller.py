@@ -96,7 +96,7 @@ class Controller:
 
     def due(self, entry: Entry, now: int) -> bool:
         """Say whether, after `entry`, the wall clock alone would close a window."""
-        if entry.ended or not entry.memory or not sum(entry.totals["shards"].values()):
+        if entry.ended or not any(cells for cells, *_ in entry.totals.get("shards", {}).values()):
             return False
         _, raw = self.tracker.advance(entry.memory, Seen(), now)
         marks = entry.standing.marks
@@ -121,13 +121,11 @@ class Controller:
             )
         totals = {t: before.totals.get(t, 0) + n for t, n in fresh.items()}
         shards = dict(before.totals.get("shards", {}))
-        shards.update({str(m["shard"]): m["cells"] for m in measured if "shard" in m})
-        work = dict(before.totals.get("work", {}))
         for m in measured:
             if "shard" in m:
-                shard = str(m["shard"])
-                work[shard] = work.get(shard, 0) + m["admitted"] + m["late"]
-        return {**totals, "shards": shards, "work": work}
+                _, _, rows = shards.get(str(m["shard"]), (0, 0, 0))
+                shards[str(m["shard"])] = m["cells"], m["bytes"], rows + m["admitted"] + m["late"]
+        return {**totals, "shards": shards}
 
 
 def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:

@@ -44,8 +44,8 @@ class _Meta:
     """The part of the state that every step reads."""
 
     marks: Marks
-    cells: dict[int, int]
-    """Buckets there are, with the number of their cells."""
+    cells: dict[int, tuple[int, int]]
+    """Buckets there are, with the number of their cells and their size in bytes."""
 
     @classmethod
     def read(cls, state: Mapping[str, bytes]) -> _Meta:
@@ -53,10 +53,10 @@ class _Meta:
         if kept is None:
             return cls(Marks(), {})
         found = json.loads(kept)
-        return cls(Marks.from_json(found["marks"]), {int(b): n for b, n in found["cells"]})
+        return cls(Marks.from_json(found["marks"]), {b: (n, size) for b, n, size in found["cells"]})
 
     def to_bytes(self) -> bytes:
-        cells = sorted(self.cells.items())
+        cells = [[b, *size] for b, size in sorted(self.cells.items())]
         return json.dumps({"marks": self.marks.to_json(), "cells": cells}).encode()
 
 
@@ -85,7 +85,8 @@ class _Epoch:
         rows = [r for r in rows if len(r)]
         marks = self.meta.marks.raised(control.marks).only_above()
         self.advance(fresh, rows, marks)
-        measures = {"shard": self.shard, "cells": sum(self.meta.cells.values()), **self.counts}
+        cells, size = (sum(s) for s in zip((0, 0), *self.meta.cells.values(), strict=True))
+        measures = {"shard": self.shard, "cells": cells, "bytes": size, **self.counts}
         self.out.emissions.append(measure_packet(self.shard, 0, measures))
         return self.out
 
@@ -233,8 +234,9 @@ class _Epoch:
         for b, start, end in zip(wanted.tolist(), starts, ends, strict=True):
             if start < end:
                 chosen = cells.take(np.sort(order[start:end]))
-                self.out.changes[name_of(b)] = chosen.pack(self.plan.parts).to_bytes()
-                self.meta.cells[b] = len(chosen)
+                kept = chosen.pack(self.plan.parts).to_bytes()
+                self.out.changes[name_of(b)] = kept
+                self.meta.cells[b] = len(chosen), len(kept)
             elif self.meta.cells.pop(b, None) is not None:
                 self.out.changes[name_of(b)] = None
 

@@ -101,7 +101,7 @@ class LocalEpochs:
 
     def status(self) -> Status:
         """Return where the query stands."""
-        return Status.of(self.log.before(self.epoch))
+        return Status.of(self.log.before(self.epoch), self.plan.axis)
 
 
 def blocks_of(source: Any) -> Iterator[list[pa.Table]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ from lowwater.kernels import Packet, WindowPlan
 from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
 from lowwater.sinks import Memory, Sink
+from lowwater.windows import Axis
 
 if TYPE_CHECKING:
     from lowwater.query.query import Query
@@ -43,43 +44,58 @@ class VirtualClock:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a query stands: its counts, which add up (`balanced`), its mark and its state."""
+    """Where a query stands after its newest epoch.
+
+    Attributes
+    ----------
+    counts
+        Rows by what became of them; they add up (`balanced`). `status["late"]` reads one.
+    lwm, newest
+        The low-water mark and the newest time admitted, as values of the window attribute. The mark
+        is None before there is one and after the stream has `ended`.
+    cells, state_bytes
+        Open partial aggregates, and what they take up.
+    skew
+        Rows of the busiest shard over the mean of all.
+    rows_per_second
+        Rows of the newest epoch by the time it took, where the host knows it.
+    """
 
     epoch: int
     counts: Mapping[str, int]
-    mark: int | None
-    newest: int | None
+    lwm: Any
+    newest: Any
     ended: bool
     cells: int
+    state_bytes: int
     skew: float
-    more: Mapping[str, Any] = field(default_factory=dict)
+    rows_per_second: float | None = None
 
     @classmethod
-    def of(cls, entry: Entry, more: Mapping[str, Any] | None = None) -> Status:
+    def of(cls, entry: Entry, axis: Axis, rows_per_second: float | None = None) -> Status:
         """Read the status off a log entry."""
-        totals = dict(entry.totals)
-        shards, work = totals.pop("shards", {}), list(totals.pop("work", {}).values())
-        mean = sum(work) / len(work) if work else 0
+        counts = dict(entry.totals)
+        shards = list(counts.pop("shards", {}).values())
+        rows = [r for *_, r in shards]
         return cls(
             entry.epoch,
-            totals,
-            entry.standing.marks.low,
-            entry.standing.newest,
+            counts,
+            None if entry.ended else axis.value(entry.standing.marks.low),
+            axis.value(entry.standing.newest),
             entry.ended,
-            sum(shards.values()),
-            max(work) / mean if mean else 1.0,
-            more or {},
+            sum(cells for cells, *_ in shards),
+            sum(size for _, size, _ in shards),
+            max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0,
+            rows_per_second,
         )
 
-    def __getitem__(self, name: str) -> Any:
-        if name in self.counts:
-            return self.counts[name]
-        return self.more[name]
+    def __getitem__(self, name: str) -> int:
+        return self.counts.get(name, 0)
 
     @property
     def balanced(self) -> bool:
         """Whether every row that came in is accounted for."""
-        return self.counts.get("in", 0) == sum(self.counts.get(a, 0) for a in ACCOUNTS)
+        return self["in"] == sum(self[a] for a in ACCOUNTS)
 
 
 @dataclass

@@ -46,6 +46,10 @@ class BlockSource(ABC):
     def read(self, block: Block) -> pa.Table:
         """Read a block."""
 
+    def rows(self) -> int | None:
+        """Return how many rows the whole stream has, if that is known."""
+        return None
+
     def bounded(self) -> BlockSource:
         """Return the same stream, ending with what there is now."""
         return self

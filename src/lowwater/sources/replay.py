@@ -37,6 +37,9 @@ class Replay(BlockSource):
             writer.write_table(table.take(pa.array(order)), max_chunksize=65_536)
         return replace(self, path=str(target.absolute()))
 
+    def rows(self) -> int:  # noqa: D102
+        return int(pq.read_metadata(self.path).num_rows)
+
     def begin(self) -> int:  # noqa: D102
         return 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -11,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.progress import Progress
 
 from lowwater.control import Controller, Entry
 from lowwater.durations import ticks
@@ -34,6 +38,7 @@ from lowwater.spark.packets import PACKET_DDL, from_table, shard_labels
 from lowwater.spark.processor import KernelProcessor
 from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
 
+STDERR = Console(stderr=True)
 HEARTBEAT_SECONDS = 0.5
 """How often a silent stream is looked at."""
 
@@ -96,6 +101,7 @@ class SparkRun(Run):
         self.ending = False
         self.finished = threading.Event()
         self.paced = isinstance(source, BlockSource) and source.paced
+        self.rows = source.rows() if isinstance(source, BlockSource) else None
         packets = self._packets(spark, source, shard_labels(count))
         settings = {**QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(count)}
         with settings_for_start(spark, settings):
@@ -153,8 +159,7 @@ class SparkRun(Run):
         """Run to the end of the stream and through the epoch that closes the last windows."""
         try:
             if self.paced:
-                while self.query.isActive and not self.finished.wait(0.2):
-                    pass
+                self._follow()
             self._drain()
             if not self.newest.ended:
                 self.ending = True
@@ -164,19 +169,34 @@ class SparkRun(Run):
             self.stop()
         return self.status()
 
+    def _follow(self) -> None:
+        """Wait for a source that takes its time; in a terminal, show how far it is."""
+        with Progress(transient=True, disable=not sys.stderr.isatty(), console=STDERR) as bar:
+            task = bar.add_task("rows", total=self.rows)
+            while self.query.isActive and not self.finished.wait(0.2):
+                bar.update(task, completed=self.newest.totals.get("in", 0))
+
     def _drain(self) -> None:
         try:
             self.query.processAllAvailable()
         except Exception as failure:
-            raise HostError(f"the query failed: {_first_line(failure)}") from failure
+            raise HostError(f"the query failed: {_reason(failure)}") from failure
 
     def status(self) -> Status:
         """Return where the query stands."""
-        progress = self.query.lastProgress
-        more: dict[str, Any] = {"running": self.query.isActive}
-        if progress is not None:
-            more["rows_per_second"] = progress.processedRowsPerSecond
-        return Status.of(self.newest, more)
+        return Status.of(self.newest, self.plan.axis, self._rate())
+
+    def _rate(self) -> float | None:
+        """Return the rows per second of the newest epoch that is wholly done."""
+        progress, now = self.query.lastProgress, self.newest
+        if progress is None or now.epoch < 1:
+            return None
+        done, before = self.log.read(progress.batchId), self.log.read(progress.batchId - 1)
+        took = progress.durationMs.get("triggerExecution", 0)
+        if done is None or not took:
+            return None
+        rows = done.totals["in"] - (before.totals.get("in", 0) if before else 0)
+        return float(rows) * 1_000 / took
 
     def stop(self) -> None:
         """Stop after the epoch at work."""
@@ -188,7 +208,7 @@ class SparkRun(Run):
         try:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
         except Exception as failure:
-            raise HostError(f"the query failed: {_first_line(failure)}") from failure
+            raise HostError(f"the query failed: {_reason(failure)}") from failure
         return True if ended is None else bool(ended)
 
 
@@ -214,8 +234,11 @@ def data_packets(
     raise PlanError(f"Spark cannot read {type(source).__name__}")
 
 
-def _first_line(failure: Exception) -> str:
-    return str(failure).strip().splitlines()[0] if str(failure).strip() else repr(failure)
+def _reason(failure: Exception) -> str:
+    """Return the line of Spark's long story that says what went wrong in Python, if one does."""
+    lines = str(failure).strip().splitlines() or [repr(failure)]
+    raised = [line for line in lines if re.match(r"\s*[A-Za-z_][\w.]*(Error|Exception): ", line)]
+    return (raised[-1] if raised else lines[0]).strip()
 
 
 HOST = SparkHost()

@@ -143,6 +143,10 @@ class Axis:
         near = (found < LIMIT) & (found > -LIMIT)
         return found, (near if valid is None else valid & near)
 
+    def value(self, tick: int | None) -> Any:
+        """Return one tick as a Python value."""
+        return None if tick is None else self.from_ticks(np.array([tick]))[0].as_py()
+
     def from_ticks(self, found: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
         """Return ticks as values of the result type."""
         whole = pa.array(found, pa.int64(), mask=missing)

