@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from bench.cases import ALONE, COMPARED, EVERY
@@ -17,6 +18,8 @@ _FIGURES = {"idle": idle_figures, "state": state_figures}
 def main() -> int:
     """Run the chosen cases, print their lines as they come and the other figures last."""
     chosen = _arguments()
+    # Asked to end, it still ends its worker and removes what that has written.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = Options(chosen.repetitions, chosen.rows_scale, chosen.store, chosen.timeout)
     names = chosen.cases or list(EVERY)
     figures: list[str] = []

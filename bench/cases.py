@@ -17,7 +17,7 @@ class Case:
 
     `fused` asks Lowwater to read the files itself; `paned` asks Spark for the
     hand-written plan of two chained aggregations; `store` is the state store that
-    Spark is given.
+    Spark is given; `watched` asks for the size of the state after each epoch.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Case:
     keyed: bool = True
     fused: bool = False
     paned: bool = False
+    watched: bool = False
 
 
 COMPARED = {
@@ -46,7 +47,7 @@ ALONE = {
     case.name: case
     for case in (
         Case("idle", "60 seconds", "1 second", TINY, store="rocksdb"),
-        Case("state", "60 seconds", "1 second", LONG, store="rocksdb"),
+        Case("state", "60 seconds", "1 second", LONG, store="rocksdb", watched=True),
     )
 }
 """The cases that watch Lowwater alone: epochs with next to no rows, and many epochs."""

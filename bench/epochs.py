@@ -23,25 +23,22 @@ _UNIX = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Epoch:
-    """One executed epoch: its time, its input, the watermark in force, its state."""
+    """One executed epoch: its time, its input, Spark's watermark in force."""
 
     batch: int
     ms: int
     rows: int
     watermark_us: int
-    state_bytes: int
 
     @classmethod
     def of(cls, progress: dict[str, Any]) -> Epoch:
         """Read the fields of a StreamingQueryProgress in its JSON form."""
         mark = progress.get("eventTime", {}).get("watermark")
-        operators = progress.get("stateOperators", [])
         return cls(
             batch=progress["batchId"],
             ms=progress["durationMs"]["triggerExecution"],
             rows=progress["numInputRows"],
             watermark_us=_ticks(mark) if mark else 0,
-            state_bytes=sum(operator["memoryUsedBytes"] for operator in operators),
         )
 
 
@@ -62,7 +59,7 @@ class EpochLog(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Called by Spark when there was nothing to do."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802, ARG002
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Called by Spark after the last epoch of the query."""
         self._ended.set()
 

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow.dataset as ds
 
 import lowwater as lw
 from bench.native import arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from bench.cases import Case
 
+_POLL_S = 0.05
 
-def run(
+
+def run(spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Path) -> None:
+    """Run the query of `case` over all files in `folder`."""
+    query = _query(spark, case, folder)
+    query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
+
+
+def watch(
     spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Path
-) -> Mapping[str, Any]:
-    """Run the query of `case` over all files in `folder` and return its final status."""
+) -> dict[int, int]:
+    """Let the query of `case` run on over all files; return the bytes of state by epoch.
+
+    A bounded run would close every window in the end and leave no state to see.
+    """
+    rows = ds.dataset(folder, format="parquet").count_rows()
+    query = _query(spark, case, folder)
+    running = query.start(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
+    sizes: dict[int, int] = {}
+    try:
+        while not running.wait(_POLL_S):
+            status = running.status()
+            sizes[status.epoch] = status.state_bytes
+            if status["in"] >= rows:
+                break
+    finally:
+        running.stop()
+    return sizes
+
+
+def _query(spark: SparkSession, case: Case, folder: Path) -> lw.Query:
     source = (
         lw.files(str(folder), format="parquet", files_per_epoch=1)
         if case.fused
@@ -27,12 +55,6 @@ def run(
     )
     stream = lw.stream(source, time="ts", progress=lw.slack("10 seconds"))
     windows = stream.window(range=case.range, slide=case.slide)
-    if case.keyed:
-        query = windows.group_by("key").agg(
-            n=lw.count(), total=lw.sum("value"), top=lw.max("value")
-        )
-    else:
-        query = windows.agg(n=lw.count(), total=lw.sum("value"))
-    outcome = query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
-    status: Mapping[str, Any] = outcome.status
-    return status
+    if not case.keyed:
+        return windows.agg(n=lw.count(), total=lw.sum("value"))
+    return windows.group_by("key").agg(n=lw.count(), total=lw.sum("value"), top=lw.max("value"))

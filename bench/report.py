@@ -54,9 +54,10 @@ def state_figures(case: Case, run: Measured) -> Iterator[str]:
     "Early" is a tenth of the way, when the first whole window has gone by and the
     state has as many open windows as it will ever have.
     """
-    epochs = run.data_epochs(case.data.files)
-    for place in (len(epochs) // 10, len(epochs) // 2, len(epochs)):
-        yield f"state bytes after {place} epochs\t{epochs[place - 1].state_bytes}"
+    files = case.data.files
+    for place in (files // 10, files // 2, files):
+        size = max((epoch, size) for epoch, size in run.state if epoch < place)[1]
+        yield f"state bytes after {place} epochs\t{size}"
 
 
 def epoch_ms(runs: Sequence[Measured], files: int) -> float:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.compare import require_equal
 from bench.data import home, prepare
@@ -34,12 +34,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run: the whole query in seconds, its epochs, the peak of its process tree."""
+    """One run: the whole query in seconds, its epochs, the peak of its process tree.
+
+    `state` holds the bytes of state after an epoch, where the case asks for them.
+    """
 
     seconds: float
     epochs: tuple[Epoch, ...]
     peak_bytes: int
-    status: dict[str, Any]
+    state: tuple[tuple[int, int], ...]
     out: Path
 
     def data_epochs(self, files: int) -> tuple[Epoch, ...]:
@@ -114,7 +117,7 @@ def measure(case: Case, side: Side, folder: Path, work: Path, options: Options) 
         seconds=found["seconds"],
         epochs=tuple(Epoch(**epoch) for epoch in found["epochs"]),
         peak_bytes=watched.peak_bytes,
-        status=found["status"],
+        state=tuple((epoch, size) for epoch, size in found["state"]),
         out=place / "out",
     )
 

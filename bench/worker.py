@@ -11,49 +11,49 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.cases import EVERY, Case
 from bench.epochs import EpochLog
 from bench.session import open_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import SparkSession
 
-    Run = Callable[[SparkSession, Case, Path, Path, Path], Mapping[str, Any] | None]
+    Run = Callable[[SparkSession, Case, Path, Path, Path], dict[int, int] | None]
 
 
 def main() -> None:
     """Run one side of one case and write what was measured to the result file."""
     chosen = _arguments()
-    run = _side(chosen.side)
+    run = _side(chosen.side, EVERY[chosen.case])
     spark = open_session(chosen.store, chosen.work)
     log = EpochLog()
     spark.streams.addListener(log)
     try:
         began = time.perf_counter()
-        status = run(
+        sizes = run(
             spark, EVERY[chosen.case], chosen.folder, chosen.work / "out", chosen.work / "ckpt"
         )
         seconds = time.perf_counter() - began
         epochs = [asdict(epoch) for epoch in log.finished()]
     finally:
         spark.stop()
-    found = {"seconds": seconds, "epochs": epochs, "status": dict(status or {})}
-    chosen.result.write_text(json.dumps(found, default=str))
+    state = sorted((sizes or {}).items())
+    chosen.result.write_text(json.dumps({"seconds": seconds, "epochs": epochs, "state": state}))
 
 
-def _side(side: str) -> Run:
+def _side(side: str, case: Case) -> Run:
     """Import one side only, so that Spark's runs without Lowwater in its process."""
     if side == "spark":
-        from bench import native  # noqa: PLC0415
+        from bench import native
 
         return native.run
-    from bench import ours  # noqa: PLC0415
+    from bench import ours
 
-    return ours.run
+    return ours.watch if case.watched else ours.run
 
 
 def _arguments() -> argparse.Namespace:

@@ -198,7 +198,7 @@ class RowSlack:
         self.times += [r[TIME] for r in rows]
 
     def mark(self, row: Row) -> float:
-        return max(self.times[: len(self.times) - self.rows], default=-math.inf)
+        return max(self.times[: max(0, len(self.times) - self.rows)], default=-math.inf)
 
 
 @dataclass

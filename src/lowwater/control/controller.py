@@ -66,7 +66,7 @@ class Controller:
             return standing
         before = self.log.before(epoch)
         measured = list(measures)
-        seen = seen_in(measured)
+        seen = seen_in(measured, before)
         memory, raw = self.tracker.advance(before.memory or self.tracker.begin(), seen, now)
         newest = _latest(before.standing.newest, seen.newest)
         ending = ending or before.ended or any(m.get("last") for m in measured)
@@ -89,7 +89,7 @@ class Controller:
         What decides over the next block then does not depend on how blocks are cut into epochs.
         """
         memory, raw = self.tracker.advance(
-            entry.memory or self.tracker.begin(), seen_in(measures), now
+            entry.memory or self.tracker.begin(), seen_in(measures, entry), now
         )
         marks = entry.standing.marks.raised(self._punctuations(raw)).only_above()
         return replace(entry, memory=memory, standing=replace(entry.standing, marks=marks))
@@ -98,7 +98,7 @@ class Controller:
         """Say whether, after `entry`, the wall clock alone would close a window."""
         if entry.ended or not any(cells for cells, *_ in entry.totals.get("shards", {}).values()):
             return False
-        _, raw = self.tracker.advance(entry.memory, Seen(), now)
+        _, raw = self.tracker.advance(entry.memory, seen_in((), entry), now)
         marks = entry.standing.marks
         risen = _risen(marks, marks.raised(self._punctuations(raw)))
         return risen != Marks()
@@ -128,7 +128,7 @@ class Controller:
         return {**totals, "shards": shards}
 
 
-def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
+def seen_in(measured: Iterable[Mapping[str, Any]], before: Entry) -> Seen:
     """Bring together what the blocks of an epoch showed, in arrival order."""
     rows, newest, marks = 0, None, Marks()
     sources: dict[Source, int] = {}
@@ -142,7 +142,7 @@ def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
             tails.append((m["in"] - m["malformed"], *m["tail"]))
         if "marks" in m:
             marks = marks.raised(Marks.from_json(m["marks"]))
-    return Seen(rows, newest, sources, tuple(tails), marks)
+    return Seen(rows, newest, sources, tuple(tails), marks, before.standing.marks.low)
 
 
 def _latest(a: int | None, b: int | None) -> int | None:

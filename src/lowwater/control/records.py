@@ -106,10 +106,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an epoch showed of a stream's progress."""
+    """What an epoch showed of a stream's progress; `out` is the mark in force before it."""
 
     rows: int = 0
     newest: int | None = None
     sources: Mapping[Source, int] = field(default_factory=dict)
     tails: tuple[tuple[int, list[int], list[int]], ...] = ()
     marks: Marks = field(default_factory=Marks)
+    out: int | None = None

@@ -150,7 +150,7 @@ def _measure_progress(intake: _Intake, ticks: np.ndarray) -> None:
     if plan.tail:
         running = np.maximum.accumulate(ticks)
         steps = np.flatnonzero(np.diff(running, prepend=running[0] - 1))
-        recent = steps[max(0, np.searchsorted(steps, len(ticks) - plan.tail, "right") - 1) :]
+        recent = steps[max(0, np.searchsorted(steps, len(ticks) - plan.tail) - 1) :]
         intake.measures["tail"] = [recent.tolist(), running[recent].tolist()]
 
 

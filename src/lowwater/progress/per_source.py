@@ -75,7 +75,8 @@ class Sources(Tracker):
     def advance(  # noqa: D102
         self, memory: Mapping[str, Any], seen: Seen, now: int
     ) -> tuple[dict[str, Any], Marks]:
-        low: int | None = memory["low"]
+        marks_so_far = [m for m in (memory["low"], seen.out) if m is not None]
+        low = max(marks_so_far, default=None)
         known = _read(memory)
         for source, newest in seen.sources.items():
             known[source] = self._hear(known.get(source), newest, low, now)

@@ -113,7 +113,7 @@ class Lull(Tracker):
         """Follow the stream while it speaks, the clock when it is silent."""
         inner, marks = self.inner.advance(memory["inner"], seen, now)
         heard, newest = memory["heard"], memory["newest"]
-        if seen.rows or heard is None:
+        if seen.rows or seen.marks != Marks() or heard is None:
             heard = now
         if seen.newest is not None:
             newest = seen.newest if newest is None else max(newest, seen.newest)

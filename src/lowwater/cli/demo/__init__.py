@@ -17,7 +17,7 @@ def demo(
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days.")] = 2,
     seconds: Annotated[
         float, typer.Option(min=1, help="How long the replay takes, by the wall clock.")
-    ] = 35,
+    ] = 40,
     slack: Annotated[
         str, typer.Option(help="How much later than the newest a flight may come.")
     ] = "2 hours",

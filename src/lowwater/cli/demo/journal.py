@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,10 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 import lowwater as lw
-from lowwater.durations import instant
-from lowwater.windows import FOREVER
 
-_RATE_SECONDS = 5.0
 _RECENT_WINDOWS = 40
 
 Line = dict[str, tuple[int, float]]
@@ -44,12 +42,11 @@ class Journal:
 
     def note(self, status: lw.Status) -> None:
         """Take down where the query stands."""
-        if status.epoch in self.epochs or status.epoch < 0:
+        if status.epoch < 0:
             return
         self.epochs[status.epoch] = status
-        self.walls[status.epoch] = time.monotonic()
-        if status.mark is not None and status.mark < FOREVER:
-            self.mark = instant(status.mark)
+        self.walls.setdefault(status.epoch, time.monotonic())
+        self.mark = status.lwm or self.mark
 
     @property
     def status(self) -> lw.Status | None:
@@ -58,29 +55,23 @@ class Journal:
 
     def count(self, name: str) -> int:
         """Return one of the counts: "in", "late", "partly_late", "results"."""
-        return self.status.counts.get(name, 0) if self.status else 0
+        return self.status[name] if self.status else 0
 
     @property
     def newest(self) -> datetime | None:
         """The newest event time."""
-        return (
-            None
-            if self.status is None or self.status.newest is None
-            else instant(self.status.newest)
-        )
+        return self.status.newest if self.status else None
+
+    @property
+    def rate(self) -> float:
+        """Rows per second of wall time, in the newest epoch that had some."""
+        rates = (self.epochs[e].rows_per_second for e in sorted(self.epochs, reverse=True))
+        return next((r for r in rates if r), 0.0)
 
     @property
     def ended(self) -> bool:
         """Whether the stream has ended and every window is closed."""
         return self.status is not None and self.status.ended and not self.status.cells
-
-    def rate(self) -> float:
-        """Return rows per second of wall time, over the last seconds."""
-        now = time.monotonic()
-        before = [e for e, wall in self.walls.items() if wall < now - _RATE_SECONDS]
-        rows = self.epochs[max(before)].counts["in"] if before else 0
-        began = now - _RATE_SECONDS if before else min(self.walls.values(), default=now)
-        return (self.count("in") - rows) / max(now - began, 0.5)
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Return all results."""
@@ -91,27 +82,25 @@ class Journal:
         walls = [self.walls[e] for e in sorted(self.walls)]
         return float(np.median(np.diff(walls))) if len(walls) > 1 else 0.0
 
-    def waits(self, arrivals: pd.Series[pd.Timestamp]) -> pd.Series[pd.Timedelta]:
-        """Return how long after its window's end each result came, on the stream's own clock.
-
-        That clock stands at the arrival of the last row that the result's epoch read. Results that
-        only the end of the stream brought out are not counted: they waited for nothing.
-        """
-        order = arrivals.sort_values(ignore_index=True)
-        closing = min((e for e, s in self.epochs.items() if s.ended), default=None)
-        waits = [
-            order.iloc[self._rows_read(epoch) - 1] - _ends(rows)
-            for epoch, rows in self.results.items()
-            if closing is None or epoch <= closing
-        ]
-        return pd.concat(waits, ignore_index=True) if waits else order.diff().iloc[:0]
-
-    def _rows_read(self, epoch: int) -> int:
-        noted = min(e for e in self.epochs if e >= epoch)
-        return int(self.epochs[noted].counts["in"])
+    def cuts(self) -> dict[int, int]:
+        """Return how many rows had been read at the end of each epoch, to the last that had any."""
+        total = self.count("in")
+        last = min(e for e, status in self.epochs.items() if status["in"] == total)
+        return {e: self.epochs[e]["in"] for e in sorted(self.epochs) if e <= last}
 
 
-def _ends(rows: pa.Table) -> pd.Series[pd.Timestamp]:
-    windows = rows.column("window").combine_chunks()
-    ends: pd.Series[pd.Timestamp] = windows.field("end").to_pandas()
-    return ends
+def waits(
+    results: Mapping[int, pa.Table], cuts: Mapping[int, int], arrivals: pd.Series[pd.Timestamp]
+) -> pd.Series[pd.Timedelta]:
+    """Return how long after its window's end each result came, by the stream's own clock.
+
+    That clock stands at the arrival of the last row that the result's epoch has read. Results of
+    later epochs, which only the end of the stream brought out, waited for nothing.
+    """
+    found = []
+    for epoch, rows in results.items():
+        read = min((e for e in cuts if e >= epoch), default=None)
+        if read is not None:
+            ends = rows.column("window").combine_chunks().field("end").to_pandas()
+            found.append(arrivals.iloc[cuts[read] - 1] - ends)
+    return pd.concat(found, ignore_index=True) if found else arrivals.diff().iloc[:0]

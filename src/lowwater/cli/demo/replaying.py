@@ -1,9 +1,8 @@
-"""The query of the demo, and a run of it on Spark."""
+"""A run of the query on Spark."""
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,19 +13,10 @@ import pyarrow as pa
 import lowwater as lw
 from lowwater.cli.demo.journal import Journal
 from lowwater.cli.demo.noise import output_into
+from lowwater.cli.demo.query import delays
 from lowwater.cli.demo.screen import Screen
 
 _LOOK_SECONDS = 0.1
-
-
-def delays(source: Any, *, slack: str) -> lw.Query:
-    """Departure delays per airport over 3 hours, every 10 minutes, by scheduled departure."""
-    return (
-        lw.stream(source, time="scheduled", progress=lw.slack(slack))
-        .window(range="3 hours", slide="10 minutes")
-        .group_by("origin")
-        .agg(flights=lw.count(), delay=lw.avg("dep_delay"), worst=lw.max("dep_delay"))
-    )
 
 
 @contextmanager
@@ -41,7 +31,9 @@ def spark(screen: Screen, log: Path) -> Iterator[None]:
             with suppress(Exception):
                 session.stop()
     except lw.HostError as failure:
-        raise lw.HostError(f"{failure}. Spark's own messages are in {log}") from failure
+        raise lw.HostError(
+            f"{str(failure).rstrip('.')}. Spark's own messages are in {log}"
+        ) from failure
 
 
 def _session() -> Any:
@@ -81,10 +73,7 @@ def _follow(run: lw.Run, journal: Journal, screen: Screen) -> None:
     """Look at the run until every window is closed."""
     with screen.live():
         while not journal.ended:
-            status = run.status()
-            journal.note(status)
+            journal.note(run.status())
             screen.show(journal)
-            if not status["running"]:
-                run.wait()  # raises what ended it
+            if run.wait(_LOOK_SECONDS):  # raises what made it fail
                 raise lw.HostError("the query ended before its stream did")
-            time.sleep(_LOOK_SECONDS)

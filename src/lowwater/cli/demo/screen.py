@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -17,10 +16,14 @@ from rich.text import Text
 
 from lowwater.cli.demo.flights import AIRPORTS
 from lowwater.cli.demo.journal import Journal, Line
+from lowwater.cli.demo.times import when
 
 _LINE_SECONDS = 5.0
 _FULL_BAR = 120.0  # minutes
 _LONG, _VERY_LONG = 30.0, 60.0  # minutes, where a delay changes its colour
+_LEAST_BAR, _MOST_BAR = 4, 24  # characters
+_FIGURES = 9  # characters of a mean and a count, with the spaces around a bar
+_BESIDE_BAR = 18  # the same, and a third of all that is not a column of an airport
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -94,9 +97,7 @@ class LiveTable(Screen):
 
     def picture(self, journal: Journal) -> RenderableType:
         """Draw the whole of it."""
-        return Group(
-            self._progress(journal), Text(), _figures(journal), Text(), self._windows(journal)
-        )
+        return Group(self._progress(journal), Text(), _figures(journal), self._windows(journal))
 
     def _progress(self, journal: Journal) -> RenderableType:
         rows = journal.count("in")
@@ -109,14 +110,14 @@ class LiveTable(Screen):
 
     def _windows(self, journal: Journal) -> RenderableType:
         """Draw the newest windows, the newest on top."""
-        # 3 columns of "123 min <bar> 62" beside a column of 20, and their padding.
-        wide = max(3, min(24, (min(self.console.width, 120) - 20) // len(AIRPORTS) - 16))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-        table.add_column("3 hours from")
+        wide = max(_LEAST_BAR, min(_MOST_BAR, self.console.width // len(AIRPORTS) - _BESIDE_BAR))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("3 hours from", no_wrap=True, header_style="bold")
         for airport in AIRPORTS:
-            head = Text.assemble(airport, (f"{'flights':>{wide + 11}}", "dim not bold"))
+            flights = f"{'flights':>{wide + _FIGURES - len('EWR min')}}"
+            head = Text.assemble((airport, "bold"), (f" min{flights}", "dim"))
             table.add_column(head, no_wrap=True)
-        count = max(3, min(12, self.console.height - 11))
+        count = max(3, min(12, self.console.height - 10))
         newest = sorted(journal.recent, reverse=True)[:count]
         for start in newest:
             cells = (_cell(journal.recent[start], airport, wide) for airport in AIRPORTS)
@@ -126,17 +127,12 @@ class LiveTable(Screen):
         return table
 
 
-def when(at: datetime | None) -> str:
-    """Return a time as a person writes it."""
-    return "–" if at is None else f"{at:%a} {at.day:2d} {at:%b %H:%M}"
-
-
 def _figures(journal: Journal) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
     figures = {
         "low-water mark": "end of stream" if journal.ended else when(journal.mark),
         "newest event": when(journal.newest),
-        "rows/s": f"{journal.rate():,.0f}",
+        "rows/s": f"{journal.rate:,.0f}",
         "late": f"{journal.count('late'):,}",
         "partly late": f"{journal.count('partly_late'):,}",
         "results": f"{journal.count('results'):,}",
@@ -154,7 +150,7 @@ def _cell(line: Line, airport: str, wide: int) -> Text:
     flights, delay = line[airport]
     colour = "red" if delay >= _VERY_LONG else "yellow" if delay >= _LONG else "green"
     return Text.assemble(
-        f"{delay:4.0f} min ", (bar(delay / _FULL_BAR, wide), colour), (f" {flights:3d}", "dim")
+        f"{round(delay):4d} ", (bar(delay / _FULL_BAR, wide), colour), (f" {flights:3d}", "dim")
     )
 
 

@@ -12,9 +12,11 @@ from lowwater.cli.demo.checking import check
 from lowwater.cli.demo.flights import record
 from lowwater.cli.demo.noise import own_stdout
 from lowwater.cli.demo.plot import plot
-from lowwater.cli.demo.replaying import delays, replay, spark, warm_up
+from lowwater.cli.demo.query import delays
+from lowwater.cli.demo.replaying import replay, spark, warm_up
 from lowwater.cli.demo.screen import screen_on
 from lowwater.cli.demo.summary import Report, as_text
+from lowwater.cli.demo.tradeoff import as_table, choices
 
 
 def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) -> None:
@@ -40,5 +42,8 @@ def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) ->
             report = Report(recording, journal, late, checked, speed, slack)
             picture = folder / "delays.png"
             plot(report, picture)
+            tried = choices(recording, journal, slack)
         console.print(as_text(report.facts()))
-        console.print(f"\nThe picture is {picture}.")
+        console.print("\nThe same flights with other slacks, in the same epochs:")
+        console.print(as_table(tried))
+        console.print(f"The picture is {picture}.")

@@ -10,8 +10,8 @@ from rich.table import Column, Table
 
 from lowwater.cli.demo.checking import Check
 from lowwater.cli.demo.flights import Recording, late_degrees
-from lowwater.cli.demo.journal import Journal
-from lowwater.cli.demo.screen import when
+from lowwater.cli.demo.journal import Journal, waits
+from lowwater.cli.demo.times import span, when
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,17 @@ class Report:
         )
 
     def _latency(self) -> str:
-        waits = self.journal.waits(self.recording.flights["took_off"])
-        if waits.empty:
+        journal, arrivals = self.journal, self.recording.flights["took_off"]
+        found = waits(journal.results, journal.cuts(), arrivals)
+        if found.empty:
             return "No window closed before the stream ended."
-        median, most = waits.median(), waits.max()
-        epoch = self.journal.epoch_seconds()
+        median, most = found.median(), found.max()
+        epoch = journal.epoch_seconds()
+        night = ", over a night" if self.recording.days > 1 else ""
         covered = pd.Timedelta(seconds=epoch * self.speed)
         return (
             f"By the stream's clock a result came {span(median)} after its window's end (median; "
-            f"at most {span(most)}, over a night); {self.slack} of that is slack. At this speed it "
+            f"at most {span(most)}{night}); {self.slack} of that is slack. At this speed it "
             f"is {median.total_seconds() / self.speed:.1f} s by the wall clock. An epoch took "
             f"{epoch:.1f} s (median), and {span(covered)} of the stream went by meanwhile; live "
             f"it would be just these {epoch:.1f} s."
@@ -107,17 +109,6 @@ class Report:
 
 def _flights(count: int) -> str:
     return f"{count:,} flight{'' if count == 1 else 's'}"
-
-
-def span(length: pd.Timedelta) -> str:
-    """Return a length of time as a person says it.
-
-    >>> span(pd.Timedelta(minutes=95)), span(pd.Timedelta(minutes=-20))
-    ('1 h 35 min', '-20 min')
-    """
-    sign = "-" if length < pd.Timedelta(0) else ""
-    hours, minutes = divmod(round(abs(length).total_seconds() / 60), 60)
-    return f"{sign}{hours} h {minutes:02d} min" if hours else f"{sign}{minutes} min"
 
 
 def as_text(facts: dict[str, str]) -> Table:
