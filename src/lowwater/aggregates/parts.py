@@ -172,7 +172,7 @@ class Moments(Part):
         return (pa.float64(),) * 3
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
-        column = rows.column(self.column).cast(pa.float64())
+        column = rows.column(self.column).cast(pa.float64(), safe=False)
         valid = valid_mask(column)
         x = column.to_numpy(zero_copy_only=False)
         if valid is not None:

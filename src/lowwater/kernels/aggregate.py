@@ -9,7 +9,7 @@ is deleted whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Control, Marks
-from lowwater.kernels.cells import Cells, Packed, merge, number_cells
-from lowwater.kernels.closing import Closed, close
-from lowwater.kernels.groups import group_rows
+from lowwater.kernels.cells import Cells, Packed, merge
+from lowwater.kernels.closing import close
 from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, lift_cells, row_marks
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
+from lowwater.kernels.per_window import absorb, closed_windows, no_cells, spread
 from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.results import late_rows, result_rows
 from lowwater.windows import FOREVER, Landmark
 
 META = "meta"
@@ -127,7 +128,9 @@ class _Epoch:
         closing = marks != before
         touched = {int(b) for p in fresh for b in np.unique(self.bucket(p.pane))}
         if plan.keeping == "windows" and rows:
-            touched |= self.touched_by_rows(rows, before)
+            touched |= {
+                int(b) for r in rows for b in np.unique(self.bucket(spread(plan, r, before)[1]))
+            }
         needed = touched | (self.needed(before, marks) if closing else set())
         if not (needed or closing):
             return
@@ -135,12 +138,13 @@ class _Epoch:
             Packed.from_bytes(self.state[name_of(b)]) for b in sorted(needed & set(self.meta.cells))
         ]
         if packs or fresh or rows:
-            cells = merge(packs + fresh, plan.parts) if packs or fresh else self.no_cells()
+            cells = merge(packs + fresh, plan.parts) if packs or fresh else no_cells(plan)
             if plan.keeping == "windows" and rows:
-                cells = self.absorb(cells, rows, before)
+                for block in rows:
+                    cells = absorb(plan, cells, block, before)
             if closing:
                 self.emit(cells, before, marks)
-                cells, folded = self.fold(cells, before, marks)
+                cells, folded = self.fold(cells, marks)
                 touched |= folded
             self.meta.marks = marks
             self.write(cells, touched)
@@ -157,7 +161,8 @@ class _Epoch:
         plan = self.plan
         if isinstance(plan.spec, Landmark) or before.low is None or plan.sources_close_groups:
             return set(self.meta.cells)
-        low, high = (plan.spec.first_open(m) for m in (before.low, after.low or before.low))
+        reached = before.low if after.low is None else after.low
+        low, high = plan.spec.first_open(before.low), plan.spec.first_open(reached)
         if plan.keeping == "panes":
             low, high = (
                 low * plan.spec.panes_per_slide,
@@ -196,7 +201,7 @@ class _Epoch:
                 table = result_rows(plan, cells, chunk)
                 self.out.emissions.append(table_packet("results", self.shard, seq, table))
 
-    def fold(self, cells: Cells, before: Marks, after: Marks) -> tuple[Cells, set[int]]:
+    def fold(self, cells: Cells, after: Marks) -> tuple[Cells, set[int]]:
         """Drop cells that no open window needs; landmark windows fold closed panes into one."""
         plan = self.plan
         until = self.group_open(cells, after)
@@ -208,7 +213,6 @@ class _Epoch:
             packed = cells.pack(plan.parts)
             moved = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
             return merge([moved], plan.parts), folded
-        del before
         if not plan.sources_close_groups:
             return cells, set()
         kept = self.still_needed(cells.pane, until[cells.code])
@@ -256,69 +260,6 @@ class _Epoch:
                 del self.meta.cells[b]
                 self.out.changes[name_of(b)] = None
 
-    # -- parts that are kept per window --------------------------------------------------------
-
-    def no_cells(self) -> Cells:
-        keys = self.plan.schema.empty_table().select(list(self.plan.keys))
-        empty = np.zeros(0, np.int64)
-        return Cells(keys, 0, empty, empty, [p.empty(0) for p in self.plan.parts])
-
-    def spread(self, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.ndarray]:
-        """Return (row, window) for every open window of every row, rows in arrival order."""
-        spec = self.plan.spec
-        mark = np.maximum(row_marks(self.plan, rows.table, marks), _NEVER)
-        first = np.maximum(spec.first(rows.ticks), spec.first_open(mark))
-        copies = spec.last(rows.ticks) - first + 1
-        row = np.repeat(np.arange(len(rows)), copies)
-        nth = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-        return row, np.repeat(first, copies) + nth
-
-    def touched_by_rows(self, rows: list[Rows], marks: Marks) -> set[int]:
-        return {int(b) for r in rows for b in np.unique(self.bucket(self.spread(r, marks)[1]))}
-
-    def absorb(self, cells: Cells, rows: list[Rows], marks: Marks) -> Cells:
-        """Add rows to the windows they belong to."""
-        plan = self.plan
-        for block in rows:
-            row, wid = self.spread(block, marks)
-            keys = [block.column(k) for k in plan.keys]
-            group, chosen = group_rows(keys, len(block))
-            names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
-            blank = [c for p in plan.parts for c in p.store(p.empty(len(row)))]
-            holes = Packed(names, max(len(chosen), 1), group[row], wid, blank)
-            cells = merge([cells.pack(plan.parts), holes], plan.parts)
-            seat = merge_index(cells, names, group[row], wid)
-            expanded = block.take(row)
-            parts = [
-                p.absorb(kept, expanded, seat)
-                for p, kept in zip(plan.parts, cells.parts, strict=True)
-            ]
-            cells = Cells(cells.keys, cells.groups, cells.code, cells.pane, parts)
-        return cells
-
-
-def merge_index(cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
-    """Return where in `cells` each (group of `names`, pane) stands."""
-    tables = [cells.keys, names]
-    both = pa.concat_tables(tables).combine_chunks()
-    count = [len(t) if t.num_columns else 1 for t in tables]
-    columns = [both.column(k).combine_chunks() for k in both.column_names]
-    code, _ = group_rows(columns, sum(count))
-    known = np.empty(int(code.max()) + 1, np.int64)
-    known[code[: count[0]]] = np.arange(count[0])
-    wanted = known[code[count[0] :]][group]
-    codes = np.concatenate([cells.code, wanted])
-    cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
-    place = np.empty(int(cell.max()) + 1, np.int64)
-    place[cell[: len(cells)]] = np.arange(len(cells))
-    return np.asarray(place[cell[len(cells) :]])
-
-
-def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[Closed]:
-    """Yield the cells of windows that close: each is one already."""
-    chosen = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
-    yield Closed(cells.code[chosen], cells.pane[chosen], [p.take(chosen) for p in cells.parts])
-
 
 def name_of(bucket: int) -> str:
     """Name a bucket of cells in the state."""
@@ -327,45 +268,3 @@ def name_of(bucket: int) -> str:
 
 def _row_count(packed: Packed) -> int:
     return int(packed.columns[0].to_numpy().sum())
-
-
-def window_column(plan: WindowPlan, first: np.ndarray, last: np.ndarray) -> list[pa.Array]:
-    """Return the start of the first and the end of the last window, as values of the axis."""
-    start, spec = plan.spec.start(first), plan.spec
-    unknown = isinstance(spec, Landmark) and spec.landmark is None
-    missing = np.full(len(first), unknown)
-    return [
-        plan.axis.from_ticks(np.where(missing, 0, start), missing),
-        plan.axis.from_ticks(spec.end(last)),
-    ]
-
-
-def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
-    """Return finished windows as the rows the user sees."""
-    schema = plan.result_schema
-    window = pa.StructArray.from_arrays(
-        window_column(plan, closed.wid, closed.wid), fields=list(schema.field("window").type)
-    )
-    index = pa.array(closed.code)
-    keys = [cells.keys.column(k).take(index) for k in plan.keys]
-    at = {part: i for i, part in enumerate(plan.parts)}
-    values = [
-        a.lower([closed.parts[at[p]] for p in a.parts(plan.schema)], plan.schema)
-        for a in plan.aggregates.values()
-    ]
-    kind = pa.array(np.full(len(closed.wid), "final", object), pa.string())
-    return pa.table([window, pa.array(closed.wid), *keys, *values, kind], schema=schema)
-
-
-def late_rows(
-    plan: WindowPlan, rows: pa.Table, first: np.ndarray, last: np.ndarray, *, admitted: np.ndarray
-) -> pa.Table:
-    """Return rows that missed windows `first` to `last`, as the user sees them."""
-    schema = plan.late_schema
-    missed = pa.StructArray.from_arrays(
-        [pa.array(first), pa.array(last), *window_column(plan, first, last)],
-        fields=list(schema.field(len(schema) - 2).type),
-    )
-    columns = [rows.column(name) for name in plan.schema.names]
-    degree = rows.column(LATE_DEGREE)
-    return pa.table([*columns, degree, missed, pa.array(admitted)], schema=schema)

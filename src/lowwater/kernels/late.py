@@ -1,4 +1,4 @@
-"""Late rows as the user sees them: the row, how late it was, the windows it missed."""
+"""How late a row was, settled once all blocks of its epoch are known."""
 
 from __future__ import annotations
 

@@ -1,12 +1,15 @@
-"""Keeps Spark's own output off the terminal."""
+"""Keeps Spark's own words off the terminal, and Ctrl-C in our hands."""
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TextIO
 
 _OUTPUTS = (1, 2)
@@ -22,7 +25,7 @@ def output_into(log: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(output) for output in _OUTPUTS]
-    with log.open("wb") as target:
+    with log.open("ab") as target:
         for output in _OUTPUTS:
             os.dup2(target.fileno(), output)
     try:
@@ -33,6 +36,39 @@ def output_into(log: Path) -> Iterator[None]:
         for output, own in zip(_OUTPUTS, kept, strict=True):
             os.dup2(own, output)
             os.close(own)
+
+
+@contextmanager
+def logging_into(log: Path) -> Iterator[None]:
+    """Send what this process logs into a file, such as Py4J's account of a Ctrl-C."""
+    handler = logging.FileHandler(log, encoding="utf-8")
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt, also where Py4J makes an error of its own of it."""
+    pressed = []
+
+    def press(number: int, frame: FrameType | None) -> None:
+        del frame
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except Exception:
+        if pressed:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def own_stdout() -> TextIO:

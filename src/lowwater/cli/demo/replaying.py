@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import lowwater as lw
 from lowwater.cli.demo.journal import Journal
-from lowwater.cli.demo.noise import output_into
+from lowwater.cli.demo.noise import interruptible, logging_into, output_into
 from lowwater.cli.demo.query import delays
 from lowwater.cli.demo.screen import Screen
 
@@ -22,14 +22,17 @@ _LOOK_SECONDS = 0.1
 @contextmanager
 def spark(screen: Screen, log: Path) -> Iterator[None]:
     """Have Spark running, its words in a file; point to them when something fails."""
+    log.write_bytes(b"")
     try:
-        with screen.waiting("Starting Spark"), output_into(log):
-            session = _session()
-        try:
-            yield
-        finally:
-            with suppress(Exception):
-                session.stop()
+        with logging_into(log):
+            with screen.waiting("Starting Spark"), output_into(log):
+                session = _session()
+            try:
+                with interruptible():
+                    yield
+            finally:
+                with suppress(Exception):
+                    session.stop()
     except lw.HostError as failure:
         raise lw.HostError(
             f"{str(failure).rstrip('.')}. Spark's own messages are in {log}"

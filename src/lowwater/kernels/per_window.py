@@ -1,0 +1,80 @@
+"""Cells per window instead of per pane, for aggregates whose states do not combine.
+
+Each row is added to every open window it belongs to, so it costs range/slide steps; closing a
+window is then only reading its cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates import Rows
+from lowwater.control import Marks
+from lowwater.kernels.cells import Cells, Packed, merge, number_cells
+from lowwater.kernels.closing import Closed
+from lowwater.kernels.groups import group_rows
+from lowwater.kernels.ingest import row_marks
+from lowwater.kernels.plan import WindowPlan
+
+_NEVER = -(2**62)
+
+
+def no_cells(plan: WindowPlan) -> Cells:
+    """Return the cells of a shard that has seen no row."""
+    keys = plan.schema.empty_table().select(list(plan.keys))
+    empty = np.zeros(0, np.int64)
+    return Cells(keys, 0, empty, empty, [p.empty(0) for p in plan.parts])
+
+
+def spread(plan: WindowPlan, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.ndarray]:
+    """Return (row, window) for every open window of every row, rows in arrival order."""
+    spec = plan.spec
+    mark = np.maximum(row_marks(plan, rows.table, marks), _NEVER)
+    first = np.maximum(spec.first(rows.ticks), spec.first_open(mark))
+    copies = spec.last(rows.ticks) - first + 1
+    row = np.repeat(np.arange(len(rows)), copies)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+    return row, np.repeat(first, copies) + nth
+
+
+def absorb(plan: WindowPlan, cells: Cells, rows: Rows, marks: Marks) -> Cells:
+    """Add rows to the windows they belong to."""
+    row, wid = spread(plan, rows, marks)
+    keys = [rows.column(k) for k in plan.keys]
+    group, chosen = group_rows(keys, len(rows))
+    names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
+    blank = [c for p in plan.parts for c in p.store(p.empty(len(row)))]
+    holes = Packed(names, max(len(chosen), 1), group[row], wid, blank)
+    cells = merge([cells.pack(plan.parts), holes], plan.parts)
+    seat = _seats(cells, names, group[row], wid)
+    expanded = rows.take(row)
+    parts = [
+        p.absorb(kept, expanded, seat) for p, kept in zip(plan.parts, cells.parts, strict=True)
+    ]
+    return Cells(cells.keys, cells.groups, cells.code, cells.pane, parts)
+
+
+def _seats(cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
+    """Return where in `cells` each (group of `names`, pane) stands."""
+    tables = [cells.keys, names]
+    both = pa.concat_tables(tables).combine_chunks()
+    count = [len(t) if t.num_columns else 1 for t in tables]
+    columns = [both.column(k).combine_chunks() for k in both.column_names]
+    code, _ = group_rows(columns, sum(count))
+    known = np.empty(int(code.max()) + 1, np.int64)
+    known[code[: count[0]]] = np.arange(count[0])
+    wanted = known[code[count[0] :]][group]
+    codes = np.concatenate([cells.code, wanted])
+    cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
+    place = np.empty(int(cell.max()) + 1, np.int64)
+    place[cell[: len(cells)]] = np.arange(len(cells))
+    return np.asarray(place[cell[len(cells) :]])
+
+
+def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[Closed]:
+    """Yield the cells of windows that close: each is one already."""
+    chosen = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
+    yield Closed(cells.code[chosen], cells.pane[chosen], [p.take(chosen) for p in cells.parts])

@@ -1,0 +1,357 @@
+"""What every kernel must hold: a function (state, data, control) -> (state, emissions), no more.
+
+`CASES` has one entry for each way the kernels work; a new kernel or a new way joins it here.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lowwater as lw
+from lowwater.control import Entry, Standing
+from lowwater.kernels import ingest, step
+from lowwater.kernels.packets import table_of
+from lowwater.local.host import LocalEpochs
+from tests.oracle import PerSource, RowSlack, Slack, Windows, simulate
+from tests.querying import aggregates, assert_accounts, assert_finals, finals, query, run
+from tests.streams import NAMED as ALL
+from tests.streams import SCHEMA, cut, disorder, row
+
+PICKED = ("n", "sum_i", "sum_x", "sum_m", "max_m", "min_s", "var_x", "first_s", "last_d")
+NAMED = {n: ALL[n] for n in PICKED}
+CLOCK = lw.VirtualClock(per_epoch="1 second")
+
+
+def folding() -> dict[str, Any]:
+    """An aggregate that does not combine, next to built-in ones over every kind of column."""
+    longest = lw.aggregate(
+        "s",
+        init=list,
+        incr=lambda state, value: [*state, value],
+        final=lambda state: ",".join(sorted(state)),
+        returns="string",
+    )
+    return {"own": longest, **aggregates(NAMED)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way the kernels work."""
+
+    windows: Windows
+    progress: Any
+    rule: Any
+    keys: tuple[str, ...] = ("b",)
+    own: bool = False
+    consistent: bool = False
+
+    @property
+    def named(self) -> dict[str, Any]:
+        return folding() if self.own else aggregates(NAMED)
+
+    def query(self, feed: Any) -> lw.Query:
+        return query(feed, self.windows, self.progress, self.named, self.keys)
+
+
+CASES = {
+    "panes": Case(Windows(15, 4), lw.slack(6), Slack(6)),
+    "tumbling, no group": Case(Windows(7, 7, 3), lw.slack(6), Slack(6), keys=()),
+    "gaps": Case(Windows(3, 10), lw.slack(6), Slack(6), keys=("c", "a")),
+    "landmark": Case(Windows(None, 9), lw.slack(6), Slack(6)),
+    "kept per window": Case(Windows(15, 4), lw.slack(6), Slack(6), own=True),
+    "consistent": Case(
+        Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), consistent=True
+    ),
+    "consistent, kept per window": Case(
+        Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), own=True, consistent=True
+    ),
+    "slack in rows": Case(Windows(15, 4), lw.slack(rows=9), RowSlack(9)),
+    "sources": Case(
+        Windows(15, 4), lw.per_source("b", lw.slack(6)), PerSource("b", 6, own=True)
+    ),
+    "sources, kept per window": Case(
+        Windows(15, 4),
+        lw.per_source("b", lw.slack(6), idle="3 seconds"),
+        PerSource("b", 6, own=True, idle=3),
+        own=True,
+    ),
+    "sources, landmark": Case(
+        Windows(None, 9), lw.per_source("b", lw.slack(6)), PerSource("b", 6, own=True)
+    ),
+}  # fmt: skip
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+def stream(seed: int = 1, size: int = 120) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    now, out = -20, []
+    for _ in range(size):
+        now += rng.choice((0, 0, 1, 1, 2, 6))
+        back = rng.choice((0, 0, 0, 2, 5, 12, 30))
+        out.append(row(now - back, rng.randrange(12), rng.randrange(88)))
+    return out
+
+
+def epochs(seed: int = 1, parts: int = 8) -> list[list[dict[str, Any]]]:
+    rows = stream(seed)
+    at = sorted(random.Random(seed + 1).choices(range(len(rows)), k=parts - 1))
+    return cut(rows, at)
+
+
+class Session:
+    """A query at work, epoch by epoch, as the local host runs it."""
+
+    def __init__(self, case: Case, shards: int = 2) -> None:
+        self.feed = lw.feed(SCHEMA)
+        self.query = case.query(self.feed)
+        plan = replace(self.query.plan, shards=shards)
+        self.local = LocalEpochs(self.query, plan, CLOCK)
+
+    def go(self, rows: list[dict[str, Any]], *, last: bool = False) -> list[bytes]:
+        packets = self.local.run([self.feed.table(rows)], last=last)
+        return [p.payload for p in packets]
+
+    def all(self, given: list[list[dict[str, Any]]]) -> list[list[bytes]]:
+        done = [self.go(rows, last=rows is given[-1]) for rows in given]
+        return [*done, self.go([], last=True)]
+
+
+@every_case
+def test_vectorised_equals_row_by_row(case):
+    outcome = run(SCHEMA, epochs(), case.windows, case.progress, case.named, case.keys, clock=CLOCK)
+    rule = copy.deepcopy(case.rule)
+    story = simulate(epochs(), case.windows, rule, consistent=case.consistent)
+    assert story.late, "the stream should have late rows to tell apart"
+    assert_accounts(outcome, story)
+    assert_finals(outcome, story, case.windows, case.keys, NAMED)
+    if case.own:
+        held = story.finals(case.keys, {"n": ("count", "s")})
+        found = finals(outcome, case.keys)
+        assert {c: (r["own"] or "").count(",") for c, r in found.items()} == {
+            c: max(0, e["n"] - 1) for c, e in held.items()
+        }
+
+
+@every_case
+def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(case):
+    rows = sorted(stream(), key=lambda r: r["t"])
+    assert disorder(rows) == 0
+    cuts = [[rows], cut(rows, [40, 40, 90]), cut(rows, range(8, 120, 8))]
+    found = [
+        finals(
+            run(SCHEMA, given, case.windows, lw.slack(6), case.named, case.keys), case.keys
+        )
+        for given in cuts
+    ]
+    for other in found[1:]:
+        assert other.keys() == found[0].keys()
+        for cell, one in found[0].items():
+            for name, value in one.items():
+                if isinstance(value, float):
+                    assert other[cell][name] == pytest.approx(value, rel=1e-9, nan_ok=True)
+                else:
+                    assert other[cell][name] == value
+
+
+@every_case
+@pytest.mark.parametrize("stop", [1, 5])
+def test_save_and_restore_in_the_middle_equals_an_uninterrupted_run(case, stop):
+    given = epochs()
+    whole = Session(case).all(given)
+    first = Session(case)
+    done = [first.go(rows) for rows in given[:stop]]
+    # All that survives: the bytes of each shard's state and the bytes of the log.
+    second = Session(case)
+    second.local.state = [{n: bytes(b) for n, b in s.items()} for s in first.local.state]
+    for n in range(-1, stop):
+        kept = first.local.log.read(n)
+        second.local.log._entries[n] = Entry.from_bytes(kept.to_bytes())
+    second.local.epoch = stop
+    del first
+    done += second.all(given[stop:])
+    assert done == whole
+
+
+@every_case
+def test_the_same_epochs_give_the_same_bytes(case):
+    assert Session(case).all(epochs()) == Session(case).all(epochs())
+
+
+@every_case
+def test_an_epoch_that_is_run_again_gives_the_same_bytes(case):
+    given = epochs()
+    session = Session(case)
+    for number, rows in enumerate(given):
+        before = copy.deepcopy(session.local.state)
+        once = session.go(rows)
+        after = session.local.state
+        session.local.state, session.local.epoch = before, number
+        again = session.go(rows)
+        assert again == once
+        assert session.local.state == after
+
+
+@every_case
+def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
+    session = Session(case, shards=1)
+    plan, rng = session.local.plan, random.Random(5)
+    for rows in epochs():
+        entry, state = session.local.log.before(session.local.epoch), session.local.state[0]
+        tables = [session.feed.table(b) for b in (rows[::2], rows[1::2]) if b]
+        packets = [p for n, t in enumerate(tables) for p in ingest(plan, t, entry.standing, n)]
+        mine = [p for p in packets if p.kind in ("cells", "rows", "control")]
+        expected = step(plan, 0, state, mine)
+        for _ in range(3):
+            rng.shuffle(mine)
+            found = step(plan, 0, state, mine)
+            assert found.changes == expected.changes
+            assert [p.payload for p in found.emissions] == [p.payload for p in expected.emissions]
+        session.go(rows)
+
+
+@every_case
+def test_kernels_leave_their_inputs_alone(case):
+    session = Session(case)
+    plan = session.local.plan
+    for rows in epochs():
+        table = session.feed.table(rows)
+        before = pa.table(table.to_pydict(), table.schema)
+        entry = session.local.log.before(session.local.epoch)
+        standing, state = copy.deepcopy(entry.standing), copy.deepcopy(session.local.state)
+        packets = ingest(plan, table, entry.standing, 0)
+        for shard, kept in enumerate(session.local.state):
+            mine = [p for p in packets if p.shard == shard and p.kind in ("cells", "rows")]
+            step(plan, shard, kept, mine)
+        assert repr(table.to_pydict()) == repr(before.to_pydict())
+        assert entry.standing == standing
+        assert session.local.state == state
+        session.go(rows)
+
+
+@every_case
+def test_state_is_bounded_after_a_punctuation(case):
+    # Rows stay near the front of time: what lies behind the mark must go.
+    # (Cells go bucket by bucket, so sizes go up and down; without purging they would treble.)
+    session, sizes, cells = Session(case), [], []
+    rng = random.Random(2)
+    for epoch in range(60):
+        rows = [
+            row(epoch * 20 + rng.randrange(20) - rng.choice((0, 0, 3)), rng.randrange(12), 5)
+            for _ in range(20)
+        ]
+        session.go(rows)
+        sizes.append(sum(len(b) for s in session.local.state for b in s.values()))
+        cells.append(session.local.status().cells)
+    assert max(sizes[40:]) <= 2 * max(sizes[:20])
+    assert max(cells[40:]) <= 2 * max(cells[:20])
+
+
+@every_case
+def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
+    session = Session(case)
+    session.all(epochs())
+    left = {name for s in session.local.state for name in s} - {"meta"}
+    if case.windows.range is None:
+        assert session.local.status().cells <= 2 * len(session.local.state) * 6
+    else:
+        assert left == set()
+        assert session.local.status().cells == 0
+
+
+@every_case
+def test_an_empty_epoch_changes_nothing(case):
+    session = Session(case)
+    session.go(epochs()[0])
+    session.go([])  # hears what epoch 0 decided
+    before = copy.deepcopy(session.local.state)
+    session.go([])
+    assert session.local.state == before
+
+
+@every_case
+def test_a_block_in_many_chunks_is_the_same_block(case):
+    session, other = Session(case), Session(case)
+    for rows in epochs():
+        whole = session.feed.table(rows)
+        pieces = [whole.slice(i, 3) for i in range(0, len(rows), 3)] or [whole]
+        one = session.local.run([whole], last=False)
+        many = other.local.run([pa.concat_tables(pieces)], last=False)
+        assert [p.payload for p in one] == [p.payload for p in many]
+
+
+def test_a_slice_of_a_larger_table_is_read_from_where_it_begins():
+    # Arrow slices share buffers: decimals, booleans and text must not be read from the start.
+    rows = stream()
+    case = CASES["panes"]
+    feed = lw.feed(SCHEMA)
+    whole = feed.table(rows)
+    asked = case.query(feed)
+    sliced = [whole.slice(i, 40) for i in range(0, 120, 40)]
+    copied = [rows[i : i + 40] for i in range(0, 120, 40)]
+    left, right = (asked.run(epochs={feed: given}) for given in (sliced, copied))
+    assert repr(left.results.to_pylist()) == repr(right.results.to_pylist())
+
+
+def test_ingest_sends_rows_behind_the_mark_whole():
+    # Rows behind the mark may come out as late rows, so they are not reduced (semantics 6).
+    session = Session(CASES["panes"], shards=1)
+    session.go([row(100, 1, 1)])
+    entry = session.local.log.before(1)
+    table = session.feed.table([row(200, 1, 1), row(10, 1, 2), row(20, 1, 3)])
+    packets = ingest(session.local.plan, table, entry.standing, 0)
+    kinds = {p.kind: p for p in packets}
+    assert set(kinds) == {"cells", "rows", "measure"}
+    assert table_of(kinds["rows"])["t"].to_pylist() == [10, 20]
+
+
+def test_what_travels_grows_with_groups_and_panes_and_not_with_rows():
+    plan = Session(CASES["panes"], shards=1).local.plan
+    feed = lw.feed(SCHEMA)
+    few = feed.table([row(t % 20, t % 12, 5) for t in range(500)])
+    many = feed.table([row(t % 20, t % 12, 5) for t in range(20_000)])
+    sizes = [
+        sum(len(p.payload) for p in ingest(plan, t, Standing(), 0)) for t in (few, many)
+    ]
+    assert sizes[1] < 1.1 * sizes[0]
+
+
+def digest() -> str:
+    """Hash every byte that all cases emit, keep and log."""
+    found = hashlib.sha256()
+    for case in CASES.values():
+        session = Session(case, shards=3)
+        for payloads in session.all(epochs()):
+            for payload in payloads:
+                found.update(payload)
+        for state in session.local.state:
+            for name in sorted(state):
+                found.update(name.encode() + state[name])
+        for n in range(session.local.epoch):
+            found.update(session.local.log.read(n).to_bytes())
+    return found.hexdigest()
+
+
+def test_another_process_gives_the_same_bytes():
+    # Python's hashes differ from process to process; nothing may depend on them (semantics 5).
+    code = "from tests.test_contract import digest; print(digest())"
+    root = Path(__file__).parent.parent
+    found = set()
+    for seed in ("1", "2"):
+        path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout.strip())
+    assert len(found) == 1
