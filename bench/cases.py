@@ -31,6 +31,8 @@ class Case:
     watched: bool = False
 
 
+# Measured on all five: the store in memory ("hdfs") takes Spark a fifth to a third less
+# processor time than RocksDB where there are keys, and as much where there are none.
 COMPARED = {
     case.name: case
     for case in (

@@ -79,12 +79,12 @@ def _resident(process: psutil.Process) -> int:
     Python workers are forks of one daemon and share most of their pages, so their
     plain RSS would count these many times. A JVM shares next to nothing, and
     adding up the shares of its gigabytes takes long enough to disturb the run. Only
-    in the moment in which it forks does it appear twice, with all its pages.
+    in the moment in which it spawns a process does it appear twice, with all its pages.
     """
     with suppress(psutil.Error, OSError):
-        if process.name() == "java":
+        if _is_java(process):
             parent = process.parent()
-            forked = parent is not None and parent.name() == "java"
+            forked = parent is not None and _is_java(parent)
             return 0 if forked else int(process.memory_info().rss)
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -92,6 +92,11 @@ def _resident(process: psutil.Process) -> int:
     with suppress(psutil.Error):
         return int(process.memory_info().rss)
     return 0
+
+
+def _is_java(process: psutil.Process) -> bool:
+    """Go by the program: a name may be that of the thread that spawned the process."""
+    return Path(process.exe()).name == "java"
 
 
 def _end(worker: subprocess.Popen[bytes], members: set[psutil.Process]) -> None:

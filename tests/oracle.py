@@ -172,8 +172,28 @@ def same(expected: Any, found: Any) -> bool:
 # -- epochs, marks, lateness -----------------------------------------------------------------------
 
 
+class Rule:
+    """A progress policy: marks decided after an epoch act at the end of the next."""
+
+    def says(self, row: Row) -> bool:
+        """Whether a row is a punctuation and no data."""
+        return False
+
+    def after(self, rows: Sequence[Row]) -> None:
+        """Take in an epoch."""
+        raise NotImplementedError
+
+    def mark(self, row: Row) -> float:
+        """The mark that the controller decides, for a row like this one."""
+        raise NotImplementedError
+
+    def prompt(self, row: Row) -> float:
+        """The mark that the data themselves bring: it acts at the end of its own epoch."""
+        return -math.inf
+
+
 @dataclass
-class Slack:
+class Slack(Rule):
     """mark = newest admitted time - span."""
 
     span: int
@@ -188,7 +208,7 @@ class Slack:
 
 
 @dataclass
-class RowSlack:
+class RowSlack(Rule):
     """mark = the newest time among all rows but the last `rows`."""
 
     rows: int
@@ -202,7 +222,7 @@ class RowSlack:
 
 
 @dataclass
-class PerSource:
+class PerSource(Rule):
     """The minimum over the sources that count; with `own`, a source's own mark for its rows.
 
     `idle` counts epochs. A source that returns, or comes late, counts once it has caught up.
@@ -238,6 +258,41 @@ class PerSource:
         if not self.own or row[self.column] not in self.newest:
             return self.low
         return max(self.low, self.newest[row[self.column]] - self.span)
+
+
+@dataclass
+class Punctuated(Rule):
+    """Rows where `when` is true say that no later row (of the same `by`) is older than they.
+
+    Where the group-by holds `by`, a punctuation closes its groups at once. The minimum over the
+    groups, once all that are known have spoken, holds for all; the controller finds it.
+    """
+
+    when: str
+    by: str | None = None
+    own: bool = False
+    said: dict[Any, float] = field(default_factory=dict)
+    known: set[Any] = field(default_factory=set)
+
+    def says(self, row: Row) -> bool:
+        return bool(row[self.when])
+
+    def after(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            source = row[self.by] if self.by else None
+            self.known.add(source)
+            if self.says(row):
+                self.said[source] = max(row[TIME], self.said.get(source, -math.inf))
+
+    def mark(self, row: Row) -> float:
+        if not self.by:
+            return self.prompt(row)
+        return min((self.said.get(s, -math.inf) for s in self.known), default=-math.inf)
+
+    def prompt(self, row: Row) -> float:
+        if self.by and not self.own:
+            return -math.inf
+        return self.said.get(row[self.by] if self.by else None, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -301,7 +356,7 @@ def normal(value: Any) -> Hashable:
 def simulate(
     epochs: Iterable[Sequence[Row]],
     windows: Windows,
-    rule: Slack | RowSlack | PerSource,
+    rule: Rule,
     *,
     consistent: bool = False,
     max_ahead: int | None = None,
@@ -315,18 +370,23 @@ def simulate(
     a row that is behind the mark over all epochs before its own, for one window, misses all.
     """
     story = Story()
-    sorted_out = _set_malformed_aside(epochs, max_ahead, story)
-    newest = max((r[TIME] for rows in sorted_out for _, r in rows), default=None)
-    closed, running, arrival = Slack(0), None, 0
+    sorted_out = _set_malformed_aside(epochs, max_ahead, story, rule)
+    data = [r for rows in sorted_out for _, r in rows if not rule.says(r)]
+    newest = max((r[TIME] for r in data), default=None)
+    closed, running = Slack(0), None
     for rows in sorted_out:
         decided = copy.deepcopy(rule)
         for arrival, row in rows:
+            if rule.says(row):
+                story.counts["in"] -= 1
+                continue
             running = row[TIME] if running is None else max(running, row[TIME])
             held = windows.holding(row[TIME], newest)
             if not held:
                 story.counts["outside"] += 1
                 continue
-            missed = [w for w in held if windows.end(w) <= closed.mark(row)]
+            reached = max(closed.mark(row), decided.prompt(row))
+            missed = [w for w in held if windows.end(w) <= reached]
             if consistent and windows.end(held[0]) <= decided.mark(row):
                 missed = held
             # On landmark windows no row is ever wholly late: later windows hold it (semantics 11).
@@ -343,7 +403,7 @@ def simulate(
 
 
 def _set_malformed_aside(
-    epochs: Iterable[Sequence[Row]], max_ahead: int | None, story: Story
+    epochs: Iterable[Sequence[Row]], max_ahead: int | None, story: Story, rule: Rule
 ) -> list[list[tuple[int, Row]]]:
     """Number the rows and take out those without a time, or too far ahead of earlier epochs."""
     out, newest, arrival = [], None, 0
@@ -358,7 +418,8 @@ def _set_malformed_aside(
                 story.malformed.append(row)
             else:
                 kept.append((arrival, row))
-        times = [r[TIME] for _, r in kept] + ([] if newest is None else [newest])
+        times = [r[TIME] for _, r in kept if not rule.says(r)]
+        times += ([] if newest is None else [newest])
         newest = max(times, default=None)
         out.append(kept)
     return out

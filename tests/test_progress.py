@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.local.host import LocalEpochs
-from tests.oracle import PerSource, Windows, simulate
+from tests.oracle import PerSource, Punctuated, Windows, simulate
 from tests.querying import assert_accounts, assert_finals, finals, query, run
 from tests.streams import SCHEMA, any_windows, cuts, rows, sliding
 
@@ -241,6 +241,20 @@ def test_punctuations_by_group_know_null_as_a_group():
     epochs = [[(3, None, False), (4, "b", False)], [(10, None, True)], []]
     found = closings(epochs, lw.punctuated("last", by="g"), schema=GROUPED, keys=("g",))
     assert found[1] == [(0, None)]
+
+
+@settings(max_examples=100)
+@given(st.data(), any_windows(), rows(malformed=True), st.sampled_from(["all", "own", "other"]))
+def test_random_punctuations_equal_the_oracle(data, windows, stream, whose):
+    # `f` is true in a third of the rows: these are punctuations, most of them contradicted.
+    epochs = data.draw(cuts(stream))
+    by, own = (None, False) if whose == "all" else ("b", whose == "own")
+    keys = ("b", "a") if own else ("a",)
+    outcome = run(SCHEMA, epochs, windows, lw.punctuated("f", by=by), COUNT, keys)
+    story = simulate(epochs, windows, Punctuated("f", by, own))
+    assert_accounts(outcome, story)
+    assert_finals(outcome, story, windows, keys, NAMED)
+    assert outcome.status["contradicted"] == len(story.late)
 
 
 # -- per source ------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ _SIMPLE = {
     "timestamp_ntz": pa.timestamp("us"),
     "decimal": pa.decimal128(10, 0),
 }
+_MOST_DIGITS = 38
 _FIELD = re.compile(r"\s*(?:`([^`]+)`|([\w$-]+))\s*:?\s+(.+?)\s*", re.DOTALL)
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 _NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL)
@@ -40,7 +41,12 @@ def parse_schema(text: str) -> pa.Schema:
     >>> parse_schema("ts timestamp, price decimal(10, 2)").field("price").type
     Decimal128Type(decimal128(10, 2))
     """
-    return pa.schema([_field(part, text) for part in _split(text)])
+    fields = [_field(part, text) for part in _split(text)]
+    names = [f.name for f in fields]
+    twice = [n for n in names if names.count(n) > 1]
+    if twice:
+        raise SpecError(f"schema={text!r} names the column {twice[0]!r} twice")
+    return pa.schema(fields)
 
 
 def parse_type(text: str) -> pa.DataType:
@@ -53,7 +59,13 @@ def parse_type(text: str) -> pa.DataType:
     if name in _SIMPLE:
         return _SIMPLE[name]
     if match := _DECIMAL.fullmatch(name):
-        return pa.decimal128(int(match[1]), int(match[2] or 0))
+        precision, scale = int(match[1]), int(match[2] or 0)
+        if not 1 <= precision <= _MOST_DIGITS or scale > precision:
+            raise SpecError(
+                f"type {text!r} cannot be: a decimal has 1 to {_MOST_DIGITS} digits, and no more "
+                f"of them behind the point"
+            )
+        return pa.decimal128(precision, scale)
     if match := _NESTED.fullmatch(text.strip()):
         inner = _split(match[2])
         if match[1] == "array" and len(inner) == 1:

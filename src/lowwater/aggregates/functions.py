@@ -93,6 +93,11 @@ def aggregate(
     if not columns:
         raise SpecError("of=() names no column; an aggregate is defined over at least one")
     kind = parse_type(returns) if isinstance(returns, str) else returns
+    given = {"lift": lift, "combine": combine, "lower": lower}
+    given |= {"init": init, "incr": incr, "final": final}
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise SpecError(f"{name}={function!r} is no function")
     if lift and combine and lower and not (init or incr or final):
         return UserDefined(Combining(columns, lift, combine), lower, kind)
     if init and incr and final and not (lift or combine or lower):

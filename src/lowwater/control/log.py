@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ class Folder:
             return
         target = Path(self._root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        aside = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
         with aside.open("wb") as stream:
             stream.write(content)
             stream.flush()

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.control import Controller, MemoryLog
-from lowwater.errors import PlanError
+from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.kernels import Packet, WindowPlan, ingest_blocks, step
 from lowwater.kernels.packets import PASSING, measure_packet, measures_of
 from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
@@ -46,12 +46,13 @@ class LocalHost:
         plan = replace(query.plan, shards=shards or DEFAULT_SHARDS)
         outputs = outputs.in_memory()
         epochs = LocalEpochs(query, plan, clock or SystemClock())
-        tables = list(blocks_of(source))
-        for number, blocks in enumerate(tables):
-            outputs.write(number, plan, epochs.run(blocks, last=number == len(tables) - 1))
-        outputs.write(len(tables), plan, epochs.run([], last=True))
-        if not tables:  # the first epoch has said that nothing comes; this one hears it
-            outputs.write(1, plan, epochs.run([], last=True))
+        try:
+            for number, (blocks, last) in enumerate(_until_the_end(blocks_of(source))):
+                outputs.write(number, plan, epochs.run(blocks, last=last))
+        except LowwaterError:
+            raise
+        except Exception as failure:
+            raise HostError(f"the query failed: {failure!r}") from failure
         return Outcome.of(plan, outputs, epochs.status())
 
     def start(
@@ -102,6 +103,18 @@ class LocalEpochs:
     def status(self) -> Status:
         """Return where the query stands."""
         return Status.of(self.log.before(self.epoch), self.plan.axis)
+
+
+def _until_the_end(
+    epochs: Iterator[list[pa.Table]],
+) -> Iterator[tuple[list[pa.Table], bool]]:
+    """Yield (blocks, whether they are the last), and an empty epoch that hears of the end."""
+    held = next(epochs, [])
+    for blocks in epochs:
+        yield held, False
+        held = blocks
+    yield held, True
+    yield [], True
 
 
 def blocks_of(source: Any) -> Iterator[list[pa.Table]]:

@@ -49,8 +49,8 @@ class InStream(Tracker):
         marks = Marks.from_json(memory["marks"]).raised(seen.marks)
         if self.source is None:
             return {"marks": marks.to_json(), "known": []}, marks
-        known = set(memory["known"]) | set(seen.sources) | set(marks.sources)
+        known = list(dict.fromkeys([*memory["known"], *seen.sources, *marks.sources]))
         said = [marks.sources.get(s) for s in known]
         low = None if not said or None in said else min(m for m in said if m is not None)
-        kept = {"marks": marks.to_json(), "known": list(known)}
+        kept = {"marks": marks.to_json(), "known": known}
         return kept, marks.raised(Marks(low))

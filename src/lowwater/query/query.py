@@ -60,6 +60,7 @@ class Query:
             tail=tracker.tail,
             mark_when=tracker.mark_when,
         )
+        _ = plan.parts, plan.result_schema  # what does not fit is refused here, not in a run
         if isinstance(spec, Landmark) and tracker.consistent:
             raise SpecError(
                 "slack(mode='consistent') drops a late row from all its windows, and on landmark "
@@ -137,6 +138,8 @@ class Query:
         >>> query.run(epochs={feed: [rows]}).results.column("n").to_pylist()
         [1, 1]
         """
+        if shards is not None and (type(shards) is not int or shards < 1):
+            raise SpecError(f"shards={shards!r} must be a whole number from 1")
         source = self._source(epochs)
         name = host or ("local" if isinstance(self.stream.source, Feed) else "spark")
         outputs = Outputs(sink, late, malformed)

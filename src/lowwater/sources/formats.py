@@ -5,6 +5,8 @@ A garbage time so becomes a malformed row, which is counted and shown; it never 
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +31,7 @@ ENDINGS: dict[Format, tuple[str, ...]] = {
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
     """Read a file as a table of a schema."""
     if form == "parquet":
-        table = pq.read_table(path, columns=schema.names)
+        table = _with_all(pq.read_table(path, columns=_present(path, schema)), schema)
     elif form == "arrow":
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     else:
@@ -37,18 +39,32 @@ def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
     return table.select(schema.names).cast(schema)
 
 
+def _present(path: Path, schema: pa.Schema) -> list[str]:
+    have = set(pq.read_schema(path).names)
+    return [name for name in schema.names if name in have]
+
+
+def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with every column of a schema; those it lacks are NULL."""
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table
+
+
 def row_count(path: Path, form: Format) -> int:
-    """Return how many rows a file holds; lines, for text."""
+    """Return how many rows a file holds: for text its lines, without the header of csv."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
+        lines = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
+    return max(lines - (form == "csv"), 0)
 
 
 def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
-    text = {name: pa.string() for name in schema.names}
+    as_text = {name: pa.string() for name in schema.names}
     options = pa.csv.ConvertOptions(
-        column_types=text,
+        column_types=as_text,
         include_columns=schema.names,
         include_missing_columns=True,
         strings_can_be_null=True,
@@ -56,7 +72,9 @@ def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
     )
     skip = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
     try:
-        table = pa.csv.read_csv(path, convert_options=options, parse_options=skip)
+        text = path.read_bytes() if path.suffix != ".gz" else gzip.decompress(path.read_bytes())
+        whole = text.decode("utf-8", "replace").encode()
+        table = pa.csv.read_csv(io.BytesIO(whole), convert_options=options, parse_options=skip)
     except pa.ArrowInvalid as problem:
         if "Empty CSV" not in str(problem):
             raise

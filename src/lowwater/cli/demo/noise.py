@@ -51,6 +51,19 @@ def logging_into(log: Path) -> Iterator[None]:
 
 
 @contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back to the end: a Java process that is left while it starts would stay."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+@contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C be a KeyboardInterrupt, also where Py4J makes an error of its own of it."""
     pressed = []

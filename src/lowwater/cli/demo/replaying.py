@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 
 import lowwater as lw
 from lowwater.cli.demo.journal import Journal
-from lowwater.cli.demo.noise import interruptible, logging_into, output_into
+from lowwater.cli.demo.noise import interruptible, logging_into, output_into, uninterrupted
 from lowwater.cli.demo.query import delays
 from lowwater.cli.demo.screen import Screen
 
@@ -20,23 +20,25 @@ _LOOK_SECONDS = 0.1
 
 
 @contextmanager
-def spark(screen: Screen, log: Path) -> Iterator[None]:
-    """Have Spark running, its words in a file; point to them when something fails."""
+def spark(screen: Screen, log: Path) -> Iterator[Path]:
+    """Have Spark running, its words in a file, and a folder for checkpoints.
+
+    Where something fails, the error points to the file.
+    """
     log.write_bytes(b"")
     try:
-        with logging_into(log):
-            with screen.waiting("Starting Spark"), output_into(log):
+        with logging_into(log), TemporaryDirectory(prefix="lowwater-") as folder:
+            with screen.waiting("Starting Spark"), output_into(log), uninterrupted():
                 session = _session()
             try:
                 with interruptible():
-                    yield
+                    yield Path(folder)
             finally:
                 with suppress(Exception):
                     session.stop()
     except lw.HostError as failure:
-        raise lw.HostError(
-            f"{str(failure).rstrip('.')}. Spark's own messages are in {log}"
-        ) from failure
+        said = str(failure).rstrip(".")
+        raise lw.HostError(f"{said}. Spark's own messages are in {log}") from failure
 
 
 def _session() -> Any:
@@ -48,27 +50,27 @@ def _session() -> Any:
         ) from failure
 
 
-def warm_up(flights: pa.Table, *, slack: str) -> None:
+def warm_up(flights: pa.Table, checkpoint: Path, *, slack: str) -> None:
     """Run some epochs, so that the replay does not begin while Spark still loads its classes.
 
     The first epoch takes seconds, and thousands of times as fast that is most of a day.
     """
     feed = lw.feed(flights.schema)
     epochs = [flights.slice(at, 50) for at in (0, 50)]
-    delays(feed, slack=slack).run(epochs={feed: epochs}, host="spark")
+    query = delays(feed, slack=slack)
+    query.run(epochs={feed: epochs}, host="spark", checkpoint=str(checkpoint))
 
 
-def replay(query: lw.Query, screen: Screen) -> tuple[Journal, pa.Table]:
+def replay(query: lw.Query, checkpoint: Path, screen: Screen) -> tuple[Journal, pa.Table]:
     """Run the query to the end of its recording; return what was seen, and the late rows."""
     journal, late = Journal(), lw.memory()
-    with tempfile.TemporaryDirectory(prefix="lowwater-") as checkpoint:
-        run = query.start(sink=lw.callback(journal.take), late=late, checkpoint=checkpoint)
-        try:
-            _follow(run, journal, screen)
-        finally:
-            # After Ctrl-C Spark has cancelled its jobs, and stopping may report just that.
-            with suppress(Exception):
-                run.stop()
+    run = query.start(sink=lw.callback(journal.take), late=late, checkpoint=str(checkpoint))
+    try:
+        _follow(run, journal, screen)
+    finally:
+        # After Ctrl-C a stop may fail; Spark itself is stopped soon.
+        with suppress(Exception):
+            run.stop()
     return journal, late.table(query.plan.late_schema)
 
 

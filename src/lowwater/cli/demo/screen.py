@@ -68,10 +68,10 @@ class Lines(Screen):
         if journal.status is None or (now < self.shown + _LINE_SECONDS and not journal.ended):
             return
         self.shown = now
-        share = journal.count("in") / self.total
+        percent = 100 * journal.count("in") // self.total
         mark = "end of stream" if journal.ended else when(journal.mark)
         self.console.print(
-            f"{share:4.0%}  mark {mark}  newest {when(journal.newest)}  "
+            f"{percent:3d}%  mark {mark}  newest {when(journal.newest)}  "
             f"rows {journal.count('in'):,}  late {journal.count('late'):,}  "
             f"partly late {journal.count('partly_late'):,}  results {journal.count('results'):,}",
             soft_wrap=True,
@@ -97,7 +97,9 @@ class LiveTable(Screen):
 
     def picture(self, journal: Journal) -> RenderableType:
         """Draw the whole of it."""
-        return Group(self._progress(journal), Text(), _figures(journal), self._windows(journal))
+        parts = (self._progress(journal), _figures(journal), self._windows(journal))
+        # The last line is empty, for the cursor and for what the terminal makes of Ctrl-C.
+        return Group(*(line for part in parts for line in (part, Text())))
 
     def _progress(self, journal: Journal) -> RenderableType:
         rows = journal.count("in")
@@ -111,7 +113,7 @@ class LiveTable(Screen):
     def _windows(self, journal: Journal) -> RenderableType:
         """Draw the newest windows, the newest on top."""
         wide = max(_LEAST_BAR, min(_MOST_BAR, self.console.width // len(AIRPORTS) - _BESIDE_BAR))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
         table.add_column("3 hours from", no_wrap=True, header_style="bold")
         for airport in AIRPORTS:
             flights = f"{'flights':>{wide + _FIGURES - len('EWR min')}}"

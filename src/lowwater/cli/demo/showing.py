@@ -33,10 +33,10 @@ def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) ->
             f"{speed:,.0f} times as fast, with a slack of {slack}.\n"
         )
         screen = screen_on(console, len(recording.flights))
-        with spark(screen, folder / "spark.log"):
+        with spark(screen, folder / "spark.log") as checkpoints:
             with screen.waiting("Warming up"):
-                warm_up(recording.table(), slack=slack)
-            journal, late = replay(query, screen)
+                warm_up(recording.table(), checkpoints / "warming", slack=slack)
+            journal, late = replay(query, checkpoints / "replay", screen)
         with screen.waiting("Checking against the exact answer"):
             checked = check(journal.table(query.schema), late, recording.flights)
             report = Report(recording, journal, late, checked, speed, slack)
@@ -44,6 +44,6 @@ def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) ->
             plot(report, picture)
             tried = choices(recording, journal, slack)
         console.print(as_text(report.facts()))
-        console.print("\nThe same flights with other slacks, in the same epochs:")
+        console.print("\nWhat other slacks give for the same flights in the same epochs:\n")
         console.print(as_table(tried))
-        console.print(f"The picture is {picture}.")
+        console.print(f"\nThe picture is {picture}.")

@@ -61,9 +61,9 @@ def _try(recording: Recording, journal: Journal, slack: pd.Timedelta) -> Choice:
 
 def as_table(tried: list[Choice]) -> Table:
     """Lay the choices out for the screen."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("slack")
-    for name in ("late", "partly late", "exact finals", "median wait after the window's end"):
+    for name in ("late", "partly late", "exact finals", "median wait"):
         table.add_column(name, justify="right")
     for choice in tried:
         wait = "–" if choice.wait is None else span(choice.wait)

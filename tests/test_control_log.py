@@ -1,0 +1,236 @@
+"""The control log: one entry per epoch, written once, never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowwater.control import (
+    Control,
+    Controller,
+    Entry,
+    Folder,
+    FolderLog,
+    Marks,
+    MemoryLog,
+    Pace,
+    Standing,
+)
+from lowwater.control.log import KEPT_ENTRIES
+
+sources = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()
+ticks = st.integers(-(2**62), 2**62)
+all_marks = st.builds(Marks, st.none() | ticks, st.dictionaries(sources, ticks, max_size=4))
+
+
+@pytest.fixture(params=["memory", "folder", "folder as an address"])
+def log(request, tmp_path):
+    if request.param == "memory":
+        return MemoryLog()
+    if request.param == "folder":
+        return FolderLog(str(tmp_path / "control"))
+    return FolderLog((tmp_path / "control").as_uri())
+
+
+def entry(epoch, low=None, **more):
+    return Entry(epoch, Control(Marks(low)), Standing(Marks(low)), **more)
+
+
+def test_an_entry_is_read_as_it_was_written(log):
+    kept = Entry(
+        0,
+        Control(Marks(5, {"a": 7, None: 9})),
+        Standing(Marks(5, {"a": 7}), 11, 13),
+        {"newest": 11, "deep": [1, [2, None]]},
+        {"in": 3},
+        ended=True,
+    )
+    log.append(kept)
+    assert log.read(0) == kept
+    assert log.read(1) is None
+    assert log.newest() == kept
+
+
+def test_an_entry_that_exists_is_never_rewritten(log):
+    first = log.append(entry(0, 5))
+    assert log.append(entry(0, 99)) == first
+    assert log.read(0).control.marks.low == 5
+
+
+def test_an_entry_is_in_force_for_the_epoch_after_it(log):
+    assert log.before(0).epoch == -1
+    log.append(entry(0, 5))
+    assert log.before(1).control.marks.low == 5
+    assert log.before(0).control.quiet
+
+
+def test_only_the_newest_entries_are_kept(log):
+    for n in range(KEPT_ENTRIES + 20):
+        log.append(entry(n, n))
+    assert log.read(5) is None
+    assert log.read(20).control.marks.low == 20
+    assert log.newest().epoch == KEPT_ENTRIES + 19
+
+
+def test_an_empty_log_has_no_newest_entry(log):
+    assert log.newest() is None
+
+
+def test_a_torn_file_is_no_entry(tmp_path):
+    # A process killed while it writes leaves a part of a file aside, never a part of an entry.
+    log = FolderLog(str(tmp_path))
+    log.append(entry(0, 5))
+    written = [p.name for p in tmp_path.iterdir()]
+    for name in written:
+        (tmp_path / f".{name}.4711.tmp").write_bytes(b'{"epoch": 1, "con')
+    following = FolderLog(str(tmp_path))
+    assert following.newest().epoch == 0
+    assert following.newest_epoch() == 0
+    assert following.read(1) is None
+    following.append(entry(1, 8))
+    assert following.newest().control.marks.low == 8
+
+
+def test_a_kill_before_the_rename_leaves_nothing(tmp_path, monkeypatch):
+    log = FolderLog(str(tmp_path))
+
+    def killed(self, target):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(entry(0, 5))
+    monkeypatch.undo()
+    again = FolderLog(str(tmp_path))
+    assert again.read(0) is None
+    assert again.append(entry(0, 7)).control.marks.low == 7
+
+
+def test_a_second_process_sees_what_the_first_wrote(tmp_path):
+    FolderLog(str(tmp_path)).append(entry(3, 5))
+    assert FolderLog(str(tmp_path)).newest().epoch == 3
+
+
+@given(all_marks)
+def test_marks_survive_json(marks):
+    kept = Entry(0, Control(marks), Standing(marks, 1, 2))
+    assert Entry.from_bytes(kept.to_bytes()) == kept
+
+
+@given(all_marks, all_marks, sources)
+def test_marks_never_fall(a, b, source):
+    raised = a.raised(b)
+    for before in (a, b):
+        if before.low is not None:
+            assert raised.low >= before.low
+        if before.of(source) is not None:
+            assert raised.of(source) >= before.of(source)
+    assert a.raised(b).only_above().of(source) == raised.of(source)
+
+
+@given(all_marks, all_marks)
+def test_raising_marks_does_not_depend_on_the_order(a, b):
+    assert a.raised(b) == b.raised(a)
+    assert a.raised(a) == a
+
+
+# -- the controller --------------------------------------------------------------------------------
+
+
+class Newest:
+    """A tracker that believes the newest row."""
+
+    mark_when = None
+    asked = 0
+
+    def begin(self):
+        return {"newest": None}
+
+    def advance(self, memory, seen, now):
+        self.asked += 1
+        times = [t for t in (memory["newest"], seen.newest) if t is not None]
+        newest = max(times, default=None)
+        return {"newest": newest}, Marks(newest)
+
+
+def controller(log):
+    pace = Pace(align=lambda m: m // 10 * 10, final=lambda newest: 2**62)
+    return Controller(log, Newest(), pace)
+
+
+def measured(newest, rows=1):
+    return [{"in": rows, "newest": newest}, {"admitted": rows}]
+
+
+def test_an_epoch_decided_twice_gives_the_same_entry(log):
+    first = controller(log).decide(0, measured(25), now=1)
+    # After a crash the epoch comes again, perhaps measured and timed otherwise: the entry stands.
+    again = controller(log).decide(0, measured(99, 7), now=2)
+    assert again == first
+    assert log.read(0) == first
+
+
+def test_a_decision_follows_from_the_entry_before_and_not_from_the_newest(log):
+    one = controller(log)
+    one.decide(0, measured(25), now=1)
+    one.decide(1, measured(45), now=2)
+    other = MemoryLog()
+    other.append(log.read(0))
+    assert controller(other).decide(1, measured(45), now=2) == log.read(1)
+
+
+def test_only_marks_that_rose_are_sent(log):
+    one = controller(log)
+    sent = [
+        one.decide(n, measured(t), now=n).control.marks.low
+        for n, t in enumerate((25, 27, 31, 20, 40))
+    ]
+    assert sent == [20, None, 30, None, 40]
+
+
+def test_totals_add_up_over_epochs(log):
+    one = controller(log)
+    one.decide(0, measured(25, 3), now=1)
+    assert one.decide(1, measured(26, 4), now=2).totals["in"] == 7
+
+
+def test_the_last_block_ends_the_stream(log):
+    one = controller(log)
+    assert not one.decide(0, measured(25), now=1).ended
+    last = one.decide(1, [*measured(26), {"last": True}], now=2)
+    assert last.ended
+    assert last.control.marks.low == 2**62
+    assert one.decide(2, [], now=3).ended
+
+
+def test_asking_whether_a_mark_is_due_decides_nothing(log):
+    one = controller(log)
+    kept = one.decide(0, measured(25), now=1)
+    one.due(kept, now=99)
+    assert log.newest() == kept
+    assert log.read(1) is None
+
+
+# -- the folder ------------------------------------------------------------------------------------
+
+
+def test_a_folder_reads_what_it_wrote(tmp_path):
+    folder = Folder(str(tmp_path / "a" / "b"))
+    assert folder.names() == []
+    assert folder.read("x") is None
+    folder.write("x", b"1")
+    folder.write("x", b"2")
+    assert folder.read("x") == b"2"
+    assert folder.names() == ["x"]
+    folder.delete("x")
+    folder.delete("x")
+    assert folder.names() == []
+
+
+def test_a_folder_leaves_no_temporary_files(tmp_path):
+    Folder(str(tmp_path)).write("x", b"1")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
