@@ -419,7 +419,7 @@ def _set_malformed_aside(
             else:
                 kept.append((arrival, row))
         times = [r[TIME] for _, r in kept if not rule.says(r)]
-        times += ([] if newest is None else [newest])
+        times += [] if newest is None else [newest]
         newest = max(times, default=None)
         out.append(kept)
     return out

@@ -94,9 +94,7 @@ def test_an_epoch_whose_counts_do_not_add_up_leaves_no_entry():
 
 
 def test_partly_late_rows_are_not_counted_twice():
-    sound = controller().decide(
-        0, [{"in": 3}, {"admitted": 2, "late": 1, "partly_late": 2}], now=0
-    )
+    sound = controller().decide(0, [{"in": 3}, {"admitted": 2, "late": 1, "partly_late": 2}], now=0)
     assert sound.totals["in"] == 3
 
 
@@ -245,9 +243,7 @@ def test_max_ahead_counts_from_the_epochs_before_and_not_from_the_same():
 def test_max_ahead_holds_from_the_first_epoch_on_where_the_wall_clock_is_known():
     feed = lw.feed("t timestamp")
     outcome = (
-        lw.stream(
-            feed, time="t", progress=lw.slack("1 minute", max_ahead="1 hour", clock="wall")
-        )
+        lw.stream(feed, time="t", progress=lw.slack("1 minute", max_ahead="1 hour", clock="wall"))
         .window(range="1 hour")
         .agg(n=lw.count())
         .run(
@@ -265,7 +261,11 @@ def test_max_ahead_follows_the_wall_clock_after_a_silence():
     #  rows        12:00              –              16:55: 5 h ahead of the stream, but the clock
     #                                                agrees
     feed = lw.feed("t timestamp")
-    epochs = [[(datetime(2024, 1, 1, 12),)], *[[] for _ in range(9)], [(datetime(2024, 1, 1, 16, 55),)]]
+    epochs = [
+        [(datetime(2024, 1, 1, 12),)],
+        *[[] for _ in range(9)],
+        [(datetime(2024, 1, 1, 16, 55),)],
+    ]
     outcome = (
         lw.stream(feed, time="t", progress=lw.ordered(max_ahead="1 hour", clock="wall"))
         .window(range="1 hour")

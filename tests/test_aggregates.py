@@ -65,7 +65,9 @@ def test_every_aggregate_equals_the_oracle(kind):
     named = {f: (f, "x") for f in ("count", "min", "max", "first", "last", *arithmetic)}
 
     @settings(max_examples=40)
-    @given(st.data(), st.lists(st.tuples(st.integers(0, 40), st.none() | column(kind)), max_size=15))
+    @given(
+        st.data(), st.lists(st.tuples(st.integers(0, 40), st.none() | column(kind)), max_size=15)
+    )
     def holds(data, stream):
         drawn = [{"t": t, "x": x} for t, x in stream]
         epochs = data.draw(cuts(drawn))
@@ -363,22 +365,18 @@ def test_user_defined_aggregates_equal_the_built_in_one(data, stream, size, slid
 
 
 def test_values_reach_a_user_defined_aggregate_in_arrival_order_within_a_pane():
-    concat = lw.aggregate(
-        "x", lift=str, combine=lambda a, b: a + b, lower=str, returns="string"
-    )
-    folded = lw.aggregate(
-        "x", init=str, incr=lambda s, v: s + v, final=str, returns="string"
-    )
+    concat = lw.aggregate("x", lift=str, combine=lambda a, b: a + b, lower=str, returns="string")
+    folded = lw.aggregate("x", init=str, incr=lambda s, v: s + v, final=str, returns="string")
     epochs = [[(5, "a"), (3, "b")], [(4, "c")], [(5, None), (1, "d")]]
     for own in (concat, folded):
-        (row,) = run("t bigint, x string", epochs, ONE, lw.slack(99), {"s": own}).results.to_pylist()
+        (row,) = run(
+            "t bigint, x string", epochs, ONE, lw.slack(99), {"s": own}
+        ).results.to_pylist()
         assert row["s"] == "abcd"
 
 
 def test_panes_of_a_user_defined_aggregate_combine_in_the_order_of_time():
-    concat = lw.aggregate(
-        "x", lift=str, combine=lambda a, b: a + b, lower=str, returns="string"
-    )
+    concat = lw.aggregate("x", lift=str, combine=lambda a, b: a + b, lower=str, returns="string")
     stream = [(t, chr(ord("a") + t)) for t in (3, 0, 5, 1, 4, 2, 7, 6)]
     outcome = run("t bigint, x string", [stream], Windows(4, 1), lw.slack(99), {"s": concat})
     assert finals(outcome)[(2,)]["s"] == "cdef"

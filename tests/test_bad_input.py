@@ -140,9 +140,7 @@ def test_streams_without_a_row_that_counts(epochs):
 def test_a_group_that_is_null_in_every_row_and_values_that_are():
     schema = "t bigint, g string, x double, s string, m decimal(5, 2)"
     rows = [(t, None, None, None, None) for t in range(30)]
-    named = {
-        f"{f}_{c}": getattr(lw, f)(c) for f in ("min", "max", "first", "last") for c in "xsm"
-    }
+    named = {f"{f}_{c}": getattr(lw, f)(c) for f in ("min", "max", "first", "last") for c in "xsm"}
     outcome = run(schema, [rows], Windows(10, 5), lw.ordered(), {**COUNT, **named}, ("g",))
     for row in outcome.results.to_pylist():
         assert all(row[n] is None for n in named)

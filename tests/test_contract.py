@@ -71,16 +71,12 @@ CASES = {
     "gaps": Case(Windows(3, 10), lw.slack(6), Slack(6), keys=("c", "a")),
     "landmark": Case(Windows(None, 9), lw.slack(6), Slack(6)),
     "kept per window": Case(Windows(15, 4), lw.slack(6), Slack(6), own=True),
-    "consistent": Case(
-        Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), consistent=True
-    ),
+    "consistent": Case(Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), consistent=True),
     "consistent, kept per window": Case(
         Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), own=True, consistent=True
     ),
     "slack in rows": Case(Windows(15, 4), lw.slack(rows=9), RowSlack(9)),
-    "sources": Case(
-        Windows(15, 4), lw.per_source("b", lw.slack(6)), PerSource("b", 6, own=True)
-    ),
+    "sources": Case(Windows(15, 4), lw.per_source("b", lw.slack(6)), PerSource("b", 6, own=True)),
     "sources, kept per window": Case(
         Windows(15, 4),
         lw.per_source("b", lw.slack(6), idle="3 seconds"),
@@ -158,9 +154,7 @@ def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(case):
     assert disorder(rows) == 0
     cuts = [[rows], cut(rows, [40, 40, 90]), cut(rows, range(8, 120, 8))]
     found = [
-        finals(
-            run(SCHEMA, given, case.windows, progress, case.named, case.keys), case.keys
-        )
+        finals(run(SCHEMA, given, case.windows, progress, case.named, case.keys), case.keys)
         for given in cuts
     ]
     for other in found[1:]:
@@ -329,9 +323,7 @@ def test_what_travels_grows_with_groups_and_panes_and_not_with_rows():
     feed = lw.feed(SCHEMA)
     few = feed.table([row(t % 20, t % 12, 5) for t in range(500)])
     many = feed.table([row(t % 20, t % 12, 5) for t in range(20_000)])
-    sizes = [
-        sum(len(p.payload) for p in ingest(plan, t, Standing(), 0)) for t in (few, many)
-    ]
+    sizes = [sum(len(p.payload) for p in ingest(plan, t, Standing(), 0)) for t in (few, many)]
     assert sizes[1] < 1.1 * sizes[0]
 
 

@@ -233,4 +233,3 @@ def test_a_folder_reads_what_it_wrote(tmp_path):
 def test_a_folder_leaves_no_temporary_files(tmp_path):
     Folder(str(tmp_path)).write("x", b"1")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
-

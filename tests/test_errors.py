@@ -324,9 +324,7 @@ class TestRunning:
     """Mistakes that show when a query is run."""
 
     feed = lw.feed("t bigint")
-    query = (
-        lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).agg(n=lw.count())
-    )
+    query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).agg(n=lw.count())
 
     def test_a_feed_without_epochs(self):
         with pytest.raises(lw.SpecError, match=re.escape("epochs={feed: [table, ...]}")):
@@ -363,9 +361,7 @@ class TestRunning:
 
     def test_an_error_in_the_users_function_is_chained(self):
         feed = lw.feed("t bigint, x int")
-        own = lw.aggregate(
-            "x", lift=lambda v: 1 // v, combine=max, lower=identity, returns="int"
-        )
+        own = lw.aggregate("x", lift=lambda v: 1 // v, combine=max, lower=identity, returns="int")
         query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).agg(best=own)
         with pytest.raises(lw.HostError) as caught:
             query.run(epochs={feed: [[(1, 0)]]})

@@ -38,9 +38,7 @@ def test_panes_are_told():
 
 
 def test_an_aggregate_that_does_not_combine_is_told():
-    own = lw.aggregate(
-        "speed", init=list, incr=lambda s, v: [*s, v], final=len, returns="int"
-    )
+    own = lw.aggregate("speed", init=list, incr=lambda s, v: [*s, v], final=len, returns="int")
     assert "per group and window" in query(own={"own": own}, range="1 minute").explain()
 
 

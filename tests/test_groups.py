@@ -111,9 +111,10 @@ def test_equal_groups_go_to_the_same_shard_wherever_they_are():
     for value, shard in zip(values.to_pylist(), shards.tolist(), strict=True):
         assert by_value.setdefault(value, shard) == shard
     # Written down: a checkpoint must find its groups again under every version and process.
-    assert shard_of([pa.array(["a", "b", "c", None])], 4, 64).tolist() == shard_of(
-        [pa.array(["a", "b", "c", None])], 4, 64
-    ).tolist()
+    assert (
+        shard_of([pa.array(["a", "b", "c", None])], 4, 64).tolist()
+        == shard_of([pa.array(["a", "b", "c", None])], 4, 64).tolist()
+    )
 
 
 def test_groups_are_spread_over_the_shards():

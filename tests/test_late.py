@@ -189,9 +189,7 @@ def test_on_landmark_windows_no_row_is_wholly_late():
     #  epoch  0     1                       2
     #  rows   25    26                      3
     #  mark         closes (…, 10) (…, 20)  3 missed these two and is in (…, 30)
-    outcome = run(
-        "t bigint", [[(25,)], [(26,)], [(3,)]], Windows(None, 10), lw.ordered(), COUNT
-    )
+    outcome = run("t bigint", [[(25,)], [(26,)], [(3,)]], Windows(None, 10), lw.ordered(), COUNT)
     assert [r["missed"]["first"] for r in outcome.late.to_pylist()] == [0]
     assert [r["missed"]["last"] for r in outcome.late.to_pylist()] == [1]
     assert (outcome.status["late"], outcome.status["partly_late"]) == (0, 1)
@@ -205,12 +203,18 @@ def test_late_rows_keep_all_their_columns():
         schema, [[(25, "a", None, None)], [(26, "a", None, None)], [row]],
         Windows(10, 10), lw.ordered(), COUNT, ("name",),
     )  # fmt: skip
-    assert [tuple(r[c] for c in ("t", "name", "price", "note")) for r in outcome.late.to_pylist()] == [row]
+    assert [
+        tuple(r[c] for c in ("t", "name", "price", "note")) for r in outcome.late.to_pylist()
+    ] == [row]
 
 
 def test_late_windows_are_told_in_the_type_of_the_time_column():
     feed = lw.feed("ts timestamp")
-    stamps = [datetime(2024, 1, 1, 0, 10), datetime(2024, 1, 1, 0, 11), datetime(2024, 1, 1, 0, 1, 9)]
+    stamps = [
+        datetime(2024, 1, 1, 0, 10),
+        datetime(2024, 1, 1, 0, 11),
+        datetime(2024, 1, 1, 0, 1, 9),
+    ]
     epochs = [[(s,)] for s in stamps]
     outcome = (
         lw.stream(feed, time="ts", progress=lw.ordered())

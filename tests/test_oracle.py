@@ -53,7 +53,7 @@ def test_finals_equal_duckdb(windows):
     with duckdb.connect() as db:
         db.register("rows", rows)
         text = SQL.format(origin=windows.origin or 0, slide=windows.slide, range=windows.range)
-        found = db.execute(text).to_arrow_table().to_pylist()
+        found = db.sql(text).to_arrow_table().to_pylist()
     expected = simulate([stream], windows, Slack(0)).finals(("g",), NAMED)
     assert {(r["wid"], r["g"]) for r in found} == expected.keys()
     for row in found:
@@ -64,7 +64,11 @@ def test_finals_equal_duckdb(windows):
 def test_landmark_windows_by_hand():
     #  rows 3, 25     (…, 10) holds 3, (…, 20) holds 3, (…, 30) holds both
     story = simulate([[{"t": 3}, {"t": 25}]], Windows(None, 10), Slack(0))
-    assert story.finals((), {"n": ("count", None)}) == {(0,): {"n": 1}, (1,): {"n": 1}, (2,): {"n": 2}}
+    assert story.finals((), {"n": ("count", None)}) == {
+        (0,): {"n": 1},
+        (1,): {"n": 1},
+        (2,): {"n": 2},
+    }
 
 
 def test_lateness_by_hand():

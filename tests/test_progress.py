@@ -129,9 +129,7 @@ def test_landmark_windows_stop_at_the_window_of_the_last_row():
 
 def test_landmark_windows_of_a_group_begin_with_its_first_row_and_reach_to_the_last_of_all():
     stream = [(3, "a"), (15, "b"), (25, "a")]
-    outcome = run(
-        "t bigint, g string", [stream], Windows(None, 10), lw.ordered(), COUNT, ("g",)
-    )
+    outcome = run("t bigint, g string", [stream], Windows(None, 10), lw.ordered(), COUNT, ("g",))
     found = {cell: r["n"] for cell, r in finals(outcome, ("g",)).items()}
     assert found == {(0, "a"): 1, (1, "a"): 1, (2, "a"): 2, (1, "b"): 1, (2, "b"): 1}
 
@@ -221,9 +219,7 @@ def test_a_punctuation_by_group_closes_only_the_windows_of_its_group():
 
 def test_a_punctuation_by_group_makes_only_its_group_late():
     epochs = [[(10, "a", True)], [(6, "a", False), (6, "b", False), (6, None, False)]]
-    outcome = run(
-        GROUPED, epochs, Windows(10, 10), lw.punctuated("last", by="g"), COUNT, ("g",)
-    )
+    outcome = run(GROUPED, epochs, Windows(10, 10), lw.punctuated("last", by="g"), COUNT, ("g",))
     assert [r["g"] for r in outcome.late.to_pylist()] == ["a"]
     assert outcome.status["contradicted"] == 1
 
@@ -319,9 +315,7 @@ def test_a_source_that_returns_counts_again_once_it_has_caught_up():
 def test_rows_of_a_returning_source_behind_the_mark_are_late():
     epochs = [[(10, "a"), (5, "b")], [(20, "a")], [(30, "a")], [(40, "a")], [], [(12, "b")]]
     progress = lw.per_source("s", lw.ordered(), idle="3 seconds")
-    outcome = run(
-        SOURCED, epochs, Windows(10, 10), progress, COUNT, ("s",), clock=EVERY_SECOND
-    )
+    outcome = run(SOURCED, epochs, Windows(10, 10), progress, COUNT, ("s",), clock=EVERY_SECOND)
     assert [(r["t"], r["s"]) for r in outcome.late.to_pylist()] == [(12, "b")]
 
 

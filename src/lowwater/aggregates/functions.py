@@ -93,7 +93,7 @@ def aggregate(
     if not columns:
         raise SpecError("of=() names no column; an aggregate is defined over at least one")
     kind = parse_type(returns) if isinstance(returns, str) else returns
-    given = {"lift": lift, "combine": combine, "lower": lower}
+    given: dict[str, Any] = {"lift": lift, "combine": combine, "lower": lower}
     given |= {"init": init, "incr": incr, "final": final}
     for name, function in given.items():
         if function is not None and not callable(function):
