@@ -1,4 +1,4 @@
-"""Hypothesis profiles: the same examples in every run; `HYPOTHESIS_PROFILE=explore` looks further."""
+"""Hypothesis: the same examples in every run; `HYPOTHESIS_PROFILE=explore` looks further."""
 
 from __future__ import annotations
 

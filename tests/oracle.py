@@ -44,23 +44,25 @@ class Windows:
             return (self.origin or 0) + (w + 1) * self.slide
         return (self.origin or 0) + w * self.slide + self.range
 
-    def holding(self, t: int, newest: int) -> list[int]:
-        """The windows that hold `t`, by trying all that could; landmark ones stop at `newest`."""
-        if self.range is None:
-            if self.origin is not None and t < self.origin:
-                return []
-            stop = max(t, newest)
-        else:
-            stop = t
+    def holding(self, t: int, newest: int, reached: float = -math.inf) -> list[int]:
+        """The windows that hold `t`, by trying all that could.
+
+        Landmark windows stop at that of the newest row, or at the last one that a mark completes.
+        """
         base = self.origin or 0
-        reach = self.range or 0
-        low = (t - base - reach) // self.slide - 2
-        high = (stop - base) // self.slide + 2
-        held = [w for w in range(low, high + 1) if self.start(w) <= t < self.end(w)]
-        if self.range is None:
-            last = min(w for w in range(low, high + 1) if stop < self.end(w))
-            held = [w for w in held if w <= last]
-        return held
+        if self.range is not None:
+            low = (t - base - self.range) // self.slide - 2
+            tried = range(low, (t - base) // self.slide + 3)
+            return [w for w in tried if self.start(w) <= t < self.end(w)]
+        stop = max(t, newest)
+        top = stop if reached == -math.inf else max(stop, int(reached))
+        tried = range((t - base) // self.slide - 2, (top - base) // self.slide + 3)
+        last = min(w for w in tried if stop < self.end(w))
+        return [
+            w
+            for w in tried
+            if self.start(w) <= t < self.end(w) and (w <= last or self.end(w) <= reached)
+        ]
 
 
 # -- aggregates ------------------------------------------------------------------------------------
@@ -373,6 +375,9 @@ def simulate(
     sorted_out = _set_malformed_aside(epochs, max_ahead, story, rule)
     data = [r for rows in sorted_out for _, r in rows if not rule.says(r)]
     newest = max((r[TIME] for r in data), default=None)
+    ended = copy.deepcopy(rule)
+    for rows in sorted_out:
+        ended.after([row for _, row in rows])
     closed, running = Slack(0), None
     for rows in sorted_out:
         decided = copy.deepcopy(rule)
@@ -381,7 +386,8 @@ def simulate(
                 story.counts["in"] -= 1
                 continue
             running = row[TIME] if running is None else max(running, row[TIME])
-            held = windows.holding(row[TIME], newest)
+            end = max(ended.mark(row), ended.prompt(row))
+            held = windows.holding(row[TIME], newest, end)
             if not held:
                 story.counts["outside"] += 1
                 continue

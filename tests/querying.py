@@ -33,7 +33,7 @@ def query(
     return windowed.group_by(*keys).agg(**named)
 
 
-def run(
+def run(  # noqa: PLR0917
     schema: Any,
     epochs: Sequence[Sequence[Any]],
     windows: Windows,

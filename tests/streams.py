@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -106,7 +107,7 @@ def cuts(stream: Sequence[Any]) -> st.SearchStrategy[list[Sequence[Any]]]:
 def cut(stream: Sequence[Any], at: Sequence[int]) -> list[Sequence[Any]]:
     """Cut a stream before the rows numbered `at`."""
     bounds = [0, *at, len(stream)]
-    return [stream[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [stream[a:b] for a, b in pairwise(bounds)]
 
 
 def disorder(stream: Sequence[dict[str, Any]]) -> int:

@@ -528,7 +528,7 @@ def test_dates_and_timestamps_keep_their_types():
     for kind, values in (
         ("date", [date(2024, 1, 2), date(1, 1, 1), date(9999, 12, 31)]),
         ("timestamp", [datetime(2024, 1, 2, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)]),
-        ("timestamp_ntz", [datetime(2024, 1, 2), datetime(1, 1, 1)]),
+        ("timestamp_ntz", [datetime(2024, 1, 2), datetime(1, 1, 1)]),  # noqa: DTZ001
     ):
         row = result(kind, values, lo=lw.min("x"), hi=lw.max("x"), z=lw.last("x"))
         assert (row["lo"], row["hi"], row["z"]) == (min(values), max(values), values[-1])

@@ -157,7 +157,7 @@ class Newest:
 
 
 def controller(log):
-    pace = Pace(align=lambda m: m // 10 * 10, final=lambda newest: 2**62)
+    pace = Pace(align=lambda m: m // 10 * 10, final=lambda _: 2**62)
     return Controller(log, Newest(), pace)
 
 

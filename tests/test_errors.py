@@ -68,7 +68,7 @@ CASES = {
         ["'nam'", "Did you mean 'name'"],
     ),
     # -- range and slide ---------------------------------------------------------------------------
-    "zero range": (lambda: over_time(range="0 seconds"), ["range='0 seconds'", "greater than zero"]),
+    "zero range": (lambda: over_time(range="0 ms"), ["range='0 ms'", "greater than zero"]),
     "negative range": (
         lambda: over_time(range="-5 seconds"),
         ["range='-5 seconds'", "greater than zero"],
@@ -149,7 +149,7 @@ CASES = {
         ["'name'", "twice"],
     ),
     "group by a number": (lambda: over_time(range="1 minute").group_by(5), ["5"]),
-    "no aggregate": (lambda: agg(), ["agg()", "n=lw.count()"]),
+    "no aggregate": (agg, ["agg()", "n=lw.count()"]),
     "not an aggregate": (lambda: agg(n="count"), ["n='count'", "lw.count()"]),
     "aggregate not called": (lambda: agg(n=lw.count), ["n=", "lw.count()"]),
     "reserved window": (lambda: agg(window=lw.count()), ["window", "already"]),
@@ -205,9 +205,9 @@ CASES = {
         ["landmark", "lift/combine/lower"],
     ),
     # -- progress ----------------------------------------------------------------------------------
-    "no policy": (lambda: stream(progress="10 seconds"), ["'10 seconds'", "lw.slack('10 seconds')"]),
+    "no policy": (lambda: stream(progress="soon"), ["'soon'", "lw.slack('10 seconds')"]),
     "policy not called": (lambda: stream(progress=lw.ordered), ["progress=", "lw.ordered()"]),
-    "slack of nothing": (lambda: lw.slack(), ["slack('10 seconds')", "rows=100"]),
+    "slack of nothing": (lw.slack, ["slack('10 seconds')", "rows=100"]),
     "slack of both": (lambda: lw.slack("1 second", rows=5), ["slack('10 seconds')", "rows=100"]),
     "negative slack": (
         lambda: counted(lw.slack("-5 seconds")),
@@ -335,7 +335,7 @@ class TestRunning:
             self.query.run(epochs={lw.feed("t bigint"): []})
 
     def test_an_unknown_host(self):
-        with pytest.raises(lw.SpecError, match="host='flink'.*'spark' or 'local'"):
+        with pytest.raises(lw.SpecError, match=r"host='flink'.*'spark' or 'local'"):
             self.query.run(epochs={self.feed: []}, host="flink")
 
     def test_a_feed_is_not_started(self):

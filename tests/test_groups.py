@@ -30,7 +30,7 @@ KINDS = {
     "binary": [b"", b"a", b"\x00", b"\xff"],
     "date": [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31)],
     "timestamp": [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)],
-    "timestamp_ntz": [datetime(1970, 1, 1), datetime(1900, 1, 1)],
+    "timestamp_ntz": [datetime(1970, 1, 1), datetime(1900, 1, 1)],  # noqa: DTZ001
     "decimal(38, 3)": [Decimal("0.000"), Decimal("9" * 35 + ".999"), Decimal("-0.001")],
     "array<int>": [[], [1], [1, 2], [2, 1], [None]],
     "array<double>": [[0.0], [-0.0], [math.nan], [1.0, None]],

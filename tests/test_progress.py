@@ -20,7 +20,7 @@ NAMED = {"n": ("count", None)}
 EVERY_SECOND = lw.VirtualClock(per_epoch="1 second")
 
 
-def entries(schema, epochs, windows, progress, keys=(), clock=EVERY_SECOND):
+def entries(schema, epochs, windows, progress, *, keys=(), clock=EVERY_SECOND):
     """Return the log entry of every epoch."""
     feed = lw.feed(schema)
     asked = query(feed, windows, progress, COUNT, keys)
@@ -37,7 +37,7 @@ def marks(epochs, progress, windows=Windows(1, 1), schema="t bigint", **more):  
     return [e.standing.marks.low for e in found]
 
 
-def closings(epochs, progress, size=10, schema="t bigint", keys=(), clock=EVERY_SECOND):
+def closings(epochs, progress, *, size=10, schema="t bigint", keys=(), clock=EVERY_SECOND):
     """Return {epoch: windows it closed}, by start."""
     given_rows = [[r if isinstance(r, tuple) else (r,) for r in e] for e in epochs]
     sink = lw.memory()
@@ -89,6 +89,7 @@ def test_malformed_rows_do_not_count_as_slack():
     assert marks([[10, None, None, None], [20]], lw.slack(rows=1)) == [None, 10]
 
 
+@settings(max_examples=60)
 @given(st.data(), rows(malformed=True), st.integers(0, 12))
 def test_slack_in_rows_equals_its_definition(data, stream, n):
     epochs = data.draw(cuts([r["t"] for r in stream]))
@@ -239,7 +240,7 @@ def test_punctuations_by_group_know_null_as_a_group():
     assert found[1] == [(0, None)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=80)
 @given(st.data(), any_windows(), rows(malformed=True), st.sampled_from(["all", "own", "other"]))
 def test_random_punctuations_equal_the_oracle(data, windows, stream, whose):
     # `f` is true in a third of the rows: these are punctuations, most of them contradicted.
@@ -337,7 +338,7 @@ def test_sources_may_be_numbers_or_booleans_or_null():
         assert found == [20, 30]
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data(), sliding(), rows(), st.integers(0, 6), st.none() | st.integers(1, 3))
 def test_random_sources_equal_the_oracle(data, windows, stream, span, idle):
     epochs = data.draw(cuts(stream))

@@ -77,7 +77,7 @@ def test_a_schema_that_is_none_is_refused(text):
 def test_an_unknown_type_is_refused_with_those_that_are_known(text):
     with pytest.raises(lw.SpecError):
         parse_type(text)
-    with pytest.raises(lw.SpecError, match="type 'datetime' is unknown.*timestamp"):
+    with pytest.raises(lw.SpecError, match=r"type 'datetime' is unknown.*timestamp"):
         parse_type("datetime")
 
 
@@ -126,7 +126,7 @@ def test_a_feed_refuses_rows_that_do_not_fit(given):
 
 def test_a_feed_refuses_values_that_do_not_fit():
     feed = lw.feed("t bigint, s string")
-    with pytest.raises(lw.SpecError, match="'?t'?"):
+    with pytest.raises(lw.SpecError, match="t"):
         feed.table([("soon", "a")])
     with pytest.raises(lw.SpecError):
         feed.table(pa.table({"t": ["soon"], "s": ["a"]}))

@@ -263,7 +263,7 @@ def test_a_replay_is_for_spark(tmp_path):
 
 def test_a_replay_refuses_a_column_it_has_not_and_a_speed_of_nothing(tmp_path):
     pq.write_table(pa.table({"t": [1], "arrived": [1]}), tmp_path / "r.parquet")
-    with pytest.raises(lw.SpecError, match="'arived'.*Did you mean 'arrived'"):
+    with pytest.raises(lw.SpecError, match=r"'arived'.*Did you mean 'arrived'"):
         lw.replay(tmp_path / "r.parquet", arrival="arived")
     with pytest.raises(lw.SpecError, match="speed=0"):
         lw.replay(tmp_path / "r.parquet", arrival="arrived", speed=0)

@@ -17,6 +17,7 @@ app = typer.Typer(
     name="lowwater",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 app.command()(demo)

@@ -1,23 +1,23 @@
 """The window aggregate kernel: (state, data, control) -> (state, emissions).
 
-State is a map of buckets to bytes: `meta` (marks in force, which buckets there are) and a few
-buckets of cells, each for a stretch of panes. An epoch reads the buckets that its rows or its
-closing windows touch and writes the ones that its rows touch; a bucket that no open window needs
-is deleted whole.
+State is a map of names to bytes: `meta` (marks in force, which buckets there are) and a few buckets
+of cells, each for a stretch of panes. An epoch reads the buckets that its rows or its closing
+windows touch and writes the ones that its rows touch; a bucket that no open window needs is deleted
+whole.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import astuple, dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Control, Marks
+from lowwater.kernels.buckets import Bucket, Buckets
 from lowwater.kernels.cells import Cells, Packed, merge
 from lowwater.kernels.closing import close
 from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, lift_cells, row_marks
@@ -45,20 +45,21 @@ class _Meta:
     """The part of the state that every step reads."""
 
     marks: Marks
-    cells: dict[int, tuple[int, int]]
-    """Buckets there are, with the number of their cells and their size in bytes."""
+    buckets: Buckets
 
     @classmethod
     def read(cls, state: Mapping[str, bytes]) -> _Meta:
         kept = state.get(META)
         if kept is None:
-            return cls(Marks(), {})
+            return cls(Marks(), Buckets())
         found = json.loads(kept)
-        return cls(Marks.from_json(found["marks"]), {b: (n, size) for b, n, size in found["cells"]})
+        return cls(
+            Marks.from_json(found["marks"]), Buckets.of(Bucket(*b) for b in found["buckets"])
+        )
 
     def to_bytes(self) -> bytes:
-        cells = [[b, *size] for b, size in sorted(self.cells.items())]
-        return json.dumps({"marks": self.marks.to_json(), "cells": cells}).encode()
+        buckets = [astuple(b) for b in self.buckets]
+        return json.dumps({"marks": self.marks.to_json(), "buckets": buckets}).encode()
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -86,8 +87,13 @@ class _Epoch:
         rows = [r for r in rows if len(r)]
         marks = self.meta.marks.raised(control.marks).only_above()
         self.advance(fresh, rows, marks)
-        cells, size = (sum(s) for s in zip((0, 0), *self.meta.cells.values(), strict=True))
-        measures = {"shard": self.shard, "cells": cells, "bytes": size, **self.counts}
+        buckets = self.meta.buckets
+        measures = {
+            "shard": self.shard,
+            "cells": buckets.cells,
+            "bytes": buckets.size,
+            **self.counts,
+        }
         self.out.emissions.append(measure_packet(self.shard, 0, measures))
         return self.out
 
@@ -126,49 +132,43 @@ class _Epoch:
         if plan.keeping == "panes":
             fresh = fresh + [lift_cells(plan, r, plan.spec.pane_of(r.ticks)) for r in rows]
         closing = marks != before
-        touched = {int(b) for p in fresh for b in np.unique(self.bucket(p.pane))}
-        if plan.keeping == "windows" and rows:
-            touched |= {
-                int(b) for r in rows for b in np.unique(self.bucket(spread(plan, r, before)[1]))
-            }
+        buckets = self.meta.buckets
+        touched = buckets.taking(self.fresh_panes(fresh, rows, before))
         needed = touched | (self.needed(before, marks) if closing else set())
-        if not (needed or closing):
-            return
-        packs = [
-            Packed.from_bytes(self.state[name_of(b)]) for b in sorted(needed & set(self.meta.cells))
-        ]
+        packs = [Packed.from_bytes(self.state[buckets.all[b].name]) for b in sorted(needed)]
+        self.meta.marks = marks
         if packs or fresh or rows:
             cells = merge(packs + fresh, plan.parts) if packs or fresh else no_cells(plan)
-            if plan.keeping == "windows" and rows:
+            if plan.keeping == "windows":
                 for block in rows:
                     cells = absorb(plan, cells, block, before)
             if closing:
                 self.emit(cells, before, marks)
-                cells, folded = self.fold(cells, marks)
-                touched |= folded
-            self.meta.marks = marks
-            self.write(cells, touched)
-        self.meta.marks = marks
+                cells, changed = self.fold(cells, marks)
+                touched |= buckets.taking(changed)
+            self.write(cells, touched, needed)
         if closing:
             self.purge()
         self.out.changes[META] = self.meta.to_bytes()
 
-    def bucket(self, pane: Any) -> Any:
-        return pane // self.plan.panes_per_bucket
+    def fresh_panes(self, fresh: list[Packed], rows: list[Rows], marks: Marks) -> np.ndarray:
+        """Return the panes (or windows) that new data falls into."""
+        panes = [p.pane for p in fresh]
+        if self.plan.keeping == "windows":
+            panes += [spread(self.plan, r, marks)[1] for r in rows]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *panes]))
 
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that the windows between two marks reach into."""
-        plan = self.plan
+        plan, buckets = self.plan, self.meta.buckets
         if isinstance(plan.spec, Landmark) or before.low is None or plan.sources_close_groups:
-            return set(self.meta.cells)
+            return set(buckets.all)
         reached = before.low if after.low is None else after.low
         low, high = plan.spec.first_open(before.low), plan.spec.first_open(reached)
         if plan.keeping == "panes":
-            low, high = (
-                low * plan.spec.panes_per_slide,
-                ((high - 1) * plan.spec.panes_per_slide + plan.spec.panes),
-            )
-        return {b for b in self.meta.cells if self.bucket(low) <= b <= self.bucket(high - 1)}
+            step = plan.spec.panes_per_slide
+            low, high = low * step, (high - 1) * step + plan.spec.panes
+        return buckets.between(low, high)
 
     def group_open(self, cells: Cells, marks: Marks) -> np.ndarray:
         """Return the first open window of every group."""
@@ -201,22 +201,24 @@ class _Epoch:
                 table = result_rows(plan, cells, chunk)
                 self.out.emissions.append(table_packet("results", self.shard, seq, table))
 
-    def fold(self, cells: Cells, after: Marks) -> tuple[Cells, set[int]]:
-        """Drop cells that no open window needs; landmark windows fold closed panes into one."""
-        plan = self.plan
-        until = self.group_open(cells, after)
+    def fold(self, cells: Cells, after: Marks) -> tuple[Cells, np.ndarray]:
+        """Drop cells that no open window needs, fold what landmark windows have closed into one.
+
+        Returns the cells and the panes that have changed.
+        """
+        plan, until = self.plan, self.group_open(cells, after)
         if self.keeps_all:
             closed = np.maximum(cells.pane, until[cells.code] - 1)
-            if np.array_equal(closed, cells.pane):
-                return cells, set()
-            folded = {int(b) for b in np.unique(self.bucket(np.concatenate([closed, cells.pane])))}
+            moved = closed != cells.pane
+            if not moved.any():
+                return cells, cells.pane[:0]
             packed = cells.pack(plan.parts)
-            moved = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
-            return merge([moved], plan.parts), folded
+            folded = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
+            return merge([folded], plan.parts), np.unique([*cells.pane[moved], *closed[moved]])
         if not plan.sources_close_groups:
-            return cells, set()
+            return cells, cells.pane[:0]
         kept = self.still_needed(cells.pane, until[cells.code])
-        return cells.take(kept), {int(b) for b in np.unique(self.bucket(cells.pane[~kept]))}
+        return cells.take(kept), np.unique(cells.pane[~kept])
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
         """Return which panes (or windows) belong to a window that is open."""
@@ -224,25 +226,28 @@ class _Epoch:
             return np.asarray(pane >= first_open)
         return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
 
-    def write(self, cells: Cells, touched: set[int]) -> None:
-        """Write the touched buckets, without the cells that no open window needs."""
-        low = self.meta.marks.low
+    def write(self, cells: Cells, touched: set[int], loaded: set[int]) -> None:
+        """Write what lay in touched buckets and what is new, in buckets cut anew."""
+        buckets, low = self.meta.buckets, self.meta.marks.low
+        rewritten = np.ones(len(cells), bool)
+        for b in loaded - touched:
+            bucket = buckets.all[b]
+            rewritten &= (cells.pane < bucket.low) | (cells.pane > bucket.high)
         if low is not None and not self.keeps_all:
             open_from = self.plan.spec.first_open(min(low, FOREVER))
-            cells = cells.take(np.flatnonzero(self.still_needed(cells.pane, open_from)))
-        bucket = self.bucket(cells.pane)
-        order = np.argsort(bucket, kind="stable")
-        wanted = np.array(sorted(touched))
-        starts = np.searchsorted(bucket[order], wanted)
-        ends = np.searchsorted(bucket[order], wanted, "right")
-        for b, start, end in zip(wanted.tolist(), starts, ends, strict=True):
-            if start < end:
-                chosen = cells.take(np.sort(order[start:end]))
-                kept = chosen.pack(self.plan.parts).to_bytes()
-                self.out.changes[name_of(b)] = kept
-                self.meta.cells[b] = len(chosen), len(kept)
-            elif self.meta.cells.pop(b, None) is not None:
-                self.out.changes[name_of(b)] = None
+            rewritten &= self.still_needed(cells.pane, open_from)
+        for b in touched:
+            self.out.changes[buckets.all.pop(b).name] = None
+        cells = cells.take(np.flatnonzero(rewritten))
+        order = np.argsort(cells.pane, kind="stable")
+        panes = cells.pane[order]
+        for start, end in buckets.stretches(panes):
+            chosen = cells.take(np.sort(order[start:end]))
+            kept = chosen.pack(self.plan.parts).to_bytes()
+            bucket = Bucket(int(panes[start]), int(panes[end - 1]), len(chosen), len(kept))
+            self.out.changes[bucket.name] = kept
+            buckets.all[bucket.low] = bucket
+        self.meta.buckets = Buckets.of(buckets)
 
     @property
     def keeps_all(self) -> bool:
@@ -250,20 +255,15 @@ class _Epoch:
         return isinstance(self.plan.spec, Landmark)
 
     def purge(self) -> None:
-        low = self.meta.marks.low
+        """Delete the buckets that no open window needs."""
+        low, buckets = self.meta.marks.low, self.meta.buckets
         if low is None or self.keeps_all:
             return
-        size = self.plan.panes_per_bucket
         first_open = self.plan.spec.first_open(min(low, FOREVER))
-        for b in list(self.meta.cells):
-            if not self.still_needed(np.array((b + 1) * size - 1), first_open):
-                del self.meta.cells[b]
-                self.out.changes[name_of(b)] = None
-
-
-def name_of(bucket: int) -> str:
-    """Name a bucket of cells in the state."""
-    return f"cells/{bucket}"
+        for bucket in list(buckets):
+            if not self.still_needed(np.array(bucket.high), first_open):
+                del buckets.all[bucket.low]
+                self.out.changes[bucket.name] = None
 
 
 def _row_count(packed: Packed) -> int:

@@ -9,7 +9,7 @@ from typing import Literal
 import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, Part, RowCount
-from lowwater.windows import Axis, Landmark, WindowSpec
+from lowwater.windows import Axis, WindowSpec
 
 Keeping = Literal["panes", "windows"]
 
@@ -51,12 +51,6 @@ class WindowPlan:
     def sources_close_groups(self) -> bool:
         """Whether a source's own mark closes its groups."""
         return self.source is not None and self.source in self.keys
-
-    @property
-    def panes_per_bucket(self) -> int:
-        """Panes (or windows) that lie in state together: a quarter of a window, within reason."""
-        size = 1 if isinstance(self.spec, Landmark) else self.spec.panes
-        return min(max(size // 4, 64), 4096)
 
     @cached_property
     def result_schema(self) -> pa.Schema:

@@ -12,7 +12,10 @@ import typer
 def demo(
     *,
     first: Annotated[
-        datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="First day, in 2013.")
+        datetime,
+        typer.Option(
+            "--from", formats=["%Y-%m-%d"], help="First day, in 2013.", show_default="2013-06-23"
+        ),
     ] = datetime(2013, 6, 23),  # noqa: DTZ001  # a day, whatever the zone
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days.")] = 2,
     seconds: Annotated[

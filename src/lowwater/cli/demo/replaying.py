@@ -38,7 +38,7 @@ def spark(screen: Screen, log: Path) -> Iterator[Path]:
                     session.stop()
     except lw.HostError as failure:
         said = str(failure).rstrip(".")
-        raise lw.HostError(f"{said}. Spark's own messages are in {log}") from failure
+        raise lw.HostError(f"{said}. Spark's own messages are in {log}.") from failure
 
 
 def _session() -> Any:
