@@ -1,4 +1,4 @@
-"""Hypothesis: the same examples in every run; `HYPOTHESIS_PROFILE=explore` looks further."""
+"""Hypothesis draws the same examples in every run; `HYPOTHESIS_PROFILE=explore` draws others."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from hypothesis import HealthCheck, settings
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("steady", derandomize=True, max_examples=100, **_COMMON)
-settings.register_profile("explore", derandomize=False, max_examples=2_000, **_COMMON)
+settings.register_profile("explore", derandomize=False, max_examples=1_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

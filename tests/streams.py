@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.oracle import TIME, Windows
@@ -45,6 +46,11 @@ _TEXTS = (None, "", "a", "b", "B", "ä", "zz", "a b")
 _DECIMALS = (None, *map(Decimal, ("0.000", "1.005", "-1.005", "999999999.999", "0.001")))
 _DATES = (None, date(1970, 1, 1), date(1900, 2, 28), date(2024, 2, 29))
 _BOOLS = (None, True, False)
+
+
+def examples(count: int) -> settings:
+    """Draw so many examples; in the profile "explore", ten times as many."""
+    return settings(max_examples=count * settings.default.max_examples // 100)
 
 
 def row(t: int | None, group: int, value: int) -> dict[str, Any]:

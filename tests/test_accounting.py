@@ -8,20 +8,20 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.control import ACCOUNTS, Controller, MemoryLog
 from tests.oracle import PerSource, Slack, Windows, simulate
 from tests.querying import assert_accounts, assert_finals, finals, run
-from tests.streams import SCHEMA, any_windows, cuts, rows, sliding
+from tests.streams import SCHEMA, any_windows, cuts, examples, rows, sliding
 
 COUNT = {"n": lw.count()}
 NAMED = {"n": ("count", None)}
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.data(), any_windows(), rows(malformed=True), st.integers(0, 12))
 def test_counts_of_random_streams_are_those_of_the_oracle_and_balance(data, windows, stream, span):
     epochs = data.draw(cuts(stream))
@@ -35,7 +35,7 @@ def test_counts_of_random_streams_are_those_of_the_oracle_and_balance(data, wind
     assert sum(accounts) == outcome.status["in"] == len(stream)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.data(), sliding(), rows(malformed=True), st.booleans())
 def test_counts_balance_when_sources_have_marks_of_their_own(data, windows, stream, own):
     epochs = data.draw(cuts(stream))

@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -19,7 +19,7 @@ from lowwater.aggregates import Rows
 from lowwater.aggregates.partial import Partial
 from tests.oracle import AGGREGATES, Slack, Windows, same, simulate
 from tests.querying import aggregates, assert_finals, finals, run
-from tests.streams import cuts
+from tests.streams import cuts, examples
 
 ONE = Windows(1000, 1000)
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -64,7 +64,7 @@ def test_every_aggregate_equals_the_oracle(kind):
         arithmetic = ("sum", "variance", "stddev")  # the mean of these does not fit decimal(38, 14)
     named = {f: (f, "x") for f in ("count", "min", "max", "first", "last", *arithmetic)}
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(
         st.data(), st.lists(st.tuples(st.integers(0, 40), st.none() | column(kind)), max_size=15)
     )
@@ -340,7 +340,7 @@ def both_ways():
     return combining, folding
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.data(),
     st.lists(st.tuples(st.integers(0, 60), st.none() | st.integers(-9, 9)), max_size=25),
@@ -457,7 +457,7 @@ def test_combine_is_associative_and_many_equals_one(kind):
     if kind == "double":
         values = st.floats(-1e6, 1e6)
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.lists(st.tuples(st.integers(0, 9), st.none() | values), min_size=3, max_size=9))
     def holds(rows):
         for part in parts:

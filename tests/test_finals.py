@@ -7,18 +7,18 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from tests.oracle import Near, Slack, Windows, same, simulate
 from tests.querying import aggregates, assert_finals, finals, run
-from tests.streams import KEYS, NAMED, SCHEMA, any_windows, cuts, disorder, rows, sliding
+from tests.streams import KEYS, NAMED, SCHEMA, any_windows, cuts, disorder, examples, rows, sliding
 
 keys = st.permutations(KEYS).flatmap(lambda k: st.integers(0, 3).map(lambda n: tuple(k[:n])))
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(st.data(), any_windows(), rows(), keys, st.integers(1, 3))
 def test_finals_equal_the_oracle_when_slack_covers_the_disorder(data, windows, stream, by, shards):
     epochs = data.draw(cuts(stream))
@@ -29,7 +29,7 @@ def test_finals_equal_the_oracle_when_slack_covers_the_disorder(data, windows, s
     assert_finals(outcome, story, windows, by, NAMED)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data(), any_windows(), rows(), st.integers(0, 20), keys)
 def test_finals_equal_the_oracle_when_rows_are_late(data, windows, stream, span, by):
     epochs = data.draw(cuts(stream))
@@ -38,7 +38,7 @@ def test_finals_equal_the_oracle_when_rows_are_late(data, windows, stream, span,
     assert_finals(outcome, story, windows, by, NAMED)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), any_windows(), rows())
 def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(data, windows, stream):
     progress, by = lw.slack(disorder(stream)), ("b",)
@@ -52,7 +52,7 @@ def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(data, win
             assert same(near, parts[cell][name]), (cell, name)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(rows(size=25), sliding(), st.integers(2, 7))
 def test_results_do_not_depend_on_the_number_of_shards(stream, windows, shards):
     progress = lw.slack(disorder(stream))
@@ -63,7 +63,7 @@ def test_results_do_not_depend_on_the_number_of_shards(stream, windows, shards):
     assert all(repr(left[c]) == repr(right[c]) for c in left)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.data(), sliding(gaps=False), rows(size=25))
 def test_closing_many_windows_at_once_equals_closing_one_by_one(data, windows, stream):
     # All rows come in epoch 0. Either the end of the stream closes all windows together, or a

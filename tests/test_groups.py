@@ -9,13 +9,14 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.kernels.groups import group_rows, shard_of
 from tests.oracle import Slack, Windows, normal, simulate
 from tests.querying import assert_finals, finals, run
+from tests.streams import examples
 
 COUNT = {"n": lw.count()}
 NAMED = {"n": ("count", None)}
@@ -49,7 +50,7 @@ def test_a_group_may_be_of_any_type_and_null(kind):
     assert_finals(outcome, story, Windows(1000, 1000), ("g",), NAMED)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), st.lists(st.sampled_from(sorted(KINDS)), min_size=2, max_size=4))
 def test_groups_of_several_columns_equal_the_oracle(data, kinds):
     names = [f"g{i}" for i in range(len(kinds))]

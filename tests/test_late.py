@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from tests.oracle import RowSlack, Slack, Windows, simulate
 from tests.querying import aggregates, assert_accounts, assert_finals, finals, late_rows, run
-from tests.streams import NAMED, SCHEMA, any_windows, cuts, rows, sliding
+from tests.streams import NAMED, SCHEMA, any_windows, cuts, examples, rows, sliding
 
 SOME = {n: NAMED[n] for n in ("n", "sum_i", "sum_x", "first_s", "last_d", "max_m")}
 COUNT = {"n": lw.count()}
@@ -24,7 +24,7 @@ def tumbling(*epochs, progress=None, size=10, slide=None):
     return run("t bigint", stream, windows, progress or lw.ordered(), COUNT)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.data(), any_windows(), rows(), st.integers(0, 12), st.booleans())
 def test_late_rows_are_those_of_the_oracle(data, windows, stream, span, by_group):
     epochs, keys = data.draw(cuts(stream)), ("a",) if by_group else ()
@@ -34,7 +34,7 @@ def test_late_rows_are_those_of_the_oracle(data, windows, stream, span, by_group
     assert_finals(outcome, story, windows, keys, SOME)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.data(), sliding(), rows(), st.integers(0, 12))
 def test_consistent_late_rows_are_those_of_the_oracle(data, windows, stream, span):
     epochs = data.draw(cuts(stream))
@@ -46,7 +46,7 @@ def test_consistent_late_rows_are_those_of_the_oracle(data, windows, stream, spa
     assert_finals(outcome, story, windows, ("b",), SOME)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.data(), any_windows(), rows(malformed=True), st.integers(0, 9), st.booleans())
 def test_late_rows_under_slack_in_rows_are_those_of_the_oracle(data, windows, stream, n, strict):
     epochs = data.draw(cuts(stream))
@@ -136,7 +136,7 @@ def test_consistent_slack_decides_by_the_rows_before_the_block_not_by_what_is_cl
     assert [r["t"] for r in outcome.late.to_pylist()] == [3]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data(), stream=rows(size=30), span=st.integers(0, 8), windows=sliding())
 def test_consistent_slack_gives_the_same_rows_however_blocks_are_cut_into_epochs(
     data, tmp_path_factory, stream, span, windows

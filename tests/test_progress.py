@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.local.host import LocalEpochs
 from tests.oracle import PerSource, Punctuated, Windows, simulate
 from tests.querying import assert_accounts, assert_finals, finals, query, run
-from tests.streams import SCHEMA, any_windows, cuts, rows, sliding
+from tests.streams import SCHEMA, any_windows, cuts, examples, rows, sliding
 
 COUNT = {"n": lw.count()}
 NAMED = {"n": ("count", None)}
@@ -89,7 +89,7 @@ def test_malformed_rows_do_not_count_as_slack():
     assert marks([[10, None, None, None], [20]], lw.slack(rows=1)) == [None, 10]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), rows(malformed=True), st.integers(0, 12))
 def test_slack_in_rows_equals_its_definition(data, stream, n):
     epochs = data.draw(cuts([r["t"] for r in stream]))
@@ -142,7 +142,7 @@ def test_an_empty_stream_ends_without_results():
     assert outcome.status["in"] == 0
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), any_windows(), rows(), st.integers(0, 9))
 def test_marks_never_fall_and_are_sent_only_at_ends_of_windows(data, windows, stream, span):
     epochs = data.draw(cuts(stream))
@@ -240,7 +240,7 @@ def test_punctuations_by_group_know_null_as_a_group():
     assert found[1] == [(0, None)]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.data(), any_windows(), rows(malformed=True), st.sampled_from(["all", "own", "other"]))
 def test_random_punctuations_equal_the_oracle(data, windows, stream, whose):
     # `f` is true in a third of the rows: these are punctuations, most of them contradicted.
@@ -338,7 +338,7 @@ def test_sources_may_be_numbers_or_booleans_or_null():
         assert found == [20, 30]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data(), sliding(), rows(), st.integers(0, 6), st.none() | st.integers(1, 3))
 def test_random_sources_equal_the_oracle(data, windows, stream, span, idle):
     epochs = data.draw(cuts(stream))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
 from lowwater.windows import FOREVER, LIMIT, classify, describe
 from tests.oracle import Windows
+from tests.streams import examples
 
 spans = st.integers(1, 10**4) | st.integers(1, 10**12)
 points = st.integers(-(10**4), 10**4) | st.integers(-(2**60), 2**60)
@@ -33,14 +34,14 @@ specs = sliding | landmark
 # -- wids inverts extent ---------------------------------------------------------------------------
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(sliding, points)
 def test_every_window_that_wids_names_holds_the_position(spec, at):
     for wid in lw.wids(spec, at):
         assert at in lw.extent(spec, wid)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(specs, points)
 def test_the_windows_next_to_those_that_wids_names_do_not_hold_the_position(spec, at):
     found = lw.wids(spec, at)
@@ -50,7 +51,7 @@ def test_the_windows_next_to_those_that_wids_names_do_not_hold_the_position(spec
         assert at not in lw.extent(spec, wid)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(specs, st.integers(-(10**6), 10**6), st.data())
 def test_wids_names_every_window_whose_extent_holds_the_position(spec, wid, data):
     held = lw.extent(spec, wid)
@@ -98,7 +99,7 @@ def spark_windows(at, size, slide, start):
     return sorted((s, s + size) for s in starts if s <= at < s + size)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(spans, st.integers(1, 10**6), points, st.data())
 def test_windows_are_those_of_spark(slide, ratio, at, data):
     size = min(slide * ratio, slide * 50 + 1)
@@ -116,7 +117,7 @@ def test_by_default_windows_are_counted_from_1970():
 # -- panes -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(sliding, st.integers(-1000, 1000))
 def test_a_window_is_exactly_its_panes(spec, wid):
     #  window  |--------------|
@@ -130,7 +131,7 @@ def test_a_window_is_exactly_its_panes(spec, wid):
     assert first == wid * spec.panes_per_slide
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(specs, points)
 def test_all_positions_of_a_pane_are_in_the_same_windows(spec, at):
     pane = spec.pane_of(at)
@@ -152,7 +153,7 @@ def test_panes_are_as_long_as_can_be(spec):
 # -- marks -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(specs, points)
 def test_the_first_open_window_is_the_first_that_ends_after_the_mark(spec, mark):
     first_open = spec.first_open(mark)
@@ -160,7 +161,7 @@ def test_the_first_open_window_is_the_first_that_ends_after_the_mark(spec, mark)
     assert lw.extent(spec, first_open - 1).end <= mark
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(specs, points)
 def test_an_aligned_mark_completes_the_same_windows_and_ends_one_of_them(spec, mark):
     aligned = spec.align(mark)

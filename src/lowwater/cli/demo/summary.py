@@ -51,8 +51,8 @@ class Report:
             return f"None: no flight was more than {span(degrees.max())} behind the newest."
         row = self.recording.flights.loc[degrees.idxmax()]
         return (
-            f"{_flights(late)} came after all of their windows had closed, {partly:,} after some "
-            f"of them, with a slack of {self.slack}. The latest, {row['carrier']} {row['flight']} "
+            f"With a slack of {self.slack}, {_flights(late)} missed every window, and {partly:,} "
+            f"missed some: these had closed before. The latest, {row['carrier']} {row['flight']} "
             f"from {row['origin']} to {row['dest']}, came {span(degrees.max())} behind the newest: "
             f"a slack of that length would cover them all."
         )
