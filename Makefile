@@ -10,7 +10,7 @@ unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONHO
 WITH_JAVA = JAVA_HOME="$$(scripts/find-java)" && export JAVA_HOME &&
 
 help:
-	@echo 'make demo              replay a year of flights out of order, live in the terminal'
+	@echo 'make demo              replay flights in the order they really took off, live in the terminal'
 	@echo 'make test              run all tests: first those without Spark, then those with it'
 	@echo 'make lint              check format, style, types and imports'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'

@@ -32,6 +32,7 @@ _SESSION_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "lowwater.spark.daemon",
     "spark.driver.maxResultSize": "4g",
     "spark.driver.memory": "4g",
     "spark.log.level": "ERROR",

@@ -1,0 +1,24 @@
+"""Python workers that start warm.
+
+Spark forks a worker for every task that finds none free, and each would import Arrow, pandas and
+Lowwater by itself. This daemon imports them once, before it forks. What it has imported is frozen:
+the collection of garbage that Spark does after each task need not look at it.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pyspark.sql.streaming.stateful_processor_util
+import pyspark.sql.worker.plan_data_source_read
+import pyspark.worker  # noqa: F401
+from pyspark.daemon import manager
+
+import lowwater.spark.datasources
+import lowwater.spark.ingest
+import lowwater.spark.processor  # noqa: F401
+
+if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
+    manager()
