@@ -36,6 +36,8 @@ _SHARED: Final = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
+    # As in lw.session(); without Python in a query nothing is started.
+    "spark.python.daemon.module": "lowwater.spark.daemon",
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,13 +92,13 @@ def test_a_torn_file_is_no_entry(tmp_path):
     assert following.newest().control.marks.low == 8
 
 
-def test_a_kill_before_the_rename_leaves_nothing(tmp_path, monkeypatch):
+def test_a_kill_before_an_entry_gets_its_name_leaves_nothing(tmp_path, monkeypatch):
     log = FolderLog(str(tmp_path))
 
-    def killed(self, target):
+    def killed(aside, target):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "replace", killed)
+    monkeypatch.setattr("os.link", killed)
     with pytest.raises(KeyboardInterrupt):
         log.append(entry(0, 5))
     monkeypatch.undo()

@@ -80,10 +80,14 @@ def test_a_recording_is_replayed_by_arrival_time(spark, tmp_path):
     recording = lw.replay(tmp_path / "r.parquet", arrival="at", speed=10)
     query = lw.stream(recording, time="ts", progress=lw.slack("2 seconds"))
     began = time.monotonic()
-    outcome = query.window(range="5 seconds").agg(n=lw.count()).run()
+    counting = query.window(range="5 seconds").agg(n=lw.count())
+    outcome = counting.run()
     assert time.monotonic() - began >= 0.9
     assert {r["wid"]: r["n"] for r in outcome.results.to_pylist()} == {0: 3, 1: 2, 6: 1}
     assert outcome.status["in"] == 6
+    started = counting.start(sink=lw.memory(), checkpoint=str(tmp_path / "c"))
+    assert started.wait(60), "a recording ends by itself"
+    assert started.status().counts == outcome.status.counts
 
 
 def test_a_failing_sink_ends_the_query_with_an_error(spark, tmp_path, pieces):

@@ -112,10 +112,8 @@ class FolderLog(ControlLog):
         return None if payload is None else Entry.from_bytes(payload)
 
     def append(self, entry: Entry) -> Entry:  # noqa: D102
-        standing = self.read(entry.epoch)
-        if standing is not None:
-            return standing
-        self._folder.write(_name(entry.epoch), entry.to_bytes())
+        if not self._folder.write(_name(entry.epoch), entry.to_bytes(), once=True):
+            return self.read(entry.epoch) or entry
         self._folder.delete(_name(entry.epoch - KEPT_ENTRIES))
         return entry
 
@@ -156,13 +154,15 @@ class Folder:
         with self._files.open_input_stream(info.path) as stream:
             return bytes(stream.read())
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file."""
+    def write(self, name: str, content: bytes, *, once: bool = False) -> bool:
+        """Write a file; `once` leaves one that is there alone. Say whether it was written."""
+        if once and self.read(name) is not None:
+            return False
         if self._files is not None:
             self._files.create_dir(self._root, recursive=True)
             with self._files.open_output_stream(f"{self._root}/{name}") as stream:
                 stream.write(content)
-            return
+            return True
         target = Path(self._root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
@@ -170,7 +170,16 @@ class Folder:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        aside.replace(target)
+        if not once:
+            aside.replace(target)
+            return True
+        try:  # unlike a rename, a link never replaces what another process has written meanwhile
+            os.link(aside, target)
+        except FileExistsError:
+            return False
+        finally:
+            aside.unlink()
+        return True
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""

@@ -71,7 +71,9 @@ class SparkHost:
         self, query: Query, source: Any, outputs: Outputs, *, checkpoint: str, trigger: str | None
     ) -> Run:
         """Start a query that runs on."""
-        return SparkRun(query, source, outputs, checkpoint, trigger=trigger)
+        running = SparkRun(query, source, outputs, checkpoint, trigger=trigger)
+        running.stop_at_the_end()
+        return running
 
 
 class SparkRun(Run):
@@ -154,6 +156,15 @@ class SparkRun(Run):
             entry = self.newest
             if self.clock is None and self.controller.due(entry, self._now(entry.epoch + 1)):
                 self.checkpoint.wake()
+
+    def stop_at_the_end(self) -> None:
+        """Stop by itself if the stream ends, as a recording does."""
+
+        def watch() -> None:
+            self.finished.wait()
+            self.query.stop()
+
+        threading.Thread(target=watch, daemon=True).start()
 
     def finish(self) -> Status:
         """Run to the end of the stream and through the epoch that closes the last windows."""
