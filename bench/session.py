@@ -36,16 +36,14 @@ _SHARED: Final = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    # As in lw.session(); without Python in a query nothing is started.
-    "spark.python.daemon.module": "lowwater.spark.daemon",
 }
 
 
-def open_session(store: Store, scratch: Path) -> SparkSession:
+def open_session(store: Store, scratch: Path, more: dict[str, str]) -> SparkSession:
     """Return a new session on two cores whose temporary files lie under `scratch`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("lowwater-bench")
-    for name, value in _SHARED.items():
+    for name, value in {**_SHARED, **more}.items():
         builder = builder.config(name, value)
     spark = (
         builder.config("spark.sql.streaming.stateStore.providerClass", _PROVIDERS[store])

@@ -29,7 +29,7 @@ def main() -> None:
     """Run one side of one case and write what was measured to the result file."""
     chosen = _arguments()
     run = _side(chosen.side, EVERY[chosen.case])
-    spark = open_session(chosen.store, chosen.work)
+    spark = open_session(chosen.store, chosen.work, _settings(chosen.side))
     log = EpochLog()
     spark.streams.addListener(log)
     try:
@@ -43,6 +43,18 @@ def main() -> None:
         spark.stop()
     state = sorted((sizes or {}).items())
     chosen.result.write_text(json.dumps({"seconds": seconds, "epochs": epochs, "state": state}))
+
+
+def _settings(side: str) -> dict[str, str]:
+    """Return what `lw.session()` sets for itself: how it warms up the JVM and Python's workers.
+
+    Spark's own side does its work in the JVM, and is faster with the JVM's defaults.
+    """
+    if side == "spark":
+        return {}
+    from lowwater.spark.session import WARM_SETTINGS
+
+    return WARM_SETTINGS
 
 
 def _side(side: str, case: Case) -> Run:

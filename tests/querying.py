@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lowwater as lw
-from tests.oracle import Late, Row, Story, Windows, group, same
+from tests.oracle import Late, Row, Story, Windows, group, normal, same
 
 Aggregates = Mapping[str, tuple[str, str | None]]
 """name -> (function, column or None for count(*))."""
 
+_ADDED = ("late_degree", "missed", "admitted")
 COUNTS = ("in", "admitted", "late", "outside", "malformed", "partly_late")
 
 
@@ -88,7 +89,7 @@ def late_rows(outcome: lw.Outcome) -> list[tuple[Any, ...]]:
     """Return the late output in the form of `_said`, sorted."""
     return sorted(
         (
-            repr({k: v for k, v in r.items() if k not in ("late_degree", "missed", "admitted")}),
+            repr(normal({k: v for k, v in r.items() if k not in _ADDED})),
             r["late_degree"],
             r["missed"]["first"],
             r["missed"]["last"],
@@ -99,8 +100,8 @@ def late_rows(outcome: lw.Outcome) -> list[tuple[Any, ...]]:
 
 
 def _said(late: Late) -> tuple[Any, ...]:
-    return (repr(dict(late.row)), late.degree, late.first, late.last, late.admitted)
+    return (repr(normal(dict(late.row))), late.degree, late.first, late.last, late.admitted)
 
 
 def _plain(rows: Sequence[Row]) -> list[str]:
-    return sorted(repr(dict(r)) for r in rows)
+    return sorted(repr(normal(dict(r))) for r in rows)

@@ -524,6 +524,21 @@ def test_running_totals_equal_combining_step_by_step(kind):
                     near(stored(part, one), stored(part, expected))
 
 
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_slice_of_a_table_is_read_from_where_it_begins(kind):
+    # Arrow slices share their buffers with the table they come from.
+    schema = lw.feed(f"t bigint, x {kind}").schema
+    values = {"string": "abcdefgh"}.get(kind, range(1, 9))
+    column_of = pa.array(list(values)).cast(schema.field("x").type)
+    whole = pa.table([pa.array(range(8), pa.int64()), column_of], schema=schema)
+    part_of = whole.slice(5, 3)
+    copied = pa.Table.from_pylist(part_of.to_pylist(), schema)
+    cells, ticks = np.array([0, 1, 0]), np.arange(5, 8)
+    for part in dict.fromkeys(p for a in PARTS[kind] for p in a.parts(schema)):
+        found, expected = (part.lift(Rows(t, ticks), cells, 2) for t in (part_of, copied))
+        assert stored(part, found) == stored(part, expected)
+
+
 def test_dates_and_timestamps_keep_their_types():
     for kind, values in (
         ("date", [date(2024, 1, 2), date(1, 1, 1), date(9999, 12, 31)]),

@@ -306,22 +306,6 @@ def test_a_slice_of_a_larger_table_is_read_from_where_it_begins():
     assert repr(left.results.to_pylist()) == repr(right.results.to_pylist())
 
 
-@pytest.mark.parametrize("kind", ["decimal(38, 0)", "bigint", "double", "string", "boolean"])
-def test_a_slice_without_nulls_is_read_from_where_it_begins(kind):
-    feed = lw.feed(f"t bigint, x {kind}")
-    values = {"string": "abcdefgh", "boolean": [True, False] * 4}.get(kind, range(1, 9))
-    whole = pa.table(
-        [pa.array(range(8)), pa.array(list(values)).cast(feed.schema.field("x").type)], ["t", "x"]
-    )
-    named = {"lo": lw.min("x"), "z": lw.last("x"), "f": lw.first("x")}
-    if kind not in ("string", "boolean"):
-        named |= {"total": lw.sum("x"), "spread": lw.variance("x")}
-    asked = query(feed, Windows(10, 10), lw.ordered(), named)
-    sliced = asked.run(epochs={feed: [whole.slice(5, 3)]}).results.to_pylist()
-    copied = asked.run(epochs={feed: [whole.to_pylist()[5:]]}).results.to_pylist()
-    assert sliced == copied
-
-
 def test_ingest_sends_rows_behind_the_mark_whole():
     # Rows behind the mark may come out as late rows, so they are not reduced (semantics 6).
     session = Session(CASES["panes"], shards=1)

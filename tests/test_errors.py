@@ -204,6 +204,12 @@ CASES = {
         .agg(n=lw.aggregate("x", init=list, incr=identity, final=identity, returns="double")),
         ["landmark", "lift/combine/lower"],
     ),
+    "fold over a million slides": (
+        lambda: over_numbers(range=1_000_000, slide=1).agg(
+            n=lw.aggregate("x", init=list, incr=identity, final=identity, returns="double")
+        ),
+        ["slides", "lift/combine/lower"],
+    ),
     # -- progress ----------------------------------------------------------------------------------
     "no policy": (lambda: stream(progress="soon"), ["'soon'", "lw.slack('10 seconds')"]),
     "policy not called": (lambda: stream(progress=lw.ordered), ["progress=", "lw.ordered()"]),

@@ -87,6 +87,19 @@ def test_closing_many_windows_at_once_equals_closing_one_by_one(data, windows, s
             assert same(near, right[cell][name]), (cell, name)
 
 
+@examples(80)
+@given(st.data(), any_windows(), rows(size=25), st.integers(1, 30))
+def test_closing_in_slices_of_any_size_equals_the_oracle(data, windows, stream, cells):
+    # Windows are closed in slices to bound memory; where a slice ends must not show.
+    epochs, span = data.draw(cuts(stream)), disorder(stream)
+    named = {n: NAMED[n] for n in ("n", "sum_x", "min_s", "last_d")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lowwater.kernels.closing.GRID_CELLS", cells)
+        outcome = run(SCHEMA, epochs, windows, lw.slack(span), aggregates(named), ("a",))
+    story = simulate(epochs, windows, Slack(span))
+    assert_finals(outcome, story, windows, ("a",), named)
+
+
 @pytest.mark.parametrize("poison", [1e300, -1e300, math.nan, math.inf, 1.7976931348623157e308])
 @pytest.mark.parametrize(("size", "slide"), [(10, 10), (12, 3), (10, 4)])
 def test_a_poisonous_value_does_not_outlive_its_windows(poison, size, slide):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,17 +173,47 @@ def test_late_degree_counts_from_the_newest_row_before_it_in_arrival_order():
     assert [(r["t"], r["late_degree"]) for r in outcome.late.to_pylist()] == [(5, 36), (8, 42)]
 
 
-def test_late_degree_counts_across_the_blocks_of_an_epoch(tmp_path):
-    for n, times in enumerate([[100], [200], [150, 5]]):
+@pytest.mark.parametrize("mode", ["generous", "consistent"])
+def test_late_degree_counts_across_the_blocks_of_an_epoch(tmp_path, mode):
+    #  epoch   0           1           2
+    #  blocks  100 | 101   102 | 103   200 | 150, 5     5 is late by 195, whoever came just before
+    for n, times in enumerate([[100], [101], [102], [103], [200], [150, 5]]):
         pq.write_table(pa.table({"t": times}), tmp_path / f"{n}.parquet")
-    progress = lw.slack(10, mode="consistent")
     outcome = (
-        lw.stream(lw.files(tmp_path, files_per_epoch=3), time="t", progress=progress)
+        lw.stream(lw.files(tmp_path, files_per_epoch=2), time="t", progress=lw.slack(60, mode=mode))
         .window(range=10)
         .agg(n=lw.count())
         .run(host="local")
     )
-    assert [(r["t"], r["late_degree"]) for r in outcome.late.to_pylist()] == [(150, 50), (5, 195)]
+    assert [(r["t"], r["late_degree"]) for r in outcome.late.to_pylist()] == [(5, 195)]
+
+
+@examples(15)
+@given(data=st.data(), stream=rows(size=25), own=st.booleans())
+def test_consistent_sources_give_the_same_rows_however_blocks_are_cut_into_epochs(
+    data, tmp_path_factory, stream, own
+):
+    folder = tmp_path_factory.mktemp("blocks")
+    schema = lw.feed("t bigint, b string").schema
+    for n, block in enumerate(data.draw(cuts(stream))):
+        table = pa.Table.from_pylist([{"t": r["t"], "b": r["b"]} for r in block], schema)
+        pq.write_table(table, folder / f"{n:04d}.parquet")
+
+    def outcome(files_per_epoch):
+        progress = lw.per_source("b", lw.slack(3, mode="consistent"))
+        return (
+            lw.stream(
+                lw.files(folder, files_per_epoch=files_per_epoch), time="t", progress=progress
+            )
+            .window(range=10, slide=4)
+            .group_by(*(("b",) if own else ()))
+            .agg(n=lw.count())
+            .run(host="local")
+        )
+
+    one, more = outcome(1), outcome(3)
+    assert late_rows(more) == late_rows(one)
+    assert more.status.counts == one.status.counts
 
 
 def test_on_landmark_windows_no_row_is_wholly_late():

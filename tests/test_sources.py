@@ -269,3 +269,48 @@ def test_a_replay_refuses_a_column_it_has_not_and_a_speed_of_nothing(tmp_path):
         lw.replay(tmp_path / "r.parquet", arrival="arrived", speed=0)
     with pytest.raises(lw.SpecError, match="max_rows_per_epoch=0"):
         lw.replay(tmp_path / "r.parquet", arrival="arrived", max_rows_per_epoch=0)
+
+
+def test_parquet_with_categories_is_read_as_text(tmp_path):
+    # pandas writes categories, and Arrow reads them back as such; Spark reads text.
+    import pandas as pd
+
+    frame = pd.DataFrame({"t": [1, 2, 3], "g": pd.Categorical(["a", "b", "a"])})
+    frame.to_parquet(tmp_path / "a.parquet")
+    query = (
+        lw.stream(lw.files(tmp_path), time="t", progress=lw.ordered())
+        .window(range=10)
+        .group_by("g")
+        .agg(n=lw.count(), top=lw.max("g"))
+    )
+    assert query.schema.field("g").type == pa.string()
+    found = finals(query.run(host="local"), ("g",))
+    assert {c: (r["n"], r["top"]) for c, r in found.items()} == {
+        (0, "a"): (2, "a"),
+        (0, "b"): (1, "b"),
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.string()])
+def test_text_of_every_layout_is_text(tmp_path, kind):
+    # Polars and others write large strings and views.
+    table = pa.table({"t": [1, 2], "g": pa.array(["a", None], kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    query = lw.stream(lw.files(tmp_path), time="t", progress=lw.ordered()).window(range=10)
+    outcome = (
+        query.group_by("g").agg(n=lw.count(), top=lw.max("g"), f=lw.first("g")).run(host="local")
+    )
+    assert {c: r["top"] for c, r in finals(outcome, ("g",)).items()} == {
+        (0, "a"): "a",
+        (0, None): None,
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint32(), pa.uint64()])
+def test_unsigned_numbers_are_numbers(tmp_path, kind):
+    most = 2**kind.bit_width - 1
+    pq.write_table(pa.table({"t": [1, 2], "x": pa.array([most, 1], kind)}), tmp_path / "a.parquet")
+    query = lw.stream(lw.files(tmp_path), time="t", progress=lw.ordered()).window(range=10)
+    outcome = query.agg(hi=lw.max("x"), lo=lw.min("x"), z=lw.first("x")).run(host="local")
+    (row,) = outcome.results.to_pylist()
+    assert (row["hi"], row["lo"], row["z"]) == (most, 1, most)

@@ -10,11 +10,10 @@ import math
 import pickle
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _DENSE_FLOOR = 1 << 16
 _MAX_BOUND = 1 << 61
@@ -65,8 +64,9 @@ def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
     if most - least < max(4 * len(present), _DENSE_FLOOR):
         codes, bound = present.astype(np.int64) - least, most - least + 1
     else:
-        codes, distinct = pd.factorize(present)
-        codes, bound = codes.astype(np.int64), len(distinct)
+        coded = pa.array(present).dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        bound = len(coded.dictionary)
     if missing is None:
         return codes, bound
     return np.where(missing, bound, codes), bound + 1
@@ -104,24 +104,25 @@ def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
     for column in keys:
         with np.errstate(over="ignore"):
             mixed = (mixed ^ _hash(column)) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed ^= mixed >> np.uint64(29)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(32)
     return (mixed % np.uint64(shards)).astype(np.int64)
 
 
 def _hash(column: pa.Array) -> np.ndarray:
     t = column.type
-    if pa.types.is_integer(t) or pa.types.is_temporal(t) or pa.types.is_boolean(t):
-        numbers = column.cast(pa.int8()) if pa.types.is_boolean(t) else column
-        if pa.types.is_temporal(t):
-            numbers = numbers.view(pa.int32() if t.bit_width == 32 else pa.int64())  # noqa: PLR2004
-        filled = pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False)
-        return pd.util.hash_array(filled.astype(np.int64))
+    if pa.types.is_boolean(t):
+        column = column.cast(pa.int8())
+    elif pa.types.is_temporal(t):
+        column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())  # noqa: PLR2004
     if pa.types.is_floating(t):
-        return pd.util.hash_array(column.fill_null(0).to_numpy().astype(np.float64))
+        return np.asarray(column.fill_null(0), np.float64).view(np.uint64)
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.fill_null(0)).astype(np.int64).view(np.uint64)
     if pa.types.is_nested(t):
         column = _as_bytes(column)
-    values = [v if isinstance(v, str | bytes) else str(v) for v in column.to_pylist()]
-    return pd.util.hash_array(np.array(values, object), categorize=False)
+    values = (v if isinstance(v, bytes) else str(v).encode() for v in column.to_pylist())
+    return np.fromiter((crc32(v) for v in values), np.uint64, len(column))
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from rich.console import Console as Screen
-from rich.table import Table
 
 from lowwater.sinks.sink import Sink
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,16 @@ class Console(Sink):
     rows: int = 20
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        from rich.console import Console as Screen
+
         title = f"epoch {epoch}: {len(rows):,} rows"
         Screen().print(as_table(rows.slice(0, self.rows), title=title))
 
 
 def as_table(rows: pa.Table, *, title: str) -> Table:
     """Lay rows out for the screen."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left")
     for field in rows.schema:
         number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from lowwater.windows import read_times
@@ -62,19 +60,21 @@ def row_count(path: Path, form: Format) -> int:
 
 
 def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
+    from pyarrow import csv
+
     as_text = {name: pa.string() for name in schema.names}
-    options = pa.csv.ConvertOptions(
+    options = csv.ConvertOptions(
         column_types=as_text,
         include_columns=schema.names,
         include_missing_columns=True,
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    skip = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
+    skip = csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
     try:
         text = path.read_bytes() if path.suffix != ".gz" else gzip.decompress(path.read_bytes())
         whole = text.decode("utf-8", "replace").encode()
-        table = pa.csv.read_csv(io.BytesIO(whole), convert_options=options, parse_options=skip)
+        table = csv.read_csv(io.BytesIO(whole), convert_options=options, parse_options=skip)
     except pa.ArrowInvalid as problem:
         if "Empty CSV" not in str(problem):
             raise
@@ -84,9 +84,11 @@ def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _read_json(path: Path, schema: pa.Schema) -> pa.Table:
-    options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    from pyarrow import json as pajson
+
+    options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
-        return pa.json.read_json(path, parse_options=options)
+        return pajson.read_json(path, parse_options=options)
     except pa.ArrowInvalid:
         return _read_json_lines(path, schema)
 

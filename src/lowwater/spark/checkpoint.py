@@ -9,6 +9,7 @@ from typing import Any
 from lowwater.control import Folder, FolderLog
 from lowwater.errors import StateError
 from lowwater.query import Query
+from lowwater.spark.datasources import WAKE
 
 _NAME = "lowwater.json"
 
@@ -46,8 +47,8 @@ class Checkpoint:
     def wake(self) -> None:
         """Make an idle query run an epoch."""
         folder = Folder(self.signals)
-        count = int(folder.read("wake") or 0) + 1
-        folder.write("wake", str(count).encode())
+        count = int(folder.read(WAKE) or 0) + 1
+        folder.write(WAKE, str(count).encode())
 
     def claim(self, query: Query, shards: int) -> int:
         """Take the checkpoint for a query, or refuse it; return the number of its shards."""

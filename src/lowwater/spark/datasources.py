@@ -1,4 +1,8 @@
-"""Python data sources: the control log as a stream, and blocks with ingest built in."""
+"""The one Python data source: control from the log, and blocks with ingest where they are read.
+
+Both come from one source, because every Python source costs a process, a plan and a task in each
+epoch. A query over a DataFrame reads only control here.
+"""
 
 from __future__ import annotations
 
@@ -19,171 +23,148 @@ from lowwater.sources import Block, BlockSource
 from lowwater.spark.packets import PACKET_DDL, to_batch
 
 WAKE = "wake"
+"""The signal, a counter in a file, that makes an idle query run an epoch."""
 
 
 @dataclass(frozen=True)
-class ControlSpec:
-    """What the control source reads: the log, and a counter that wakes an idle query."""
+class Blocks:
+    """What is read besides control, and how it is ingested."""
+
+    source: BlockSource
+    plan: WindowPlan
+    controller: Controller
+
+
+@dataclass(frozen=True)
+class PacketSpec:
+    """What the source reads: the control log, the signals and, perhaps, blocks."""
 
     control: str
     signals: str
     labels: list[int]
+    blocks: Blocks | None = None
+
+    def encode(self) -> str:
+        """Return the spec as an option of a data source."""
+        return base64.b64encode(cloudpickle.dumps(self)).decode()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def decode(cls, options: Mapping[str, str]) -> PacketSpec:
+        """Read what `encode` wrote."""
+        spec: PacketSpec = cloudpickle.loads(base64.b64decode(options["spec"]))
+        return spec
 
 
-@dataclass(frozen=True)
-class BlockSpec:
-    """What the block source reads and how it is ingested."""
+class PacketSource(DataSource):
+    """Control records, a copy for each shard, and the packets of blocks."""
 
-    source: BlockSource
-    plan: WindowPlan
-    control: str
-    labels: list[int]
-    controller: Controller
+    @classmethod
+    def name(cls) -> str:
+        """Return the name under which Spark knows the source."""
+        return "lowwater"
 
-
-def encode(spec: ControlSpec | BlockSpec) -> str:
-    """Return a spec as an option of a data source."""
-    return base64.b64encode(cloudpickle.dumps(spec)).decode()  # type: ignore[no-untyped-call]
-
-
-def _decode(options: Mapping[str, str]) -> Any:
-    return cloudpickle.loads(base64.b64decode(options["spec"]))
-
-
-class _PacketSource(DataSource):
     def schema(self) -> str:
         """Return the schema: packets."""
         return PACKET_DDL
 
-
-class ControlSource(_PacketSource):
-    """Control records as rows, one copy for each shard."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name under which Spark knows the source."""
-        return "lowwater_control"
-
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader."""
         del schema
-        return ControlReader(_decode(self.options))
+        return PacketReader(PacketSpec.decode(self.options))
 
 
 @dataclass
-class _Entries(InputPartition):
-    """Log entries [start, end)."""
+class _Piece(InputPartition):
+    """The work of one task: control for every shard, a block, or both."""
 
-    start: int
-    end: int
+    control: list[bytes]
+    block: Block | None = None
+    seq: int = 0
+    standing: Standing | None = None
 
 
-class ControlReader(DataSourceStreamReader):
-    """Offsets count log entries; entries without control do not make an epoch by themselves."""
+class PacketReader(DataSourceStreamReader):
+    """An offset is the last log entry taken in, the wake-up calls heard, the place in the blocks.
 
-    def __init__(self, spec: ControlSpec) -> None:
+    The entry is also what ingest goes by in the epoch: it is pinned with the offset.
+    """
+
+    def __init__(self, spec: PacketSpec) -> None:
         self.spec = spec
-        self.scanned = 0
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Begin with the first entry."""
-        return {"entry": 0, "wake": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802
-        """Reach to the newest entry if there is control between, or if somebody wakes us."""
-        del limit
-        log = FolderLog(self.spec.control)
-        end = log.newest_epoch() + 1
-        kept = Folder(self.spec.signals).read(WAKE)
-        wake = max(int(kept) if kept else 0, start["wake"])
-        loud = wake > start["wake"]
-        for epoch in range(max(self.scanned, start["entry"]), end):
-            entry = log.read(epoch)
-            if entry is not None and not entry.control.quiet:
-                loud = True
-                break
-            self.scanned = epoch + 1
-        return {"entry": max(end, start["entry"]), "wake": wake} if loud else start
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Plan one task, if there is anything to read."""
-        if start["entry"] == end["entry"]:
-            return []
-        return [_Entries(start["entry"], end["entry"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Copy the control of some entries to every shard."""
-        assert isinstance(partition, _Entries)  # noqa: S101
-        log = FolderLog(self.spec.control)
-        entries = [log.read(n) for n in range(partition.start, partition.end)]
-        payloads = [e.control.to_bytes() for e in entries if e and not e.control.quiet]
-        shards = range(len(self.spec.labels))
-        packets = [Packet(s, -1, "control", p) for p in payloads for s in shards]
-        yield to_batch(packets, self.spec.labels)
-
-
-class BlocksSource(_PacketSource):
-    """A source that Lowwater reads itself, with ingest where it reads."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Return the name under which Spark knows the source."""
-        return "lowwater_blocks"
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader."""
-        del schema
-        return BlocksReader(_decode(self.options))
-
-
-@dataclass
-class _OneBlock(InputPartition):
-    """A block and what its ingest knows."""
-
-    block: Block
-    seq: int
-    standing: Standing
-
-
-class BlocksReader(DataSourceStreamReader):
-    """Offsets hold the position in the source and the log entry that ingest goes by."""
-
-    def __init__(self, spec: BlockSpec) -> None:
-        self.spec = spec
+        self.scanned = -1
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Begin before the first block."""
-        return {"at": self.spec.source.begin(), "entry": -1}
+        """Begin with the first entry, before the first block."""
+        at = self.spec.blocks.source.begin() if self.spec.blocks else ""
+        return {"entry": -1, "wake": 0, "at": at}
 
     def latestOffset(self, start: dict[str, Any], limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Reach as far as the source allows in one epoch."""
+        """Reach to what is new, if anything is: a block, control, or a wake-up call.
+
+        Entries without control do not make an epoch by themselves.
+        """
         del limit
-        at = self.spec.source.reach(start["at"])
-        if at == start["at"]:
-            return start
-        return {"at": at, "entry": FolderLog(self.spec.control).newest_epoch()}
+        log = FolderLog(self.spec.control)
+        newest = max(log.newest_epoch(), start["entry"])
+        kept = Folder(self.spec.signals).read(WAKE)
+        wake = max(int(kept) if kept else 0, start["wake"])
+        at = self.spec.blocks.source.reach(start["at"]) if self.spec.blocks else start["at"]
+        if at != start["at"] or wake != start["wake"] or self._loud(log, start["entry"], newest):
+            return {"entry": newest, "wake": wake, "at": at}
+        return start
+
+    def _loud(self, log: FolderLog, after: int, newest: int) -> bool:
+        for epoch in range(max(self.scanned, after) + 1, newest + 1):
+            entry = log.read(epoch)
+            if entry is not None and not entry.control.quiet:
+                return True
+            self.scanned = epoch
+        return False
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Plan one task per block."""
-        spec = self.spec
-        entry = FolderLog(spec.control).read(end["entry"]) or Entry(-1)
-        blocks = spec.source.blocks(start["at"], end["at"])
-        if not spec.plan.consistent:
-            return [_OneBlock(b, seq, entry.standing) for seq, b in enumerate(blocks)]
-        planned: list[InputPartition] = []
+        """Plan one task per block; the first takes the control along."""
+        log = FolderLog(self.spec.control)
+        entries = [log.read(n) for n in range(start["entry"] + 1, end["entry"] + 1)]
+        control = [e.control.to_bytes() for e in entries if e and not e.control.quiet]
+        entry = (entries[-1] if entries else log.read(end["entry"])) or Entry(-1)
+        pieces = self._blocks(start["at"], end["at"], entry)
+        if pieces:
+            pieces[0].control = control
+        elif control:
+            pieces = [_Piece(control)]
+        return pieces
+
+    def _blocks(self, start: Any, end: Any, entry: Entry) -> list[_Piece]:
+        if self.spec.blocks is None or start == end:
+            return []
+        source, plan = self.spec.blocks.source, self.spec.blocks.plan
+        blocks = source.blocks(start, end)
+        pieces = []
         for seq, block in enumerate(blocks):
-            planned.append(_OneBlock(block, seq, entry.standing))
-            if seq < len(blocks) - 1:
-                packets = ingest(spec.plan, spec.source.read(block), entry.standing, seq)
-                entry = spec.controller.foresee(entry, [measures_of(packets[-1])], now=0)
-        return planned
+            pieces.append(_Piece([], block, seq, entry.standing))
+            if plan.consistent and seq < len(blocks) - 1:
+                packets = ingest(plan, source.read(block), entry.standing, seq)
+                measured = [measures_of(packets[-1])]
+                entry = self.spec.blocks.controller.foresee(entry, measured, now=0)
+        return pieces
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read and ingest one block."""
-        assert isinstance(partition, _OneBlock)  # noqa: S101
-        spec = self.spec
-        table = spec.source.read(partition.block)
-        packets = ingest(spec.plan, table, partition.standing, partition.seq)
-        if partition.block.last:
-            packets.append(measure_packet(0, partition.seq, {"last": True}))
-        yield to_batch(packets, spec.labels)
+        """Copy control to every shard; read and ingest the block."""
+        assert isinstance(partition, _Piece)  # noqa: S101
+        labels = self.spec.labels
+        packets = [
+            Packet(shard, -1, "control", payload)
+            for payload in partition.control
+            for shard in range(len(labels))
+        ]
+        if partition.block is not None:
+            packets += self._ingest(partition.block, partition.seq, partition.standing)
+        yield to_batch(packets, labels)
+
+    def _ingest(self, block: Block, seq: int, standing: Standing | None) -> list[Packet]:
+        assert self.spec.blocks is not None  # noqa: S101
+        table = self.spec.blocks.source.read(block)
+        packets = ingest(self.spec.blocks.plan, table, standing or Standing(), seq)
+        if block.last:
+            packets.append(measure_packet(0, seq, {"last": True}))
+        return packets

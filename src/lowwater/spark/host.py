@@ -19,20 +19,13 @@ from rich.progress import Progress
 from lowwater.control import Controller, Entry
 from lowwater.durations import ticks
 from lowwater.errors import HostError, PlanError
-from lowwater.kernels import WindowPlan
 from lowwater.kernels.packets import measures_of
 from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
 from lowwater.sources import BlockSource
 from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
-from lowwater.spark.datasources import (
-    BlockSpec,
-    BlocksSource,
-    ControlSource,
-    ControlSpec,
-    encode,
-)
+from lowwater.spark.datasources import Blocks, PacketSource, PacketSpec
 from lowwater.spark.ingest import MapIngest
 from lowwater.spark.packets import PACKET_DDL, from_table, shard_labels
 from lowwater.spark.processor import KernelProcessor
@@ -117,21 +110,26 @@ class SparkRun(Run):
         self._heart.start()
 
     def _packets(self, spark: SparkSession, source: Any, labels: list[int]) -> DataFrame:
-        """Plan the query: ingest and control, joined by shard in the stateful operator."""
+        """Plan the query: ingest and control, brought together by shard in one operator."""
         folder = self.checkpoint
-        data = data_packets(spark, source, self.plan, folder, labels, controller=self.controller)
-        spark.dataSource.register(ControlSource)
-        spec = encode(ControlSpec(folder.control, folder.signals, labels))
-        control = spark.readStream.format("lowwater_control").option("spec", spec).load()
-        return (
-            data.unionByName(control)
-            .groupBy("shard")
-            .transformWithStateInPandas(
-                KernelProcessor(self.plan, labels),
-                outputStructType=PACKET_DDL,
-                outputMode="append",
-                timeMode="none",
-            )
+        if isinstance(source, list):
+            source = written(source, folder.source, self.plan.schema)
+        blocks = None
+        if isinstance(source, BlockSource):
+            blocks = Blocks(source.in_order_of(folder.source), self.plan, self.controller)
+        elif not isinstance(source, DataFrameSource):
+            raise PlanError(f"Spark cannot read {type(source).__name__}")
+        spark.dataSource.register(PacketSource)
+        spec = PacketSpec(folder.control, folder.signals, labels, blocks)
+        packets = spark.readStream.format(PacketSource.name()).option("spec", spec.encode()).load()
+        if isinstance(source, DataFrameSource):
+            ingest = MapIngest(self.plan, labels, folder.control)
+            packets = source.frame.mapInArrow(ingest, PACKET_DDL).unionByName(packets)
+        return packets.groupBy("shard").transformWithStateInPandas(
+            KernelProcessor(self.plan, labels),
+            outputStructType=PACKET_DDL,
+            outputMode="append",
+            timeMode="none",
         )
 
     def _on_epoch(self, frame: DataFrame, epoch: int) -> None:
@@ -221,28 +219,6 @@ class SparkRun(Run):
         except Exception as failure:
             raise HostError(f"the query failed: {_reason(failure)}") from failure
         return True if ended is None else bool(ended)
-
-
-def data_packets(
-    spark: SparkSession,
-    source: Any,
-    plan: WindowPlan,
-    folder: Checkpoint,
-    labels: list[int],
-    *,
-    controller: Controller,
-) -> DataFrame:
-    """Return the stream of packets that a source gives."""
-    if isinstance(source, list):
-        source = written(source, folder.source, plan.schema)
-    if isinstance(source, BlockSource):
-        source = source.in_order_of(folder.source)
-        spark.dataSource.register(BlocksSource)
-        spec = encode(BlockSpec(source, plan, folder.control, labels, controller))
-        return spark.readStream.format("lowwater_blocks").option("spec", spec).load()
-    if isinstance(source, DataFrameSource):
-        return source.frame.mapInArrow(MapIngest(plan, labels, folder.control), PACKET_DDL)
-    raise PlanError(f"Spark cannot read {type(source).__name__}")
 
 
 def _reason(failure: Exception) -> str:

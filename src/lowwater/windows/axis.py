@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -215,6 +214,8 @@ def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     >>> read_times(pa.array(["1970-01-01 00:00:01", "today"]))[1].tolist()
     [True, False]
     """
+    import pandas as pd
+
     dated = pc.match_substring_regex(text, r"^\s*\d{4}-\d").fill_null(False)
     read = pd.to_datetime(
         pc.if_else(dated, text, None).to_pandas(), format="ISO8601", errors="coerce", utc=True

@@ -1,0 +1,119 @@
+"""A recording comes back in the order of arrival, as fast as asked; the clock here is a fake."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lowwater as lw
+
+
+class Clock:
+    """A wall clock that stands until it is told to go on."""
+
+    now = 1_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    fake = Clock()
+    monkeypatch.setattr(time, "time", fake)
+    return fake
+
+
+def recorded(tmp_path, arrivals, kind=None, **options):
+    """Record rows numbered by their place in the file; return the replay, ready to be read."""
+    table = pa.table({"n": range(len(arrivals)), "arrived": pa.array(arrivals, kind or pa.int64())})
+    pq.write_table(table, tmp_path / "recording.parquet")
+    source = lw.replay(tmp_path / "recording.parquet", arrival="arrived", **options)
+    return source.in_order_of(str(tmp_path / "ready"))
+
+
+def delivered(source, start, end):
+    return [n for b in source.blocks(start, end) for n in source.read(b)["n"].to_pylist()]
+
+
+def test_rows_come_in_the_order_of_arrival_and_equal_ones_as_recorded(tmp_path, clock):
+    source = recorded(tmp_path, [30, 10, 20, 10])
+    source.reach(source.begin())
+    clock.now += 100
+    end = source.reach(source.begin())
+    assert delivered(source, source.begin(), end) == [1, 3, 2, 0]
+
+
+def test_rows_come_when_they_arrived(tmp_path, clock):
+    #  arrivals  10  12  15  20     the replay begins with the first
+    #  wall      +0  +2  +5  +10
+    source = recorded(tmp_path, [10, 12, 15, 20])
+    reached = []
+    for step in (0, 1, 1, 3, 4, 1):
+        clock.now += step
+        reached.append(source.reach(source.begin()))
+    assert reached == [1, 1, 2, 3, 3, 4]
+
+
+def test_speed_makes_time_go_faster(tmp_path, clock):
+    source = recorded(tmp_path, [0, 20, 40, 60], speed=20)
+    reached = []
+    for step in (0, 1, 1, 1):
+        clock.now += step
+        reached.append(source.reach(source.begin()))
+    assert reached == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit"),
+    [
+        (pa.timestamp("us", "UTC"), 1_000_000),
+        (pa.timestamp("ms"), 1_000),
+        (pa.timestamp("s"), 1),
+        (pa.int32(), 1),
+        (pa.float64(), 1),
+    ],
+)
+def test_arrival_may_be_a_timestamp_or_seconds(tmp_path, clock, kind, unit):
+    source = recorded(tmp_path, [0 * unit, 5 * unit, 9 * unit], kind)
+    assert source.reach(0) == 1
+    clock.now += 5
+    assert source.reach(0) == 2
+
+
+def test_an_epoch_takes_no_more_rows_than_allowed(tmp_path, clock):
+    source = recorded(tmp_path, [1, 1, 1, 1, 1], max_rows_per_epoch=2)
+    assert [source.reach(0), source.reach(2), source.reach(4)] == [2, 4, 5]
+
+
+def test_the_last_block_ends_the_stream(tmp_path, clock):
+    source = recorded(tmp_path, [1, 2])
+    assert not source.blocks(0, 1)[0].last
+    assert source.blocks(1, 2)[0].last
+    assert source.blocks(2, 2) == []
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_without_an_arrival_come_with_the_last(tmp_path, clock, sign):
+    #  also before 1970, where times are negative
+    source = recorded(tmp_path, [None, sign * 1000, sign * 1000 + 5, None])
+    assert source.reach(0) == 1
+    clock.now += 5
+    assert delivered(source, 0, source.reach(0)) == [1, 2, 0, 3]
+
+
+def test_a_replay_goes_on_where_the_checkpoint_is(tmp_path, clock):
+    # A new process asks from row 2 on: the clock begins there, not at the first row.
+    source = recorded(tmp_path, [0, 10, 20, 30])
+    assert source.reach(2) == 3
+    clock.now += 10
+    assert source.reach(3) == 4
+
+
+def test_an_empty_recording_is_an_empty_stream(tmp_path, clock):
+    source = recorded(tmp_path, [])
+    assert source.reach(source.begin()) == source.begin()
+    assert source.blocks(0, 0) == []
