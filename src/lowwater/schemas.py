@@ -29,6 +29,12 @@ _SIMPLE = {
     "timestamp_ntz": pa.timestamp("us"),
     "decimal": pa.decimal128(10, 0),
 }
+_SIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
 _MOST_DIGITS = 38
 _FIELD = re.compile(r"\s*(?:`([^`]+)`|([\w$-]+))\s*:?\s+(.+?)\s*", re.DOTALL)
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
@@ -47,6 +53,25 @@ def parse_schema(text: str) -> pa.Schema:
     if twice:
         raise SpecError(f"schema={text!r} names the column {twice[0]!r} twice")
     return pa.schema(fields)
+
+
+def plain(schema: pa.Schema) -> pa.Schema:
+    """Return a schema in the types that Spark has: no dictionaries, views or unsigned numbers.
+
+    >>> plain(pa.schema([("a", pa.dictionary(pa.int8(), pa.string())), ("n", pa.uint64())])).types
+    [DataType(string), Decimal128Type(decimal128(20, 0))]
+    """
+    return pa.schema([pa.field(f.name, _plain_type(f.type), f.nullable) for f in schema])
+
+
+def _plain_type(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(t):
+        return _plain_type(t.value_type)
+    if pa.types.is_large_string(t) or pa.types.is_string_view(t):
+        return pa.string()
+    if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
+        return pa.binary()
+    return _SIGNED.get(t, t)
 
 
 def parse_type(text: str) -> pa.DataType:

@@ -22,7 +22,6 @@ class Activity(StrEnum):
 
     ACTIVE = "active"
     IDLE = "idle"
-    FINISHED = "finished"
 
 
 @dataclass(frozen=True, kw_only=True)

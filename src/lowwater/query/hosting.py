@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from lowwater.control import ACCOUNTS, Entry
+from lowwater.control import ACCOUNTS, TALLIES, Entry
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Packet, WindowPlan
@@ -90,6 +90,8 @@ class Status:
         )
 
     def __getitem__(self, name: str) -> int:
+        if name not in TALLIES:
+            raise KeyError(f"{name!r} is not counted; these are: {', '.join(TALLIES)}")
         return self.counts.get(name, 0)
 
     @property

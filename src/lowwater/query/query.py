@@ -25,6 +25,7 @@ from lowwater.windows import FOREVER, Axis, Landmark, WindowSpec
 if TYPE_CHECKING:
     from lowwater.query.stream import Stream
 
+MAX_FOLDED_WINDOWS = 10_000
 STATE_VERSION = 1
 """Raised when a new version cannot read the checkpoints of an older one."""
 
@@ -60,17 +61,7 @@ class Query:
             tail=tracker.tail,
             mark_when=tracker.mark_when,
         )
-        _ = plan.parts, plan.result_schema  # what does not fit is refused here, not in a run
-        if isinstance(spec, Landmark) and tracker.consistent:
-            raise SpecError(
-                "slack(mode='consistent') drops a late row from all its windows, and on landmark "
-                "windows no row is late for all; take mode='generous'"
-            )
-        if isinstance(spec, Landmark) and plan.keeping == "windows":
-            raise SpecError(
-                "an aggregate by init/incr/final is kept per window, and a row belongs to all "
-                "later landmark windows; define it by lift/combine/lower"
-            )
+        _check(plan)
         return cls(stream, plan, tracker)
 
     @property
@@ -178,6 +169,29 @@ class Query:
         if isinstance(source, Files):
             return source.bounded()
         return source
+
+
+def _check(plan: WindowPlan) -> None:
+    """Refuse what does not fit together, before anything runs."""
+    _ = plan.parts, plan.result_schema
+    spec = plan.spec
+    if isinstance(spec, Landmark):
+        if plan.consistent:
+            raise SpecError(
+                "slack(mode='consistent') drops a late row from all its windows, and on landmark "
+                "windows no row is late for all; take mode='generous'"
+            )
+        if plan.keeping == "windows":
+            raise SpecError(
+                "an aggregate by init/incr/final is kept per window, and a row belongs to all "
+                "later landmark windows; define it by lift/combine/lower"
+            )
+    elif plan.keeping == "windows" and spec.range // spec.slide > MAX_FOLDED_WINDOWS:
+        raise SpecError(
+            f"an aggregate by init/incr/final is kept per window, and range is "
+            f"{spec.range // spec.slide:,} slides: each row would cost as many steps. The limit is "
+            f"{MAX_FOLDED_WINDOWS:,}; define it by lift/combine/lower, or take a larger slide"
+        )
 
 
 def final_mark(spec: WindowSpec, newest: int | None) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.errors import SpecError
-from lowwater.schemas import parse_schema
+from lowwater.schemas import parse_schema, plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,4 +68,4 @@ def feed(schema: str | pa.Schema) -> Feed:
     """
     if not isinstance(schema, str | pa.Schema):
         raise SpecError(f"schema={schema!r} is none; write it like 'ts timestamp, speed double'")
-    return Feed(parse_schema(schema) if isinstance(schema, str) else schema)
+    return Feed(parse_schema(schema) if isinstance(schema, str) else plain(schema))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError
-from lowwater.schemas import parse_schema
+from lowwater.schemas import parse_schema, plain
 from lowwater.sources.blocks import Block, BlockSource
 from lowwater.sources.formats import ENDINGS, Format, read_table, row_count
 
@@ -94,7 +94,7 @@ def files(
             raise SpecError(f"{name}={limit} must be at least 1")
     if schema is None:
         schema = _schema_of(folder, format)
-    parsed = parse_schema(schema) if isinstance(schema, str) else schema
+    parsed = parse_schema(schema) if isinstance(schema, str) else plain(schema)
     return Files(str(folder.absolute()), parsed, format, files_per_epoch, max_rows_per_epoch)
 
 
@@ -106,7 +106,7 @@ def _schema_of(folder: Path, format: Format) -> pa.Schema:
     found = sorted(p for p in folder.iterdir() if p.name.endswith(ENDINGS["parquet"]))
     if not found:
         raise SpecError(f"path={str(folder)!r} holds no Parquet file yet; give schema= as well")
-    return pq.read_schema(found[0]).remove_metadata()
+    return plain(pq.read_schema(found[0]))
 
 
 def written(tables: Sequence[pa.Table], folder: str, schema: pa.Schema) -> Files:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError, unknown_name
+from lowwater.schemas import plain
 from lowwater.sources.blocks import Block, BlockSource
 from lowwater.windows import Axis
 
@@ -79,7 +80,7 @@ def replay(
         raise SpecError(f"speed={speed!r} must be greater than zero")
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
-    schema = pq.read_schema(file).remove_metadata()
+    schema = plain(pq.read_schema(file))
     if arrival not in schema.names:
         raise unknown_name("column", arrival, schema.names)
     return Replay(str(file.absolute()), arrival, schema, speed, max_rows_per_epoch)
@@ -109,7 +110,7 @@ class _Clock:
     def __init__(self, source: Replay, start: int) -> None:
         ticks, valid = _arrivals(source, _recording(source.path))
         # Rows without an arrival time lie at the end and come with the last one that has one.
-        last = ticks[valid].max(initial=0)
+        last = ticks[valid].max() if valid.any() else 0
         self.arrivals = np.where(valid, ticks, last)
         self.speed = source.speed
         self.began = time.time()
