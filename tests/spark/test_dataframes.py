@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -15,7 +17,9 @@ def folder(tmp_path):
     target = tmp_path / "stream"
     target.mkdir()
     for i, piece in enumerate(cut(disordered(3_000, seconds=60, late_by=3), 6)):
-        pq.write_table(piece, target / f"{i:04d}.parquet")
+        path = target / f"{i:04d}.parquet"
+        pq.write_table(piece, path)
+        os.utime(path, (i, i))  # Spark reads files in the order of their times
     return target
 
 

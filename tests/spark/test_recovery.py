@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,41 +18,34 @@ from tests.spark.streams import cut, disordered, ordered_rows
 ROOT = Path(__file__).parents[2]
 
 
-def start_victim(mode, folder, checkpoint):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.victim", mode, str(folder), str(checkpoint)],
+def live(mode, folder, seconds):
+    """Let a victim run for some seconds after its session is up; return whether it was killed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.victim", mode, str(folder), str(folder / "checkpoint")],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         text=True,
-    )
-
-
-def kill_at_random(victim, moments):
-    """Let a victim live for a random moment; return whether it had to be killed."""
-    assert victim.stdout.readline().strip() == "ready"
-    try:
-        victim.wait(moments.uniform(0.5, 6.0))
-    except subprocess.TimeoutExpired:
-        os.killpg(victim.pid, signal.SIGKILL)
-        victim.wait()
-        time.sleep(0.2)
-        return True
-    assert victim.returncode == 0
-    return False
+    ) as victim:
+        assert victim.stdout.readline().strip() == "ready"
+        try:
+            victim.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(victim.pid, signal.SIGKILL)
+            victim.wait()
+            return True
+        assert victim.returncode == 0
+        return False
 
 
 def run_with_kills(mode, folder, kills):
     moments = random.Random(11)
     killed = 0
-    while killed < kills:
-        victim = start_victim(mode, folder, folder / "checkpoint")
-        if not kill_at_random(victim, moments):
-            break
+    while killed < kills and live(mode, folder, moments.uniform(0.5, 8.0)):
         killed += 1
-    else:
-        assert start_victim(mode, folder, folder / "checkpoint").wait(300) == 0
+    if killed == kills:
+        assert not live(mode, folder, 300)
     return killed
 
 
@@ -70,7 +62,7 @@ def test_twenty_kills_leave_no_trace_when_epochs_are_pinned(tmp_path):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):
         folder.mkdir()
-    assert start_victim("pinned", calm, calm / "checkpoint").wait(300) == 0
+    assert not live("pinned", calm, 300)
     assert run_with_kills("pinned", stormy, kills=20) == 20
     expected, counts = outcome_of(calm)
     assert expected["late"]
@@ -84,7 +76,9 @@ def test_kills_do_not_change_finals_when_slack_covers_the_disorder(tmp_path):
     folder = tmp_path
     (folder / "stream").mkdir()
     for i, piece in enumerate(cut(rows, 40)):
-        pq.write_table(piece, folder / "stream" / f"{i:04d}.parquet")
+        path = folder / "stream" / f"{i:04d}.parquet"
+        pq.write_table(piece, path)
+        os.utime(path, (i, i))  # Spark reads files in the order of their times
     run_with_kills("unpinned", folder, kills=4)
     found, counts = outcome_of(folder)
     assert counts["in"] == counts["admitted"] == 20_000

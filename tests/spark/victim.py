@@ -9,7 +9,7 @@ from pathlib import Path
 import lowwater as lw
 from tests.spark.streams import SCHEMA, cut, disordered
 
-EPOCHS = 70
+EPOCHS = 30
 
 
 def pinned(folder, checkpoint):
@@ -20,7 +20,7 @@ def pinned(folder, checkpoint):
         .group_by("key")
         .agg(n=lw.count(), total=lw.sum("value"), top=lw.max("name"))
     )
-    epochs = {feed: cut(disordered(7_000, seconds=210, late_by=4), EPOCHS)}
+    epochs = {feed: cut(disordered(6_000, seconds=180, late_by=20), EPOCHS)}
     return query.run(
         epochs=epochs,
         host="spark",
