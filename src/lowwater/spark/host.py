@@ -30,6 +30,7 @@ from lowwater.spark.ingest import MapIngest
 from lowwater.spark.packets import PACKET_DDL, from_table, shard_labels
 from lowwater.spark.processor import KernelProcessor
 from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
+from lowwater.spark.warmup import warm_up
 
 STDERR = Console(stderr=True)
 HEARTBEAT_SECONDS = 0.5
@@ -84,6 +85,7 @@ class SparkRun(Run):
         trigger: str | None = None,
     ) -> None:
         spark = source.frame.sparkSession if isinstance(source, DataFrameSource) else session()
+        warm_up(spark)
         self.checkpoint = Checkpoint(checkpoint)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         count = self.checkpoint.claim(query, wanted)
