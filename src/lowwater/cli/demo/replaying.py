@@ -81,4 +81,8 @@ def _follow(run: lw.Run, journal: Journal, screen: Screen) -> None:
             journal.note(run.status())
             screen.show(journal)
             if run.wait(_LOOK_SECONDS):  # raises what made it fail
-                raise lw.HostError("the query ended before its stream did")
+                journal.note(run.status())
+                break
+        screen.show(journal)
+    if not journal.ended:
+        raise lw.HostError("the query ended before its stream did")
