@@ -22,7 +22,7 @@ class Console(Sink):
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
         from rich.console import Console as Screen
 
-        title = f"epoch {epoch}: {len(rows):,} rows"
+        title = f"epoch {epoch}: {len(rows):,} row{'' if len(rows) == 1 else 's'}"
         Screen().print(as_table(rows.slice(0, self.rows), title=title))
 
 
