@@ -51,7 +51,7 @@ class Measured:
         They come first and without a gap: there is always a next file until there
         is none. Epochs after them only close windows.
         """
-        found = tuple(epoch for epoch in self.epochs if epoch.rows > 0)[:files]
+        found = self.epochs[:files]
         if len(found) < files:
             msg = f"{len(found)} epochs had input, but there are {files} files, one per epoch"
             raise RuntimeError(msg)
@@ -96,8 +96,7 @@ def alone(case: Case, options: Options) -> Measured:
 
 def measure(case: Case, side: Side, folder: Path, work: Path, options: Options) -> Measured:
     """Run one side of one case in a process of its own, under `work`."""
-    # transformWithState, on which Lowwater stands, takes RocksDB alone.
-    store = "rocksdb" if side == "lowwater" else options.store or case.store
+    store = options.store or case.store
     place = work / side
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()

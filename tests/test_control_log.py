@@ -77,6 +77,15 @@ def test_an_empty_log_has_no_newest_entry(log):
     assert log.newest() is None
 
 
+def test_what_an_epoch_takes_in_is_fixed_when_it_begins(tmp_path):
+    log = FolderLog(str(tmp_path))
+    assert log.opened(0) is None
+    log.open(0, ["a.parquet", 7])
+    log.open(0, ["b.parquet", 9])
+    assert FolderLog(str(tmp_path)).opened(0) == ["a.parquet", 7]
+    assert log.newest() is None, "an epoch that has only begun has no entry"
+
+
 def test_a_torn_file_is_no_entry(tmp_path):
     # A process killed while it writes leaves a part of a file aside, never a part of an entry.
     log = FolderLog(str(tmp_path))
@@ -86,7 +95,6 @@ def test_a_torn_file_is_no_entry(tmp_path):
         (tmp_path / f".{name}.4711.tmp").write_bytes(b'{"epoch": 1, "con')
     following = FolderLog(str(tmp_path))
     assert following.newest().epoch == 0
-    assert following.newest_epoch() == 0
     assert following.read(1) is None
     following.append(entry(1, 8))
     assert following.newest().control.marks.low == 8

@@ -58,7 +58,13 @@ class Controller:
         self.log.begin(now if self.pace.wall else None)
 
     def decide(
-        self, epoch: int, measures: Iterable[Mapping[str, Any]], now: int, *, ending: bool = False
+        self,
+        epoch: int,
+        measures: Iterable[Mapping[str, Any]],
+        now: int,
+        *,
+        ending: bool = False,
+        taken: Any = None,
     ) -> Entry:
         """Write the entry of an epoch, or return the one that stands."""
         standing = self.log.read(epoch)
@@ -80,6 +86,7 @@ class Controller:
             memory,
             self._totals(before, measured),
             ended=ending,
+            taken=taken,
         )
         return self.log.append(entry)
 

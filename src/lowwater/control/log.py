@@ -1,7 +1,8 @@
 """The control log: one entry per epoch, written once, never changed (design: recovery protocol).
 
 Entry n is written at the end of epoch n. It holds what the controller decided, which reaches the
-operators in epoch n+1, and all the controller must remember to decide again after a restart.
+operators in epoch n+1, and all the controller must remember to decide again after a restart. What
+an epoch takes in is written before it begins, so that after a crash it takes in the same.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from lowwater.control.records import Control, Standing
 
 KEPT_ENTRIES = 200
-"""Older entries are deleted; Spark itself goes back at most 100 epochs."""
+"""Older entries are deleted. A restart needs the newest two; the others are for people."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the controller decided after an epoch, and what it knew then."""
+    """What the controller decided after an epoch, and what it knew then.
+
+    `taken` is how far into its source the stream has been taken in, as the host counts it.
+    """
 
     epoch: int
     control: Control = field(default_factory=Control)
@@ -33,6 +38,12 @@ class Entry:
     memory: Mapping[str, Any] = field(default_factory=dict)
     totals: Mapping[str, Any] = field(default_factory=dict)
     ended: bool = False
+    taken: Any = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the stream has ended and the operators have heard of it."""
+        return self.ended and self.control.quiet
 
     def to_bytes(self) -> bytes:
         """Return the entry as JSON."""
@@ -43,6 +54,7 @@ class Entry:
             "memory": self.memory,
             "totals": self.totals,
             "ended": self.ended,
+            "taken": self.taken,
         }
         return json.dumps(kept).encode()
 
@@ -57,6 +69,7 @@ class Entry:
             kept["memory"],
             kept["totals"],
             kept["ended"],
+            kept["taken"],
         )
 
 
@@ -114,21 +127,29 @@ class FolderLog(ControlLog):
     def append(self, entry: Entry) -> Entry:  # noqa: D102
         if not self._folder.write(_name(entry.epoch), entry.to_bytes(), once=True):
             return self.read(entry.epoch) or entry
-        self._folder.delete(_name(entry.epoch - KEPT_ENTRIES))
+        for ending in (_ENTRY, _OPENING):
+            self._folder.delete(_name(entry.epoch - KEPT_ENTRIES, ending))
         return entry
 
     def newest(self) -> Entry | None:  # noqa: D102
-        epoch = self.newest_epoch()
-        return None if epoch < 0 else self.read(epoch)
+        names = [n for n in self._folder.names() if n.endswith(_ENTRY)]
+        return self.read(int(max(names).removesuffix(_ENTRY)) - 1) if names else None
 
-    def newest_epoch(self) -> int:
-        """Return the number of the newest entry, -1 if there is none."""
-        names = [n for n in self._folder.names() if n.endswith(".json")]
-        return int(max(names).removesuffix(".json")) - 1 if names else -1
+    def open(self, epoch: int, taken: Any) -> None:
+        """Write down what an epoch takes in, before it begins."""
+        self._folder.write(_name(epoch, _OPENING), json.dumps(taken).encode(), once=True)
+
+    def opened(self, epoch: int) -> Any:
+        """Return what an epoch that has begun takes in, None if it has not begun."""
+        kept = self._folder.read(_name(epoch, _OPENING))
+        return None if kept is None else json.loads(kept)
 
 
-def _name(epoch: int) -> str:
-    return f"{epoch + 1:012d}.json"
+_ENTRY, _OPENING = ".json", ".opening"
+
+
+def _name(epoch: int, ending: str = _ENTRY) -> str:
+    return f"{epoch + 1:012d}{ending}"
 
 
 class Folder:
@@ -153,6 +174,12 @@ class Folder:
             return None
         with self._files.open_input_stream(info.path) as stream:
             return bytes(stream.read())
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file that is there, to read parts of it."""
+        if self._files is None:
+            return pa.OSFile(str(Path(self._root, name)))
+        return self._files.open_input_file(f"{self._root}/{name}")
 
     def write(self, name: str, content: bytes, *, once: bool = False) -> bool:
         """Write a file; `once` leaves one that is there alone. Say whether it was written."""

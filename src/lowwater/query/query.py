@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lowwater.query.stream import Stream
 
 MAX_FOLDED_WINDOWS = 10_000
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Raised when a new version cannot read the checkpoints of an older one."""
 
 

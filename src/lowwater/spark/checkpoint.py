@@ -1,4 +1,4 @@
-"""A checkpoint: Spark's own, the control log, and the name of the query they belong to."""
+"""A checkpoint: Spark's own, the control log, the state, and the query they belong to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from lowwater.control import Folder, FolderLog
 from lowwater.errors import StateError
 from lowwater.query import Query
-from lowwater.spark.datasources import WAKE
 
 _NAME = "lowwater.json"
 
@@ -22,7 +21,7 @@ class Checkpoint:
 
     @property
     def spark(self) -> str:
-        """Where Spark keeps offsets, commits and state."""
+        """Where Spark keeps offsets and commits."""
         return f"{self.root}/spark"
 
     @property
@@ -31,9 +30,9 @@ class Checkpoint:
         return f"{self.root}/control"
 
     @property
-    def signals(self) -> str:
-        """Where an idle query is woken."""
-        return f"{self.root}/signals"
+    def state(self) -> str:
+        """Where the shards keep their state."""
+        return f"{self.root}/state"
 
     @property
     def source(self) -> str:
@@ -43,12 +42,6 @@ class Checkpoint:
     def log(self) -> FolderLog:
         """Return the control log."""
         return FolderLog(self.control)
-
-    def wake(self) -> None:
-        """Make an idle query run an epoch."""
-        folder = Folder(self.signals)
-        count = int(folder.read(WAKE) or 0) + 1
-        folder.write(WAKE, str(count).encode())
 
     def claim(self, query: Query, shards: int) -> int:
         """Take the checkpoint for a query, or refuse it; return the number of its shards."""

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import gc
 
-import pyspark.sql.streaming.stateful_processor_util
-import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import lowwater.spark.datasources
-import lowwater.spark.ingest
-import lowwater.spark.processor  # noqa: F401
+import lowwater.spark.tasks  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

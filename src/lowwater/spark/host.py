@@ -16,25 +16,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.progress import Progress
 
-from lowwater.control import Controller, Entry
+from lowwater.control import Controller
 from lowwater.durations import ticks
 from lowwater.errors import HostError, PlanError
-from lowwater.kernels.packets import measures_of
 from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
 from lowwater.sources import BlockSource
 from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
-from lowwater.spark.datasources import Blocks, PacketSource, PacketSpec
-from lowwater.spark.ingest import MapIngest
-from lowwater.spark.packets import PACKET_DDL, from_table, shard_labels
-from lowwater.spark.processor import KernelProcessor
+from lowwater.spark.epochs import Epochs
 from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.warmup import warm_up
 
 STDERR = Console(stderr=True)
-HEARTBEAT_SECONDS = 0.5
-"""How often a silent stream is looked at."""
+POLL_SECONDS = 0.02
+"""How often a source, or a silent stream, is looked at."""
+LONGEST_TICK_SECONDS = 5.0
+"""After so long without anything to do Spark is given the chance to end the query."""
 
 
 class SparkHost:
@@ -54,7 +52,9 @@ class SparkHost:
         outputs = outputs.in_memory()
         folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
         try:
-            running = SparkRun(query, source, outputs, folder, clock=clock, shards=shards)
+            running = SparkRun(
+                query, source, outputs, folder, clock=clock, shards=shards, bounded=True
+            )
             status = running.finish()
         finally:
             if checkpoint is None:
@@ -71,7 +71,12 @@ class SparkHost:
 
 
 class SparkRun(Run):
-    """A query running on Spark."""
+    """A query running on Spark: a streaming query whose micro-batches make epochs.
+
+    A DataFrame's micro-batches are its epochs, and between them, while Spark waits for data, epochs
+    without rows are run where control or the clock asks for one. Where Lowwater reads the source
+    itself, Spark's tick only asks for the next epoch: what it takes in, the control log says.
+    """
 
     def __init__(
         self,
@@ -83,79 +88,104 @@ class SparkRun(Run):
         clock: Clock | None = None,
         shards: int | None = None,
         trigger: str | None = None,
+        bounded: bool = False,
     ) -> None:
         spark = source.frame.sparkSession if isinstance(source, DataFrameSource) else session()
         warm_up(spark)
-        self.checkpoint = Checkpoint(checkpoint)
+        folder = Checkpoint(checkpoint)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        count = self.checkpoint.claim(query, wanted)
-        self.plan = replace(query.plan, shards=count)
-        self.outputs, self.clock = outputs, clock
-        self.log = self.checkpoint.log()
-        self.controller = Controller(self.log, query.tracker, query.pace)
-        self.controller.begin(self._now(0))
-        self.newest = self.log.newest() or Entry(-1)
-        self.ending = False
-        self.finished = threading.Event()
-        self.paced = isinstance(source, BlockSource) and source.paced
-        self.rows = source.rows() if isinstance(source, BlockSource) else None
-        packets = self._packets(spark, source, shard_labels(count))
-        settings = {**QUERY_SETTINGS, "spark.sql.shuffle.partitions": str(count)}
-        with settings_for_start(spark, settings):
-            writer = packets.writeStream.foreachBatch(self._on_epoch)
-            writer = writer.option("checkpointLocation", self.checkpoint.spark)
-            if trigger is not None:
-                ticks(trigger, name="trigger")
-                writer = writer.trigger(processingTime=trigger)
-            self.query: StreamingQuery = writer.start()
-        self._heart = threading.Thread(target=self._beat, daemon=True)
-        self._heart.start()
-
-    def _packets(self, spark: SparkSession, source: Any, labels: list[int]) -> DataFrame:
-        """Plan the query: ingest and control, brought together by shard in one operator."""
-        folder = self.checkpoint
+        self.plan = replace(query.plan, shards=folder.claim(query, wanted))
+        self.clock, self.trigger = clock, trigger
+        self.finished, self.stopping = threading.Event(), threading.Event()
+        self.failure: Exception | None = None
+        log = folder.log()
+        controller = Controller(log, query.tracker, query.pace)
+        controller.begin(self._now(0))
+        self.epochs = Epochs(
+            spark,
+            self.plan,
+            controller,
+            log,
+            state=folder.state,
+            outputs=outputs,
+            now=self._now,
+        )
         if isinstance(source, list):
             source = written(source, folder.source, self.plan.schema)
-        blocks = None
+        self.blocks: BlockSource | None = None
+        self.rows: int | None = None
         if isinstance(source, BlockSource):
-            blocks = Blocks(source.in_order_of(folder.source), self.plan, self.controller)
+            self.rows = source.rows()
+            self.blocks = source.in_order_of(folder.source)
+            self.ends = bounded and (not source.paced or self.rows == 0)
         elif not isinstance(source, DataFrameSource):
             raise PlanError(f"Spark cannot read {type(source).__name__}")
-        spark.dataSource.register(PacketSource)
-        spec = PacketSpec(folder.control, folder.signals, labels, blocks)
-        packets = spark.readStream.format(PacketSource.name()).option("spec", spec.encode()).load()
-        if isinstance(source, DataFrameSource):
-            ingest = MapIngest(self.plan, labels, folder.control)
-            packets = source.frame.mapInArrow(ingest, PACKET_DDL).unionByName(packets)
-        return packets.groupBy("shard").transformWithStateInPandas(
-            KernelProcessor(self.plan, labels),
-            outputStructType=PACKET_DDL,
-            outputMode="append",
-            timeMode="none",
-        )
+        self.query = self._start(spark, source, folder.spark)
+        if self.blocks is None:
+            threading.Thread(target=self._beat, daemon=True).start()
 
-    def _on_epoch(self, frame: DataFrame, epoch: int) -> None:
-        """End an epoch: write its rows, decide what follows, write that down (design, recovery)."""
-        emitted = from_table(frame.toArrow())
-        self.outputs.write(epoch, self.plan, emitted)
-        measures = [
-            measures_of(p) for p in sorted(emitted, key=lambda p: p.seq) if p.kind == "measure"
-        ]
-        heard_the_end = self.log.before(epoch).ended
-        entry = self.controller.decide(epoch, measures, self._now(epoch), ending=self.ending)
-        self.newest = entry
-        if heard_the_end:
-            self.finished.set()
+    def _start(self, spark: SparkSession, source: Any, checkpoint: str) -> StreamingQuery:
+        if self.blocks is None:
+            stream, on_batch = source.frame, self._on_batch
+        else:
+            stream, on_batch = _ticks(spark), self._on_tick
+        with settings_for_start(spark, QUERY_SETTINGS):
+            writer = stream.writeStream.foreachBatch(on_batch)
+            writer = writer.option("checkpointLocation", checkpoint)
+            if self.trigger is not None:
+                ticks(self.trigger, name="trigger")
+                writer = writer.trigger(processingTime=self.trigger)
+            started: StreamingQuery = writer.start()
+        return started
+
+    # -- epochs -----------------------------------------------------------------------------------
+
+    def _on_batch(self, frame: DataFrame, batch: int) -> None:
+        if self.stopping.is_set():
+            raise HostError("the query is being stopped")
+        self.epochs.take_batch(frame, batch)
+
+    def _on_tick(self, frame: DataFrame, batch: int) -> None:
+        """Run an epoch as soon as there is one to run."""
+        assert self.blocks is not None  # noqa: S101
+        until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
+        while not self.stopping.is_set() and not self.finished.is_set():
+            if self.epochs.newest.done:
+                self.finished.set()
+            elif self.epochs.take_blocks(self.blocks):
+                return
+            elif self.ends or self._due():
+                self.epochs.take_nothing(ending=self.ends)
+                return
+            elif time.monotonic() >= until:
+                return
+            else:
+                self.finished.wait(POLL_SECONDS)
+
+    def _beat(self) -> None:
+        """Run epochs without rows where Spark, waiting for data, would run none."""
+        while not self.finished.wait(POLL_SECONDS) and self.query.isActive:
+            try:
+                if self._due() and self._waiting_for_data() and not self.stopping.is_set():
+                    self.epochs.take_nothing()
+            except Exception as failure:  # noqa: BLE001
+                self.failure = failure
+                self.query.stop()
+
+    def _due(self) -> bool:
+        """Say whether control, or the wall clock where it is the clock, asks for an epoch."""
+        if self.clock is not None:
+            return not self.epochs.newest.control.quiet
+        return self.epochs.due()
+
+    def _waiting_for_data(self) -> bool:
+        status = self.query.status
+        return str(status["message"]).startswith("Waiting") and not status["isDataAvailable"]
 
     def _now(self, epoch: int) -> int:
         return self.clock.now(epoch) if self.clock else time.time_ns() // 1_000
 
-    def _beat(self) -> None:
-        """Wake the query when only the clock can move it on."""
-        while not self.finished.wait(HEARTBEAT_SECONDS) and self.query.isActive:
-            entry = self.newest
-            if self.clock is None and self.controller.due(entry, self._now(entry.epoch + 1)):
-                self.checkpoint.wake()
+    # -- the end ----------------------------------------------------------------------------------
 
     def stop_at_the_end(self) -> None:
         """Stop by itself if the stream ends, as a recording does."""
@@ -169,65 +199,65 @@ class SparkRun(Run):
     def finish(self) -> Status:
         """Run to the end of the stream and through the epoch that closes the last windows."""
         try:
-            if self.paced:
+            if self.blocks is None:
+                self.query.processAllAvailable()
+                self.epochs.end()
+            else:
                 self._follow()
-            self._drain()
-            if not self.newest.ended:
-                self.ending = True
-                self.checkpoint.wake()
-                self._drain()
+        except Exception as failure:
+            raise _failed(failure) from failure
         finally:
             self.stop()
         return self.status()
 
     def _follow(self) -> None:
-        """Wait for a source that takes its time; in a terminal, show how far it is."""
-        with Progress(transient=True, disable=not sys.stderr.isatty(), console=STDERR) as bar:
+        """Wait for blocks to be read; in a terminal, show how far a recording is."""
+        shown = self.rows is not None and sys.stderr.isatty()
+        with Progress(transient=True, disable=not shown, console=STDERR) as bar:
             task = bar.add_task("rows", total=self.rows)
-            while self.query.isActive and not self.finished.wait(0.2):
-                bar.update(task, completed=self.newest.totals.get("in", 0))
-
-    def _drain(self) -> None:
-        try:
-            self.query.processAllAvailable()
-        except Exception as failure:
-            raise HostError(f"the query failed: {_reason(failure)}") from failure
+            while not self.finished.wait(POLL_SECONDS):
+                bar.update(task, completed=self.epochs.newest.totals.get("in", 0))
+                if not self.query.isActive:
+                    self.query.awaitTermination()  # raises what ended it
+                    return
 
     def status(self) -> Status:
         """Return where the query stands."""
-        return Status.of(self.newest, self.plan.axis, self._rate())
-
-    def _rate(self) -> float | None:
-        """Return the rows per second of the newest epoch that is wholly done."""
-        progress, now = self.query.lastProgress, self.newest
-        if progress is None or now.epoch < 1:
-            return None
-        done, before = self.log.read(progress.batchId), self.log.read(progress.batchId - 1)
-        took = progress.durationMs.get("triggerExecution", 0)
-        if done is None or not took:
-            return None
-        rows = done.totals["in"] - (before.totals.get("in", 0) if before else 0)
-        return float(rows) * 1_000 / took
+        return Status.of(self.epochs.newest, self.plan.axis, self.epochs.rate)
 
     def stop(self) -> None:
         """Stop after the epoch at work."""
+        self.stopping.set()
+        with self.epochs.lock:
+            self.finished.set()
         self.query.stop()
-        self.finished.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the query to end."""
         try:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
         except Exception as failure:
-            raise HostError(f"the query failed: {_reason(failure)}") from failure
+            if self.stopping.is_set():
+                return True
+            raise _failed(failure) from failure
+        if self.failure is not None:
+            raise _failed(self.failure) from self.failure
         return True if ended is None else bool(ended)
 
 
-def _reason(failure: Exception) -> str:
+def _ticks(spark: SparkSession) -> DataFrame:
+    """Return a stream that always has a next micro-batch, and nothing in it."""
+    reader = spark.readStream.format("rate-micro-batch")
+    return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
+
+
+def _failed(failure: Exception) -> HostError:
     """Return the line of Spark's long story that says what went wrong in Python, if one does."""
+    if isinstance(failure, HostError):
+        return failure
     lines = str(failure).strip().splitlines() or [repr(failure)]
     raised = [line for line in lines if re.match(r"\s*[A-Za-z_][\w.]*(Error|Exception): ", line)]
-    return (raised[-1] if raised else lines[0]).strip()
+    return HostError(f"the query failed: {(raised[-1] if raised else lines[0]).strip()}")
 
 
 HOST = SparkHost()

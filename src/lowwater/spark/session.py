@@ -9,13 +9,9 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-_STATE = "spark.sql.streaming.stateStore"
 _EXECUTION = "org.apache.spark.sql.execution.streaming"
 
 QUERY_SETTINGS = {
-    f"{_STATE}.providerClass": f"{_EXECUTION}.state.RocksDBStateStoreProvider",
-    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
     # The default forks dozens of processes per epoch on a local disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -23,6 +19,10 @@ QUERY_SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Ingest reduces whole batches; few large ones cost less than many small ones.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
+    # The plan of an epoch is simple and always the same: nothing is learned from its stages.
+    "spark.sql.adaptive.enabled": "false",
+    # Shares of a file follow its size alone, so that all cores get the same.
+    "spark.sql.files.openCostInBytes": "0",
 }
 """What every query of Lowwater runs with, whoever made the session."""
 

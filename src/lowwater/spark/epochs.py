@@ -1,0 +1,160 @@
+"""Epochs on Spark: what each takes in, the job that runs it, what is written when it ends.
+
+An epoch is one Spark job: ingest where the rows are, a shuffle by shard, the kernel of every shard.
+The control in force travels with the job. An epoch with rows of a DataFrame is a micro-batch of
+Spark; when no rows come, control still moves on, in an epoch without rows.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.control import Controller, Entry, FolderLog
+from lowwater.errors import HostError
+from lowwater.kernels import Packet, WindowPlan, ingest
+from lowwater.kernels.packets import measures_of
+from lowwater.query import Outputs
+from lowwater.sources import Block, BlockSource
+from lowwater.spark.packets import PACKET_DDL, to_packets
+from lowwater.spark.session import QUERY_SETTINGS
+from lowwater.spark.tasks import IngestBlocks, IngestRows, KernelStep, Piece
+
+NOTHING_TAKEN = -1
+"""The batch before the first."""
+TASKS_PER_CORE = 2
+
+
+class Epochs:
+    """Runs the epochs of a query, one at a time.
+
+    `lock` is held while an epoch runs; `newest` is the entry of the last one that has ended, `rate`
+    its rows per second.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: WindowPlan,
+        controller: Controller,
+        log: FolderLog,
+        *,
+        state: str,
+        outputs: Outputs,
+        now: Callable[[int], int],
+    ) -> None:
+        self.plan = plan
+        self.spark = spark.newSession()
+        for name, value in QUERY_SETTINGS.items():
+            self.spark.conf.set(name, value)
+        self.controller, self.log = controller, log
+        self.state, self.outputs, self.now = state, outputs, now
+        self.newest = log.newest() or Entry(-1)
+        self.lock = threading.Lock()
+        self.rate: float | None = None
+
+    # -- what an epoch takes in -------------------------------------------------------------------
+
+    def take_batch(self, frame: DataFrame, batch: int) -> None:
+        """Run the epoch of a micro-batch, unless it had ended before Spark was stopped."""
+        with self.lock:
+            if batch > self._taken:
+                ingest_rows = IngestRows(self.plan, self.newest.standing)
+                self._run(batch, frame.mapInArrow(ingest_rows, PACKET_DDL))
+
+    def take_blocks(self, source: BlockSource) -> bool:
+        """Run an epoch over the blocks that are new, if any are; say whether there were."""
+        with self.lock:
+            start = source.begin() if self.newest.taken is None else self.newest.taken
+            end = self.log.opened(self.newest.epoch + 1)
+            if end is None:
+                end = source.reach(start)
+            if end == start:
+                return False
+            self._run(end, self._read(source, source.blocks(start, end)))
+            return True
+
+    def take_nothing(self, *, ending: bool = False) -> bool:
+        """Run an epoch without rows; say whether that was possible.
+
+        It is not while an epoch that had begun with rows is still to be run again.
+        """
+        with self.lock:
+            taken = self.newest.taken
+            opened = self.log.opened(self.newest.epoch + 1)
+            if opened is not None and opened != taken:
+                return False
+            self._run(taken, None, ending=ending)
+            return True
+
+    def end(self) -> None:
+        """Run the epochs that end the stream, after its last row."""
+        while not self.newest.done:
+            if not self.take_nothing(ending=True):
+                raise HostError(
+                    f"epoch {self.newest.epoch + 1} had begun, but Spark does not repeat its rows: "
+                    f"the checkpoint is not whole; start the query with a new one"
+                )
+
+    @property
+    def _taken(self) -> int:
+        return NOTHING_TAKEN if self.newest.taken is None else int(self.newest.taken)
+
+    def due(self) -> bool:
+        """Say whether an epoch is worth running, even if no row comes."""
+        if not self.newest.control.quiet:
+            return True
+        return self.controller.due(self.newest, self.now(self.newest.epoch + 1))
+
+    # -- how it runs ------------------------------------------------------------------------------
+
+    def _run(self, taken: Any, packets: DataFrame | None, *, ending: bool = False) -> None:
+        epoch = self.newest.epoch + 1
+        began = time.perf_counter()
+        self.log.open(epoch, taken)
+        emitted = self._job(epoch, packets)
+        self.outputs.write(epoch, self.plan, emitted)
+        measures = [
+            measures_of(p) for p in sorted(emitted, key=lambda p: p.seq) if p.kind == "measure"
+        ]
+        self.newest = self.controller.decide(
+            epoch, measures, self.now(epoch), ending=ending, taken=taken
+        )
+        rows = sum(m.get("in", 0) for m in measures)
+        self.rate = rows / (time.perf_counter() - began)
+
+    def _job(self, epoch: int, packets: DataFrame | None) -> list[Packet]:
+        shards = self.plan.shards
+        with_data = packets is not None
+        kernel = KernelStep(self.plan, epoch, self.newest.control, self.state, with_data)
+        if packets is None:
+            by_shard = self.spark.range(0, shards, 1, shards)
+        else:
+            by_shard = packets.repartitionById(shards, "shard")
+        return to_packets(by_shard.mapInArrow(kernel, PACKET_DDL).toArrow())
+
+    def _read(self, source: BlockSource, blocks: Sequence[Block]) -> DataFrame:
+        pieces = self._pieces(source, blocks)
+        tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+        cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
+        shares = [pieces[a:b] for a, b in pairwise(cuts)]
+        ingest_blocks = IngestBlocks(self.plan, source, shares)
+        return self.spark.range(0, tasks, 1, tasks).mapInArrow(ingest_blocks, PACKET_DDL)
+
+    def _pieces(self, source: BlockSource, blocks: Sequence[Block]) -> list[Piece]:
+        """Say what decides over the rows of each block.
+
+        Consistent slack decides over a block by all blocks before it, also those of its own epoch.
+        """
+        entry, pieces = self.newest, []
+        for seq, block in enumerate(blocks):
+            pieces.append(Piece(block, seq, entry.standing))
+            if self.plan.consistent and seq < len(blocks) - 1:
+                packets = ingest(self.plan, source.read(block), entry.standing, seq)
+                entry = self.controller.foresee(entry, [measures_of(packets[-1])], now=0)
+        return pieces
