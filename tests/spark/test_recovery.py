@@ -8,6 +8,8 @@ import random
 import signal
 import subprocess
 import sys
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,8 +20,9 @@ from tests.spark.streams import cut, disordered, ordered_rows
 ROOT = Path(__file__).parents[2]
 
 
-def live(mode, folder, seconds):
-    """Let a victim run for some seconds after its session is up; return whether it was killed."""
+@contextmanager
+def victim(mode, folder):
+    """A process that runs the query, its session up; killed with all its children in the end."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.spark.victim", mode, str(folder), str(folder / "checkpoint")],
         cwd=ROOT,
@@ -27,26 +30,42 @@ def live(mode, folder, seconds):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         text=True,
-    ) as victim:
-        assert victim.stdout.readline().strip() == "ready"
-        try:
-            victim.wait(seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(victim.pid, signal.SIGKILL)
-            victim.wait()
-            return True
-        assert victim.returncode == 0
-        return False
+    ) as process:
+        assert process.stdout.readline().strip() == "ready"
+        yield process
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def live(mode, folder):
+    """Let the query run to its end."""
+    with victim(mode, folder) as process:
+        assert process.wait(300) == 0
+
+
+def die(mode, folder, epochs, seconds):
+    """Kill the query some time after some more epochs have ended; say whether it still ran."""
+    control = folder / "checkpoint" / "control"
+
+    def ended():
+        return len(list(control.glob("*.json")))
+
+    before = ended()
+    with victim(mode, folder) as process:
+        deadline = time.monotonic() + 60
+        while ended() < before + epochs and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(seconds)
+        return process.poll() is None
 
 
 def run_with_kills(mode, folder, kills):
+    """Kill a query in its cold start, or a moment after the first, second or third epoch."""
     moments = random.Random(11)
-    killed = 0
-    while killed < kills and live(mode, folder, moments.uniform(0.5, 8.0)):
-        killed += 1
-    if killed == kills:
-        assert not live(mode, folder, 300)
-    return killed
+    for _ in range(kills):
+        epochs = moments.randrange(4)
+        assert die(mode, folder, epochs, moments.uniform(0.0, 0.25 if epochs else 4.0))
+    live(mode, folder)
 
 
 def outcome_of(folder):
@@ -62,8 +81,8 @@ def test_twenty_kills_leave_no_trace_when_epochs_are_pinned(tmp_path):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):
         folder.mkdir()
-    assert not live("pinned", calm, 300)
-    assert run_with_kills("pinned", stormy, kills=20) == 20
+    live("pinned", calm)
+    run_with_kills("pinned", stormy, kills=20)
     expected, counts = outcome_of(calm)
     assert expected["late"]
     found, counts_after = outcome_of(stormy)
@@ -75,7 +94,7 @@ def test_kills_do_not_change_finals_when_slack_covers_the_disorder(tmp_path):
     rows = disordered(20_000, seconds=200, late_by=4).select(["ts", "key", "value"])
     folder = tmp_path
     (folder / "stream").mkdir()
-    for i, piece in enumerate(cut(rows, 40)):
+    for i, piece in enumerate(cut(rows, 60)):
         path = folder / "stream" / f"{i:04d}.parquet"
         pq.write_table(piece, path)
         os.utime(path, (i, i))  # Spark reads files in the order of their times

@@ -9,7 +9,7 @@ from pathlib import Path
 import lowwater as lw
 from tests.spark.streams import SCHEMA, cut, disordered
 
-EPOCHS = 30
+EPOCHS = 90
 
 
 def pinned(folder, checkpoint):

@@ -1,8 +1,8 @@
 """Sources that Lowwater reads itself, in blocks.
 
-A block is a stretch of the stream in arrival order that is always read whole: a file, a table of a
-feed, a run of recorded rows. Positions are JSON and totally ordered; an epoch takes the blocks
-between two of them, and takes the same blocks when it is run again.
+A block is a stretch of the stream in arrival order that is always read whole: a file or a part of
+a large one, a table of a feed, a run of recorded rows. Positions are JSON and totally ordered; an
+epoch takes the blocks between two of them, and takes the same blocks when it is run again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -21,6 +21,13 @@ class Block:
 
     what: Any
     last: bool = False
+
+
+class BlockReader(Protocol):
+    """Reads blocks."""
+
+    def read(self, block: Block) -> pa.Table:
+        """Read a block."""
 
 
 class BlockSource(ABC):

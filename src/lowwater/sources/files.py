@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 from lowwater.errors import SpecError
 from lowwater.schemas import parse_schema, plain
 from lowwater.sources.blocks import Block, BlockSource
-from lowwater.sources.formats import ENDINGS, Format, read_table, row_count
+from lowwater.sources.formats import (
+    ENDINGS,
+    Format,
+    cut_by_rows,
+    read_row_groups,
+    read_table,
+    row_count,
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Files(BlockSource):
         return new[-1] if new else start
 
     def _within_rows(self, names: Sequence[str], limit: int) -> int:
-        """Return how many files fit, at least one: a file is a block and is never cut."""
+        """Return how many files fit, at least one: a file is never cut between epochs."""
         rows = 0
         for i, name in enumerate(names):
             rows += row_count(Path(self.path, name), self.format)
@@ -57,14 +64,34 @@ class Files(BlockSource):
         return len(names)
 
     def blocks(self, start: str, end: str) -> Sequence[Block]:  # noqa: D102
-        return [Block(n, last=n == self.until) for n in self.names(start, end)]
+        found = [b for name in self.names(start, end) for b in self._blocks_of(name)]
+        if found and end == self.until:
+            found[-1] = replace(found[-1], last=True)
+        return found
+
+    def _blocks_of(self, name: str) -> list[Block]:
+        path = str(Path(self.path, name))
+        return parquet_blocks(path) if self.format == "parquet" else [Block(path)]
 
     def read(self, block: Block) -> pa.Table:  # noqa: D102
-        return read_table(Path(self.path, block.what), self.format, self.schema)
+        if self.format == "parquet":
+            return read_parquet_block(block, self.schema)
+        return read_table(Path(block.what), self.format, self.schema)
 
     def bounded(self) -> Files:  # noqa: D102
         names = self.names("")
         return replace(self, until=names[-1] if names else "")
+
+
+def parquet_blocks(path: str) -> list[Block]:
+    """Return a Parquet file as blocks: stretches of its row groups."""
+    return [Block((path, cut)) for cut in cut_by_rows(pq.read_metadata(path))]
+
+
+def read_parquet_block(block: Block, schema: pa.Schema) -> pa.Table:
+    """Read a block of a Parquet file."""
+    path, cut = block.what
+    return read_row_groups(path, schema, cut)
 
 
 def files(

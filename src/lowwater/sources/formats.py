@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,20 +27,41 @@ ENDINGS: dict[Format, tuple[str, ...]] = {
 }
 
 
+BLOCK_ROWS = 250_000
+"""A Parquet file with more rows is cut into several blocks, so that several cores may read it."""
+
+
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
     """Read a file as a table of a schema."""
     if form == "parquet":
-        table = _with_all(pq.read_table(path, columns=_present(path, schema)), schema)
-    elif form == "arrow":
+        return read_row_groups(path, schema, None)
+    if form == "arrow":
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     else:
         table = _read_csv(path, schema) if form == "csv" else _read_json(path, schema)
     return table.select(schema.names).cast(schema)
 
 
-def _present(path: Path, schema: pa.Schema) -> list[str]:
-    have = set(pq.read_schema(path).names)
-    return [name for name in schema.names if name in have]
+def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
+    """Read a stretch of a Parquet file's row groups, or all of it."""
+    with pq.ParquetFile(path) as file:
+        have = set(file.schema_arrow.names)
+        present = [name for name in schema.names if name in have]
+        chosen = range(*groups) if groups else range(file.num_row_groups)
+        table = file.read_row_groups(chosen, columns=present)
+    return _with_all(table, schema).select(schema.names).cast(schema)
+
+
+def cut_by_rows(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
+    """Cut a Parquet file into stretches [first, end) of row groups, each of a block's rows."""
+    cuts, rows = [0], 0
+    for group in range(metadata.num_row_groups):
+        size = metadata.row_group(group).num_rows
+        if rows and rows + size > BLOCK_ROWS:
+            cuts.append(group)
+            rows = 0
+        rows += size
+    return list(pairwise([*cuts, metadata.num_row_groups]))
 
 
 def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -20,7 +20,7 @@ from lowwater.errors import HostError
 from lowwater.kernels import Packet, WindowPlan, ingest
 from lowwater.kernels.packets import measures_of
 from lowwater.query import Outputs
-from lowwater.sources import Block, BlockSource
+from lowwater.sources import Block, BlockReader, BlockSource
 from lowwater.spark.packets import PACKET_DDL, to_packets
 from lowwater.spark.session import QUERY_SETTINGS
 from lowwater.spark.tasks import IngestBlocks, IngestRows, KernelStep, Piece
@@ -60,12 +60,20 @@ class Epochs:
 
     # -- what an epoch takes in -------------------------------------------------------------------
 
-    def take_batch(self, frame: DataFrame, batch: int) -> None:
+    def take_batch(self, batch: int, rows: DataFrame) -> None:
         """Run the epoch of a micro-batch, unless it had ended before Spark was stopped."""
         with self.lock:
             if batch > self._taken:
                 ingest_rows = IngestRows(self.plan, self.newest.standing)
-                self._run(batch, frame.mapInArrow(ingest_rows, PACKET_DDL))
+                self._run(batch, rows.mapInArrow(ingest_rows, PACKET_DDL))
+
+    def take_batch_of_blocks(
+        self, batch: int, reader: BlockReader, blocks: Sequence[Block]
+    ) -> None:
+        """Run the epoch of a micro-batch whose rows are read as blocks."""
+        with self.lock:
+            if batch > self._taken:
+                self._run(batch, self._read(reader, blocks))
 
     def take_blocks(self, source: BlockSource) -> bool:
         """Run an epoch over the blocks that are new, if any are; say whether there were."""
@@ -138,15 +146,15 @@ class Epochs:
             by_shard = packets.repartitionById(shards, "shard")
         return to_packets(by_shard.mapInArrow(kernel, PACKET_DDL).toArrow())
 
-    def _read(self, source: BlockSource, blocks: Sequence[Block]) -> DataFrame:
-        pieces = self._pieces(source, blocks)
+    def _read(self, reader: BlockReader, blocks: Sequence[Block]) -> DataFrame:
+        pieces = self._pieces(reader, blocks)
         tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
         shares = [pieces[a:b] for a, b in pairwise(cuts)]
-        ingest_blocks = IngestBlocks(self.plan, source, shares)
+        ingest_blocks = IngestBlocks(self.plan, reader, shares)
         return self.spark.range(0, tasks, 1, tasks).mapInArrow(ingest_blocks, PACKET_DDL)
 
-    def _pieces(self, source: BlockSource, blocks: Sequence[Block]) -> list[Piece]:
+    def _pieces(self, reader: BlockReader, blocks: Sequence[Block]) -> list[Piece]:
         """Say what decides over the rows of each block.
 
         Consistent slack decides over a block by all blocks before it, also those of its own epoch.
@@ -155,6 +163,6 @@ class Epochs:
         for seq, block in enumerate(blocks):
             pieces.append(Piece(block, seq, entry.standing))
             if self.plan.consistent and seq < len(blocks) - 1:
-                packets = ingest(self.plan, source.read(block), entry.standing, seq)
+                packets = ingest(self.plan, reader.read(block), entry.standing, seq)
                 entry = self.controller.foresee(entry, [measures_of(packets[-1])], now=0)
         return pieces

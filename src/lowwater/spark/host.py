@@ -25,6 +25,7 @@ from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
+from lowwater.spark.plain_files import PlainFiles
 from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.warmup import warm_up
 
@@ -96,7 +97,8 @@ class SparkRun(Run):
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         self.plan = replace(query.plan, shards=folder.claim(query, wanted))
         self.clock, self.trigger = clock, trigger
-        self.finished, self.stopping = threading.Event(), threading.Event()
+        self.started, self.finished = threading.Event(), threading.Event()
+        self.stopping = threading.Event()
         self.failure: Exception | None = None
         log = folder.log()
         controller = Controller(log, query.tracker, query.pace)
@@ -113,14 +115,18 @@ class SparkRun(Run):
         if isinstance(source, list):
             source = written(source, folder.source, self.plan.schema)
         self.blocks: BlockSource | None = None
+        self.files: PlainFiles | None = None
         self.rows: int | None = None
         if isinstance(source, BlockSource):
             self.rows = source.rows()
             self.blocks = source.in_order_of(folder.source)
             self.ends = bounded and (not source.paced or self.rows == 0)
-        elif not isinstance(source, DataFrameSource):
+        elif isinstance(source, DataFrameSource):
+            self.files = PlainFiles.of(source.frame, source.schema)
+        else:
             raise PlanError(f"Spark cannot read {type(source).__name__}")
         self.query = self._start(spark, source, folder.spark)
+        self.started.set()
         if self.blocks is None:
             threading.Thread(target=self._beat, daemon=True).start()
 
@@ -143,7 +149,12 @@ class SparkRun(Run):
     def _on_batch(self, frame: DataFrame, batch: int) -> None:
         if self.stopping.is_set():
             raise HostError("the query is being stopped")
-        self.epochs.take_batch(frame, batch)
+        self.started.wait()
+        blocks = None if self.files is None else self.files.blocks(self.query)
+        if self.files is None or blocks is None:
+            self.epochs.take_batch(batch, frame)
+        else:
+            self.epochs.take_batch_of_blocks(batch, self.files, blocks)
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
         """Run an epoch as soon as there is one to run."""

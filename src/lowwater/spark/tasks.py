@@ -14,7 +14,7 @@ from pyspark import TaskContext
 from lowwater.control import Control, Standing
 from lowwater.kernels import Packet, WindowPlan, ingest, step
 from lowwater.kernels.packets import PASSING, measure_packet
-from lowwater.sources import Block, BlockSource
+from lowwater.sources import Block, BlockReader
 from lowwater.spark.packets import to_batch, to_packets
 from lowwater.spark.state import ShardState
 
@@ -64,7 +64,7 @@ class IngestBlocks:
     """Ingest of blocks where they are read: raw rows never enter the JVM."""
 
     plan: WindowPlan
-    source: BlockSource
+    reader: BlockReader
     shares: Sequence[Sequence[Piece]]
     """The pieces of each task."""
 
@@ -73,7 +73,7 @@ class IngestBlocks:
         for _ in batches:  # the row that stands for the task
             pass
         for piece in self.shares[partition()]:
-            table = self.source.read(piece.block)
+            table = self.reader.read(piece.block)
             packets = ingest(self.plan, table, piece.standing, piece.seq)
             if piece.block.last:
                 packets.append(measure_packet(0, piece.seq, {"last": True}))

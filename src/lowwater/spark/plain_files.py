@@ -1,0 +1,107 @@
+"""DataFrames that merely read Parquet files: ingest reads the files itself.
+
+Spark lists the files and says which belong to a micro-batch; their rows need not be turned into
+rows of the JVM and back. That holds only where Arrow reads exactly what Spark would, so it is
+checked: once for the stream, and for each file by its footer. Where anything differs, or cannot be
+found out, Spark reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lowwater.schemas import plain
+from lowwater.sources import Block
+from lowwater.sources.files import parquet_blocks, read_parquet_block
+
+_HARMLESS_OPTIONS = {
+    "path", "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst",
+    "filenameonly", "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup",
+}  # fmt: skip
+"""Options about which files are read, not about how."""
+_LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """The files of a stream that is nothing but Parquet files of one schema."""
+
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, frame: DataFrame, schema: pa.Schema) -> PlainFiles | None:
+        """Return the files of a streaming DataFrame, if it is nothing else."""
+        try:
+            relation = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+            if relation.getClass().getSimpleName() != "StreamingRelation":
+                return None
+            source = relation.dataSource()
+            options = {str(pair._1()).lower() for pair in _each(source.options().toSeq())}  # noqa: SLF001
+            is_plain = (
+                source.className() == "parquet"
+                and source.partitionColumns().isEmpty()
+                and options <= _HARMLESS_OPTIONS
+                and not any(frame.sparkSession.conf.get(name) == "true" for name in _LENIENT)
+            )
+        except Py4JError:
+            return None
+        return cls(schema) if is_plain else None
+
+    def blocks(self, query: StreamingQuery) -> list[Block] | None:
+        """Return the blocks of the micro-batch at work, or None if Spark must read them."""
+        try:
+            execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
+            (leaf,) = _each(execution.logical().collectLeaves())
+            found = list(leaf.relation().location().inputFiles())
+        except (Py4JError, ValueError):
+            return None
+        paths = [_local(address) for address in found]
+        if not paths or not all(path and self._reads_alike(path) for path in paths):
+            return None
+        in_order = sorted((p for p in paths if p), key=lambda p: (Path(p).stat().st_mtime_ns, p))
+        return [block for path in in_order for block in parquet_blocks(path)]
+
+    def _reads_alike(self, path: str) -> bool:
+        """Say whether Arrow and Spark read the same from a file."""
+        try:
+            footer = pq.read_schema(path)
+        except (OSError, pa.ArrowException):
+            return False
+        if any(key in (footer.metadata or {}) for key in _OLD_CALENDAR):
+            return False
+        if len({name.lower() for name in footer.names}) != len(footer.names):
+            return False  # names differ only in case, which Spark does not tell apart
+        have = {field.name: field.type for field in plain(footer)}
+        return all(have.get(field.name) == field.type for field in self.schema)
+
+    def read(self, block: Block) -> pa.Table:
+        """Read a block."""
+        return read_parquet_block(block, self.schema)
+
+
+def _each(items: Any) -> list[Any]:
+    return [items.apply(i) for i in range(items.size())]
+
+
+def _local(address: str) -> str | None:
+    """Return the path of a local file, None for any other.
+
+    >>> _local("file:///tmp/a%20b/c.parquet")
+    '/tmp/a b/c.parquet'
+    >>> _local("file:///tmp/day=1/c.parquet")  # the folder is a column
+    >>> _local("s3a://bucket/c.parquet")
+    """
+    url = urlparse(address)
+    path = unquote(url.path)
+    is_local = url.scheme in ("", "file") and not url.netloc
+    return path if is_local and "=" not in path else None
