@@ -96,6 +96,19 @@ def test_the_same_positions_give_the_same_blocks_again(tmp_path):
     assert source.blocks(source.begin(), end) == before
 
 
+def test_a_large_file_is_cut_into_blocks_that_several_cores_may_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("lowwater.sources.formats.BLOCK_ROWS", 10)
+    rows = pa.table({"t": list(range(33))})
+    pq.write_table(rows, tmp_path / "a.parquet", row_group_size=4)
+    pq.write_table(rows.slice(0, 3), tmp_path / "b.parquet")
+    source = lw.files(tmp_path).bounded()
+    blocks = source.blocks("", source.reach(""))
+    read = [source.read(b)["t"].to_pylist() for b in blocks]
+    assert [len(r) for r in read] == [8, 8, 8, 9, 3]
+    assert [t for block in read[:4] for t in block] == rows["t"].to_pylist()
+    assert [b.last for b in blocks] == [False] * 4 + [True]
+
+
 def test_columns_that_are_not_asked_for_are_not_read(tmp_path):
     pq.write_table(pa.table({"t": [1], "x": [2], "big": ["z"]}), tmp_path / "a.parquet")
     source = lw.files(tmp_path, schema="t bigint, x bigint")

@@ -47,8 +47,10 @@ def rows_of(table):
 @pytest.mark.parametrize(
     ("size", "slide"), [("10 seconds", "10 seconds"), ("10 seconds", "3 seconds")]
 )
-def test_finals_equal_sparks_own_window_aggregation(spark, folder, size, slide):
-    outcome = windowed(streaming(spark, folder), size, slide).run()
+@pytest.mark.parametrize("plain", [True, False], ids=["files read by ingest", "rows from Spark"])
+def test_finals_equal_sparks_own_window_aggregation(spark, folder, size, slide, plain):
+    frame = streaming(spark, folder)
+    outcome = windowed(frame if plain else frame.where("true"), size, slide).run()
     batch = spark.read.parquet(str(folder))
     expected = rows_of(
         batch.groupBy(F.window("ts", size, slide), "key")
