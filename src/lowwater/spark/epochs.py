@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.control import Controller, Entry, FolderLog
@@ -23,8 +24,10 @@ from lowwater.query import Outputs
 from lowwater.sources import Block, BlockReader, BlockSource
 from lowwater.spark.packets import PACKET_DDL, to_packets
 from lowwater.spark.session import QUERY_SETTINGS
-from lowwater.spark.tasks import IngestBlocks, IngestRows, KernelStep, Piece
+from lowwater.spark.tasks import IngestBlocks, IngestRows, KernelStep, Keyed, Piece
 
+Ingested: TypeAlias = "DataFrame | RDD[Keyed] | None"
+"""The packets that ingest makes of an epoch's rows."""
 NOTHING_TAKEN = -1
 """The batch before the first."""
 TASKS_PER_CORE = 2
@@ -34,7 +37,7 @@ class Epochs:
     """Runs the epochs of a query, one at a time.
 
     `lock` is held while an epoch runs; `newest` is the entry of the last one that has ended, `rate`
-    its rows per second.
+    its rows per second. No epoch begins by itself once it is `closed`.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Epochs:
         self.newest = log.newest() or Entry(-1)
         self.lock = threading.Lock()
         self.rate: float | None = None
+        self.closed = False
 
     # -- what an epoch takes in -------------------------------------------------------------------
 
@@ -93,12 +97,21 @@ class Epochs:
         It is not while an epoch that had begun with rows is still to be run again.
         """
         with self.lock:
-            taken = self.newest.taken
-            opened = self.log.opened(self.newest.epoch + 1)
-            if opened is not None and opened != taken:
-                return False
-            self._run(taken, None, ending=ending)
-            return True
+            return self._take_nothing(ending=ending)
+
+    def take_nothing_if_due(self, *, by_clock: bool) -> None:
+        """Run an epoch without rows if control, or time that has passed, asks for one."""
+        with self.lock:
+            if not self.closed and self.due(by_clock=by_clock):
+                self._take_nothing()
+
+    def _take_nothing(self, *, ending: bool = False) -> bool:
+        taken = self.newest.taken
+        opened = self.log.opened(self.newest.epoch + 1)
+        if opened is not None and opened != taken:
+            return False
+        self._run(taken, None, ending=ending)
+        return True
 
     def end(self) -> None:
         """Run the epochs that end the stream, after its last row."""
@@ -113,19 +126,19 @@ class Epochs:
     def _taken(self) -> int:
         return NOTHING_TAKEN if self.newest.taken is None else int(self.newest.taken)
 
-    def due(self) -> bool:
+    def due(self, *, by_clock: bool) -> bool:
         """Say whether an epoch is worth running, even if no row comes."""
         if not self.newest.control.quiet:
             return True
-        return self.controller.due(self.newest, self.now(self.newest.epoch + 1))
+        return by_clock and self.controller.due(self.newest, self.now(self.newest.epoch + 1))
 
     # -- how it runs ------------------------------------------------------------------------------
 
-    def _run(self, taken: Any, packets: DataFrame | None, *, ending: bool = False) -> None:
+    def _run(self, taken: Any, ingested: Ingested, *, ending: bool = False) -> None:
         epoch = self.newest.epoch + 1
         began = time.perf_counter()
         self.log.open(epoch, taken)
-        emitted = self._job(epoch, packets)
+        emitted = self._job(epoch, ingested)
         self.outputs.write(epoch, self.plan, emitted)
         measures = [
             measures_of(p) for p in sorted(emitted, key=lambda p: p.seq) if p.kind == "measure"
@@ -136,23 +149,29 @@ class Epochs:
         rows = sum(m.get("in", 0) for m in measures)
         self.rate = rows / (time.perf_counter() - began)
 
-    def _job(self, epoch: int, packets: DataFrame | None) -> list[Packet]:
+    def _job(self, epoch: int, ingested: Ingested) -> list[Packet]:
         shards = self.plan.shards
-        with_data = packets is not None
-        kernel = KernelStep(self.plan, epoch, self.newest.control, self.state, with_data)
-        if packets is None:
-            by_shard = self.spark.range(0, shards, 1, shards)
+        kernel = KernelStep(self.plan, epoch, self.newest.control, self.state)
+        if isinstance(ingested, DataFrame):
+            by_shard = ingested.repartitionById(shards, "shard")
+            return to_packets(by_shard.mapInArrow(kernel.over_rows, PACKET_DDL).toArrow())
+        if ingested is None:
+            done = self._tasks(shards).mapPartitionsWithIndex(kernel.alone)
         else:
-            by_shard = packets.repartitionById(shards, "shard")
-        return to_packets(by_shard.mapInArrow(kernel, PACKET_DDL).toArrow())
+            moved = ingested.partitionBy(shards, int)
+            done = moved.mapPartitionsWithIndex(kernel.over_packets)
+        return [Packet(*p) for p in done.collect()]
 
-    def _read(self, reader: BlockReader, blocks: Sequence[Block]) -> DataFrame:
+    def _tasks(self, n: int) -> RDD[int]:
+        return self.spark.sparkContext.parallelize(range(n), n)
+
+    def _read(self, reader: BlockReader, blocks: Sequence[Block]) -> RDD[Keyed]:
         pieces = self._pieces(reader, blocks)
         tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
         shares = [pieces[a:b] for a, b in pairwise(cuts)]
         ingest_blocks = IngestBlocks(self.plan, reader, shares)
-        return self.spark.range(0, tasks, 1, tasks).mapInArrow(ingest_blocks, PACKET_DDL)
+        return self._tasks(tasks).mapPartitionsWithIndex(ingest_blocks)
 
     def _pieces(self, reader: BlockReader, blocks: Sequence[Block]) -> list[Piece]:
         """Say what decides over the rows of each block.

@@ -177,17 +177,15 @@ class SparkRun(Run):
         """Run epochs without rows where Spark, waiting for data, would run none."""
         while not self.finished.wait(POLL_SECONDS) and self.query.isActive:
             try:
-                if self._due() and self._waiting_for_data() and not self.stopping.is_set():
-                    self.epochs.take_nothing()
+                if self._due() and self._waiting_for_data():
+                    self.epochs.take_nothing_if_due(by_clock=self.clock is None)
             except Exception as failure:  # noqa: BLE001
                 self.failure = failure
                 self.query.stop()
 
     def _due(self) -> bool:
         """Say whether control, or the wall clock where it is the clock, asks for an epoch."""
-        if self.clock is not None:
-            return not self.epochs.newest.control.quiet
-        return self.epochs.due()
+        return self.epochs.due(by_clock=self.clock is None)
 
     def _waiting_for_data(self) -> bool:
         status = self.query.status
@@ -241,6 +239,7 @@ class SparkRun(Run):
         self.stopping.set()
         with self.epochs.lock:
             self.finished.set()
+            self.epochs.closed = True
         self.query.stop()
 
     def wait(self, seconds: float | None = None) -> bool:

@@ -1,12 +1,14 @@
 """What runs on executors: ingest beside the rows, and the kernel of a shard.
 
-Each is a function for `mapInArrow`, made anew for every epoch with the control that is in force.
+Each is made anew for every epoch, with the control that is in force. Rows of a DataFrame come
+through `mapInArrow`; what Lowwater reads itself needs no SQL, and travels as plain packets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,6 +24,8 @@ BLOCK_ROWS = 1_000_000
 """Rows of a DataFrame that are reduced together; bounds the memory of a task."""
 
 Batches = Iterator[pa.RecordBatch]
+Keyed = tuple[int, tuple[Any, ...]]
+"""A packet as a tuple, under its shard."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,15 @@ class IngestBlocks:
     shares: Sequence[Sequence[Piece]]
     """The pieces of each task."""
 
-    def __call__(self, batches: Batches) -> Batches:
+    def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
         """Read and reduce the blocks of one task."""
-        for _ in batches:  # the row that stands for the task
-            pass
-        for piece in self.shares[partition()]:
+        for piece in self.shares[task]:
             table = self.reader.read(piece.block)
             packets = ingest(self.plan, table, piece.standing, piece.seq)
             if piece.block.last:
                 packets.append(measure_packet(0, piece.seq, {"last": True}))
-            yield to_batch(packets)
+            for p in packets:
+                yield p.shard, astuple(p)
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,24 @@ class KernelStep:
     epoch: int
     control: Control
     state: str
-    with_data: bool
 
-    def __call__(self, batches: Batches) -> Batches:
-        """Run one epoch of one shard; partitions are numbered as shards are."""
-        packets = [p for b in batches if self.with_data for p in to_packets(b)]
+    def over_rows(self, batches: Batches) -> Batches:
+        """Run one epoch of one shard over packets that are rows of Spark."""
+        packets = [p for b in batches for p in to_packets(b)]
+        yield to_batch(self.run(partition(), packets))
+
+    def over_packets(self, shard: int, packets: Iterable[Keyed]) -> Iterator[tuple[Any, ...]]:
+        """Run one epoch of one shard over packets; partitions are numbered as shards are."""
+        return map(astuple, self.run(shard, [Packet(*p) for _, p in packets]))
+
+    def alone(self, shard: int, _: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        """Run one epoch of one shard that gets no rows."""
+        return map(astuple, self.run(shard, []))
+
+    def run(self, shard: int, packets: list[Packet]) -> list[Packet]:
+        """Run one epoch of one shard."""
         emitted = [p for p in packets if p.kind in PASSING]
         mine = [p for p in packets if p.kind not in PASSING]
-        shard = partition()
         if not self.control.quiet:
             mine.append(Packet(shard, -1, "control", self.control.to_bytes()))
         if mine:
@@ -103,7 +116,7 @@ class KernelStep:
             done = step(self.plan, shard, before, mine)
             before.write(done.changes)
             emitted += done.emissions
-        yield to_batch(emitted)
+        return emitted
 
 
 def partition() -> int:

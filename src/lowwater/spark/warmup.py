@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 
@@ -18,8 +17,8 @@ def warm_up(spark: SparkSession) -> None:
 def _touch(spark: SparkSession) -> None:
     # A query that does not get its workers early gets them late; nothing else depends on this.
     with suppress(Exception):
-        spark.range(2, numPartitions=2).mapInArrow(_same, "id long").collect()
+        spark.sparkContext.parallelize(range(2), 2).mapPartitions(_same).collect()
 
 
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def _same(numbers: Iterable[int]) -> Iterable[int]:
+    return numbers
