@@ -29,7 +29,19 @@ from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
-from lowwater.windows import Landmark, Sliding, extent, unbounded, wids, windows
+from lowwater.windows import (
+    Landmark,
+    Session,
+    SlideByRow,
+    Sliding,
+    arrival,
+    extent,
+    rank,
+    rows,
+    unbounded,
+    wids,
+    windows,
+)
 
 if TYPE_CHECKING:
     from lowwater.progress import Progress
@@ -74,6 +86,8 @@ __all__ = [
     "Query",
     "ResultOverflowError",
     "Run",
+    "Session",
+    "SlideByRow",
     "Sliding",
     "SpecError",
     "StateError",
@@ -81,6 +95,7 @@ __all__ = [
     "Stream",
     "VirtualClock",
     "aggregate",
+    "arrival",
     "avg",
     "callback",
     "console",
@@ -97,7 +112,9 @@ __all__ = [
     "parquet",
     "per_source",
     "punctuated",
+    "rank",
     "replay",
+    "rows",
     "session",
     "slack",
     "stddev",

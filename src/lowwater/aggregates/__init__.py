@@ -1,7 +1,19 @@
 """Aggregates: lift rows into cells, combine cells, lower them to results."""
 
 from lowwater.aggregates.partial import Part, Partial, Rows
-from lowwater.aggregates.parts import RowCount
+from lowwater.aggregates.parts import MultipleCount, RowCount, Span
 from lowwater.aggregates.spec import Aggregate, column_type
+from lowwater.aggregates.user import Collected, Folding
 
-__all__ = ["Aggregate", "Part", "Partial", "RowCount", "Rows", "column_type"]
+__all__ = [
+    "Aggregate",
+    "Collected",
+    "Folding",
+    "MultipleCount",
+    "Part",
+    "Partial",
+    "RowCount",
+    "Rows",
+    "Span",
+    "column_type",
+]

@@ -71,6 +71,8 @@ class Part(ABC):
 
     paned: ClassVar[bool] = True
     """Whether cells combine. A part that cannot is kept per window instead of per pane."""
+    bounded: ClassVar[bool] = True
+    """Whether a cell stays small, however many rows it holds. Running totals are for those only."""
 
     @property
     @abstractmethod

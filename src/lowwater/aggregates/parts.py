@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.order import from_keys, is_ranked, to_keys
 from lowwater.aggregates.partial import MASK32, Columnwise, Part, Partial, Rows, Slot, valid_mask
+from lowwater.windows import Axis
 
 _INT64 = pa.int64()
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -25,6 +26,40 @@ class RowCount(Columnwise):
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
         return Partial((np.bincount(codes, minlength=n),))
+
+
+@dataclass(frozen=True)
+class MultipleCount(Columnwise):
+    """How many values of an attribute are multiples of a step: rows that end a window."""
+
+    axis: Axis
+    step: int
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:  # noqa: D102
+        return (Slot(_INT64, np.add, 0),)
+
+    def chosen(self, table: pa.Table) -> np.ndarray:
+        """Return which rows are counted."""
+        ticks, valid = self.axis.to_ticks(table.column(self.axis.column))
+        return np.asarray(valid & (ticks % self.step == 0))
+
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        return Partial((np.bincount(codes[self.chosen(rows.table)], minlength=n),))
+
+
+@dataclass(frozen=True)
+class Span(Columnwise):
+    """The position of the last row."""
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:  # noqa: D102
+        return (Slot(_INT64, np.maximum, _LEAST),)
+
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        out = self.empty(n)
+        np.maximum.at(out.arrays[0], codes, rows.ticks)
+        return out
 
 
 @dataclass(frozen=True)

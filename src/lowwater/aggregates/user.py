@@ -104,3 +104,47 @@ class Folding(_Objects):
                 raise AssertionError("states of init/incr/final do not combine")
             out.flat[i] = theirs
         return Partial((out,))
+
+
+@dataclass(frozen=True)
+class Collected(_Objects):
+    """The values themselves, for `init`/`incr`/`final` in windows that only the data tell.
+
+    Values stand in the order of their positions, those at one position in the order of arrival.
+    """
+
+    bounded: ClassVar[bool] = False
+    folding: Folding
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that the values are of."""
+        return self.folding.columns
+
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        out = self.empty(n)
+        cells = out.arrays[0]
+        for c, value in self.values(rows, codes):
+            if cells[c] is NOTHING:
+                cells[c] = [value]
+            else:
+                cells[c].append(value)
+        return out
+
+    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
+        left, right = a.arrays[0], b.arrays[0]
+        out = np.full(left.shape, NOTHING, object)
+        for i, (x, y) in enumerate(zip(left.flat, right.flat, strict=True)):
+            out.flat[i] = y if x is NOTHING else x if y is NOTHING else x + y
+        return Partial((out,))
+
+    def fold(self, cells: Partial) -> Partial:
+        """Return the states that the values lead to."""
+        out = self.empty(len(cells))
+        for i, values in enumerate(cells.arrays[0]):
+            if values is not NOTHING:
+                state = self.folding.init()
+                for value in values:
+                    state = self.folding.incr(state, value)
+                out.arrays[0][i] = state
+        return out

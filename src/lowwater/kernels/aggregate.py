@@ -9,7 +9,7 @@ whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 
 import numpy as np
@@ -20,7 +20,8 @@ from lowwater.control import Control, Marks
 from lowwater.kernels.buckets import Bucket, Buckets
 from lowwater.kernels.cells import Cells, Packed, merge
 from lowwater.kernels.closing import close
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, lift_cells, row_marks
+from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, row_marks
+from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
 from lowwater.kernels.per_window import absorb, closed_windows, no_cells, spread
 from lowwater.kernels.plan import WindowPlan
@@ -62,15 +63,9 @@ class _Meta:
         return json.dumps({"marks": self.marks.to_json(), "buckets": buckets}).encode()
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def step(
-    plan: WindowPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
-) -> Step:
-    """Run one epoch of one shard: admit the data, then act on the control (semantics 2)."""
-    return _Epoch(plan, shard, state).run(sorted(packets, key=lambda p: p.seq))
+class WindowEpoch:
+    """One epoch of one shard: windows that lie where their spec says, whatever the rows."""
 
-
-class _Epoch:
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.plan, self.shard, self.state = plan, shard, state
         self.meta = _Meta.read(state)
@@ -78,15 +73,17 @@ class _Epoch:
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
 
     def run(self, packets: list[Packet]) -> Step:
+        """Admit the data, then act on the control (semantics 2)."""
         control = Control.together(
             Control.from_bytes(p.payload) for p in packets if p.kind == "control"
         )
-        fresh = [Packed.from_bytes(p.payload) for p in packets if p.kind == "cells"]
-        self.counts["admitted"] += sum(_row_count(p) for p in fresh)
-        rows = [self.admit(table_of(p), p.seq) for p in packets if p.kind == "rows"]
-        rows = [r for r in rows if len(r)]
+        self.prepare(packets)
+        self.fresh = [Packed.from_bytes(p.payload) for p in packets if p.kind == "cells"]
+        self.counts["admitted"] += sum(_row_count(p) for p in self.fresh)
+        rows = self.admit_all([(p.seq, table_of(p)) for p in packets if p.kind == "rows"])
         marks = self.meta.marks.raised(control.marks).only_above()
-        self.advance(fresh, rows, marks)
+        self.advance(self.fresh, rows, marks)
+        self.finish(marks)
         buckets = self.meta.buckets
         measures = {
             "shard": self.shard,
@@ -97,7 +94,18 @@ class _Epoch:
         self.out.emissions.append(measure_packet(self.shard, 0, measures))
         return self.out
 
+    def prepare(self, packets: list[Packet]) -> None:
+        """Take in what is neither rows nor control."""
+
+    def finish(self, marks: Marks) -> None:
+        """Write what is neither cells nor marks."""
+
     # -- data ----------------------------------------------------------------------------------
+
+    def admit_all(self, tables: list[tuple[int, pa.Table]]) -> list[Rows]:
+        """Sort whole rows into late, partly late and in time; return those that enter a window."""
+        admitted = [self.admit(table, seq) for seq, table in tables]
+        return [rows for rows in admitted if len(rows)]
 
     def admit(self, table: pa.Table, seq: int) -> Rows:
         """Sort whole rows into late, partly late and in time; return those that enter a window."""
@@ -116,8 +124,7 @@ class _Epoch:
             rows = late_rows(
                 plan,
                 table.filter(pa.array(missed)),
-                first[missed],
-                missed_until[missed] - 1,
+                (first[missed], missed_until[missed] - 1),
                 admitted=~late[missed],
             )
             self.out.emissions.append(table_packet("late", self.shard, seq, rows))
@@ -130,7 +137,7 @@ class _Epoch:
         """Merge what came into state, close the windows that the marks complete, purge."""
         plan, before = self.plan, self.meta.marks
         if plan.keeping == "panes":
-            fresh = fresh + [lift_cells(plan, r, plan.spec.pane_of(r.ticks)) for r in rows]
+            fresh = fresh + [lift(plan, r) for r in rows]
         closing = marks != before
         buckets = self.meta.buckets
         touched = buckets.taking(self.fresh_panes(fresh, rows, before))
@@ -181,6 +188,7 @@ class _Epoch:
         return np.asarray(plan.spec.first_open(np.clip(mark, _NEVER, FOREVER)))
 
     def emit(self, cells: Cells, before: Marks, after: Marks) -> None:
+        """Close the windows between two marks."""
         plan = self.plan
         if not len(cells):
             return
@@ -198,8 +206,11 @@ class _Epoch:
         for seq, chunk in enumerate(chunks):
             if len(chunk.wid):
                 self.counts["results"] += len(chunk.wid)
-                table = result_rows(plan, cells, chunk)
-                self.out.emissions.append(table_packet("results", self.shard, seq, table))
+                self.send_results(result_rows(plan, cells, chunk), seq)
+
+    def send_results(self, rows: pa.Table, seq: int) -> None:
+        """Send finished windows on."""
+        self.out.emissions.append(table_packet("results", self.shard, seq, rows))
 
     def fold(self, cells: Cells, after: Marks) -> tuple[Cells, np.ndarray]:
         """Drop cells that no open window needs, fold what landmark windows have closed into one.
@@ -236,9 +247,17 @@ class _Epoch:
         if low is not None and not self.keeps_all:
             open_from = self.plan.spec.first_open(min(low, FOREVER))
             rewritten &= self.still_needed(cells.pane, open_from)
+        self.rewrite(cells.take(np.flatnonzero(rewritten)), touched)
+
+    def write_all(self, cells: Cells) -> None:
+        """Write all cells of the shard, in buckets cut anew."""
+        self.rewrite(cells, set(self.meta.buckets.all))
+
+    def rewrite(self, cells: Cells, touched: set[int]) -> None:
+        """Replace some buckets by others that hold `cells`."""
+        buckets = self.meta.buckets
         for b in touched:
             self.out.changes[buckets.all.pop(b).name] = None
-        cells = cells.take(np.flatnonzero(rewritten))
         order = np.argsort(cells.pane, kind="stable")
         panes = cells.pane[order]
         for start, end in buckets.stretches(panes):

@@ -85,13 +85,8 @@ class Cells:
 def merge(packs: Sequence[Packed], parts: Sequence[Part]) -> Cells:
     """Bring cells from several places together; of equal (group, pane) the earlier comes first."""
     pane = np.concatenate([p.pane for p in packs])
-    keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
-    groups = sum(p.groups for p in packs)
-    unified, chosen = group_rows([_whole(c) for c in keys.columns], groups)
-    offsets = np.cumsum([0, *(p.groups for p in packs)])
-    code = unified[np.concatenate([p.code + o for p, o in zip(packs, offsets, strict=False)])]
-    keys = keys.take(pa.array(chosen)) if keys.num_columns else keys
-    cell, code_out, pane_out = number_cells(code, len(chosen), pane)
+    keys, groups, code = unify(packs)
+    cell, code_out, pane_out = number_cells(code, groups, pane)
     columns = [pa.concat_arrays(list(cs)) for cs in zip(*(p.columns for p in packs), strict=True)]
     loaded = load(columns, parts)
     unique = len(code_out) == len(cell)
@@ -100,7 +95,16 @@ def merge(packs: Sequence[Packed], parts: Sequence[Part]) -> Cells:
         cells.take(order) if unique else part.merge(cells, cell, len(code_out))
         for part, cells in zip(parts, loaded, strict=True)
     ]
-    return Cells(keys, len(chosen), code_out, pane_out, merged)
+    return Cells(keys, groups, code_out, pane_out, merged)
+
+
+def unify(packs: Sequence[Packed]) -> tuple[pa.Table, int, np.ndarray]:
+    """Name the groups of several packs alike: (keys, how many there are, group of each cell)."""
+    keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
+    offsets = np.cumsum([0, *(p.groups for p in packs)])
+    unified, chosen = group_rows([_whole(c) for c in keys.columns], int(offsets[-1]))
+    code = unified[np.concatenate([p.code + o for p, o in zip(packs, offsets, strict=False)])]
+    return (keys.take(pa.array(chosen)) if keys.num_columns else keys), len(chosen), code
 
 
 def number_cells(

@@ -22,6 +22,7 @@ import numpy as np
 
 from lowwater.aggregates import Part, Partial
 from lowwater.kernels.cells import Cells, compact_wide
+from lowwater.kernels.ranges import merged
 from lowwater.windows import Landmark, Sliding, WindowSpec
 
 GRID_CELLS = 2_000_000
@@ -35,6 +36,8 @@ class Closed:
     code: np.ndarray
     wid: np.ndarray
     parts: list[Partial]
+    ends: np.ndarray | None = None
+    """Where they end, if the window id alone does not say."""
 
 
 def close(
@@ -109,8 +112,11 @@ class _Grid:
         core = np.flatnonzero((cells.pane >= core_start) & (cells.pane < core_end))
         left_at = (cells.pane[left] - start[left]) // step * width + segment[left]
         right_at = ((cells.pane[right] - core_end[right]) // step + 1) * width + segment[right]
-        grids = []
+        grids: list[Partial | None] = []
         for part, kept in zip(parts, cells.parts, strict=True):
+            if not part.bounded:
+                grids.append(None)
+                continue
             whole = part.merge(kept.take(core), segment[core], width).reshape(1, width)
             grid = Partial(
                 tuple(np.broadcast_to(a, (self.height, width)) for a in whole.arrays), whole.values
@@ -123,12 +129,28 @@ class _Grid:
                 grid = part.combine(grid, part.scan(cut.reshape(self.height, width)))
             grids.append(grid)
         wid = self.begin + np.arange(self.height)[:, None]
-        holds = (grids[0].arrays[0] > 0) & (wid < self.end)
+        counted = grids[0]
+        assert counted is not None  # noqa: S101
+        holds = (counted.arrays[0] > 0) & (wid < self.end)
+        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
         return Closed(
             np.broadcast_to(self.group, holds.shape)[holds],
             wid[holds],
-            [g.take(holds) for g in grids],
+            [
+                merged(part, kept, *ranges) if grid is None else grid.take(holds)
+                for part, kept, grid in zip(parts, cells.parts, grids, strict=True)
+            ],
         )
+
+
+def _ranges(
+    cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
+    known, place = compact_wide(cells.pane)
+    ordered = segment * (len(known) + 1) + place
+    sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
+    return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])
 
 
 def _close_landmark(

@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Control, Controller, Entry, Marks, Standing
-from lowwater.kernels.cells import Packed, number_cells
+from lowwater.kernels.cells import Packed
+from lowwater.kernels.ends import Ends
 from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
+from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, table_packet
 from lowwater.kernels.plan import WindowPlan
 
@@ -101,8 +103,8 @@ def _take_out_marks(
         marks = _marks_said(plan, intake.table.filter(pa.array(said)), ticks[said])
         intake.measures["marks"] = marks.to_json()
         aligned = Marks(
-            None if marks.low is None else plan.spec.align(marks.low),
-            {s: plan.spec.align(m) for s, m in marks.sources.items()}
+            None if marks.low is None else plan.align(marks.low),
+            {s: plan.align(m) for s, m in marks.sources.items()}
             if plan.sources_close_groups
             else {},
         )
@@ -166,7 +168,7 @@ def _set_outside_aside(
     intake: _Intake, ticks: np.ndarray, degree: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     spec = intake.plan.spec
-    if not spec.has_gaps:
+    if not spec.has_gaps or intake.plan.numbering is not None:
         intake.measures["outside"] = 0
         return ticks, degree
     inside = spec.last(ticks) >= spec.first(ticks)
@@ -181,7 +183,10 @@ def _send_rows(intake: _Intake, ticks: np.ndarray, degree: np.ndarray, standing:
     table = _with_normal_keys(intake.table, plan.keys)
     mark = row_marks(plan, table, standing.marks)
     behind = np.asarray(ticks < mark)
-    whole = behind if plan.keeping == "panes" else np.ones(len(ticks), bool)
+    if plan.ends_of_stream and not plan.counts_arrivals:
+        ends = _ends(plan, table, ticks).to_table()
+        intake.packets += [table_packet("ends", s, intake.seq, ends) for s in range(plan.shards)]
+    whole = np.ones(len(ticks), bool) if plan.travels_whole else behind
     if whole.any():
         dead = behind if plan.consistent else np.zeros(len(ticks), bool)
         extra = {TICK: ticks, LATE_DEGREE: degree, DEAD: dead}
@@ -217,8 +222,16 @@ def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | i
     return np.asarray(known[codes])
 
 
+def _ends(plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> Ends:
+    """Return where the rows may end windows."""
+    if plan.end_count is None:
+        return Ends.of(ticks, np.ones(len(ticks), np.int64))
+    chosen = ticks[plan.end_count.chosen(table)]
+    return Ends.of(chosen, np.ones(len(chosen), np.int64))
+
+
 def _row_packets(plan: WindowPlan, rows: pa.Table, seq: int) -> list[Packet]:
-    keys = [rows.column(k).combine_chunks() for k in plan.keys]
+    keys = [rows.column(k).combine_chunks() for k in plan.shard_keys]
     codes, chosen = group_rows(keys, len(rows))
     picked = [k.take(pa.array(chosen)) for k in keys]
     shard = shard_of(picked, len(chosen), plan.shards)[codes]
@@ -229,23 +242,13 @@ def _row_packets(plan: WindowPlan, rows: pa.Table, seq: int) -> list[Packet]:
 
 
 def _cell_packets(plan: WindowPlan, rows: Rows, seq: int) -> list[Packet]:
-    packed = lift_cells(plan, rows, plan.spec.pane_of(rows.ticks))
+    packed = lift(plan, rows)
     columns = [packed.keys.column(k).combine_chunks() for k in plan.keys]
     shard = shard_of(columns, packed.groups, plan.shards)
     found = np.unique(shard)
     if len(found) == 1:
         return [Packet(int(found[0]), seq, "cells", packed.to_bytes())]
     return [Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found]
-
-
-def lift_cells(plan: WindowPlan, rows: Rows, pane: np.ndarray) -> Packed:
-    """Reduce rows to packed cells."""
-    keys = [rows.column(k) for k in plan.keys]
-    group, chosen = group_rows(keys, len(rows))
-    cell, code, panes = number_cells(group, len(chosen), pane)
-    columns = [c for part in plan.parts for c in part.store(part.lift(rows, cell, len(code)))]
-    names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
-    return Packed(names, len(chosen), code, panes, columns)
 
 
 def _of_groups(packed: Packed, mask: np.ndarray) -> Packed:

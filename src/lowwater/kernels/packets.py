@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-Kind = Literal["cells", "rows", "control", "malformed", "measure", "results", "late"]
+Kind = Literal["cells", "rows", "ends", "control", "malformed", "measure", "results", "late"]
 
 PASSING: frozenset[Kind] = frozenset({"malformed", "measure"})
 """Kinds that operators pass on unread."""
@@ -25,17 +25,27 @@ class Packet:
     payload: bytes
 
 
-def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table) -> Packet:
-    """Pack a table."""
+def packed(table: pa.Table) -> bytes:
+    """Return a table as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return Packet(shard, seq, kind, sink.getvalue().to_pybytes())
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def unpacked(payload: bytes) -> pa.Table:
+    """Return the table that `packed` made bytes of."""
+    return pa.ipc.open_stream(pa.BufferReader(payload)).read_all()
+
+
+def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table) -> Packet:
+    """Pack a table."""
+    return Packet(shard, seq, kind, packed(table))
 
 
 def table_of(packet: Packet) -> pa.Table:
     """Unpack a table."""
-    return pa.ipc.open_stream(pa.BufferReader(packet.payload)).read_all()
+    return unpacked(packet.payload)
 
 
 def measure_packet(shard: int, seq: int, measures: dict[str, Any]) -> Packet:

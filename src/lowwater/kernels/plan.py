@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
 
-from lowwater.aggregates import Aggregate, Part, RowCount
-from lowwater.windows import Axis, WindowSpec
+from lowwater.aggregates import (
+    Aggregate,
+    Collected,
+    Folding,
+    MultipleCount,
+    Part,
+    Partial,
+    RowCount,
+    Span,
+)
+from lowwater.windows import Axis, Session, SlideByRow, WindowSpec
 
 Keeping = Literal["panes", "windows"]
+Numbering = Literal["arrival", "rank"]
+ARRIVAL = "__arrival"
+"""The column of row numbers that are given on arrival."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +33,9 @@ class WindowPlan:
     `source` names the column whose values have marks of their own; `max_ahead` (ticks) bounds how
     far a row may be ahead; `consistent` makes a late row miss all its windows; `tail` is how many
     of the newest rows the progress policy wants to know one by one; `mark_when` names the boolean
-    column whose true rows are punctuations.
+    column whose true rows are punctuations. `numbering` says that the window lies over row numbers,
+    given as rows arrive or by rank of the axis; `partition` (some of the keys) that each partition
+    has windows, and row numbers, of its own.
     """
 
     schema: pa.Schema
@@ -35,12 +49,93 @@ class WindowPlan:
     consistent: bool = False
     tail: int = 0
     mark_when: str | None = None
+    numbering: Numbering | None = None
+    partition: tuple[str, ...] = ()
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The parts of all aggregates, each once, the row count first."""
-        wanted = [p for a in self.aggregates.values() for p in a.parts(self.schema)]
-        return tuple(dict.fromkeys([RowCount(), *wanted]))
+        wanted = [self.kept(p) for a in self.aggregates.values() for p in a.parts(self.schema)]
+        own: list[Part] = [RowCount()]
+        if isinstance(self.spec, Session):
+            own.append(Span())
+        elif self.end_count is not None:
+            own.append(self.end_count)
+        return tuple(dict.fromkeys([*own, *wanted]))
+
+    def kept(self, part: Part) -> Part:
+        """Return the part that stands for one whose states cannot be kept per window here."""
+        return Collected(part) if isinstance(part, Folding) and not self.laid_out else part
+
+    def settled(self, part: Part, closed: list[Partial]) -> Partial:
+        """Return the content of an aggregate's part in finished windows."""
+        kept = self.kept(part)
+        found = closed[self.parts.index(kept)]
+        return kept.fold(found) if isinstance(kept, Collected) else found
+
+    def with_shards(self, shards: int) -> WindowPlan:
+        """Return the plan for so many shards, or for one if it can have no more."""
+        return replace(self, shards=1 if self.sequential else shards)
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether a row's windows follow from its position: all ids are known beforehand."""
+        return self.numbering is None and not isinstance(self.spec, SlideByRow | Session)
+
+    @cached_property
+    def end_count(self) -> MultipleCount | None:
+        """The part that counts the rows that end a window, where an attribute says which do."""
+        spec = self.spec
+        if not isinstance(spec, SlideByRow) or spec.slide_on is None:
+            return None
+        if spec.slide_on == ARRIVAL:
+            return MultipleCount(Axis(ARRIVAL, pa.int64()), spec.slide)
+        return MultipleCount(Axis(spec.slide_on, self.schema.field(spec.slide_on).type), spec.slide)
+
+    @property
+    def ends_part(self) -> int:
+        """Which part counts the rows at a position that count towards the end of a window."""
+        return 0 if self.end_count is None else 1
+
+    @property
+    def counts_ranks(self) -> bool:
+        """Whether every so many rows, in the order of position, end a window."""
+        return isinstance(self.spec, SlideByRow) and self.end_count is None and self.spec.slide > 1
+
+    @property
+    def ends_of_stream(self) -> bool:
+        """Whether rows of any group end windows for all groups (WID 3.2: windows, then groups)."""
+        return isinstance(self.spec, SlideByRow) and bool(self.keys) and not self.partition
+
+    @property
+    def counts_arrivals(self) -> bool:
+        """Whether rows get numbers as they arrive, which one shard alone can give."""
+        sliding = isinstance(self.spec, SlideByRow) and self.spec.slide_on == ARRIVAL
+        return sliding or (self.numbering == "arrival" and not self.partition)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether one shard must see all rows."""
+        return self.counts_arrivals or (self.numbering is not None and not self.partition)
+
+    @property
+    def travels_whole(self) -> bool:
+        """Whether rows reach the operator as they are, since only it can place them."""
+        return self.keeping == "windows" or self.numbering is not None or self.counts_arrivals
+
+    @property
+    def shard_keys(self) -> tuple[str, ...]:
+        """The columns that say in which shard a row is worked on."""
+        return self.partition if self.numbering is not None else self.keys
+
+    @property
+    def bounds(self) -> Axis:
+        """The attribute that windows begin and end on."""
+        return self.axis if self.numbering is None else Axis("row number", pa.int64())
+
+    def align(self, mark: int) -> int:
+        """Return the largest mark that closes what `mark` closes."""
+        return mark if self.numbering is not None else self.spec.align(mark)
 
     @cached_property
     def keeping(self) -> Keeping:
@@ -50,12 +145,14 @@ class WindowPlan:
     @property
     def sources_close_groups(self) -> bool:
         """Whether a source's own mark closes its groups."""
-        return self.source is not None and self.source in self.keys
+        if self.source is None or self.source not in self.keys:
+            return False
+        return self.numbering is None and not self.ends_of_stream
 
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of a result row."""
-        bounds = self.axis.bound_type
+        bounds = self.bounds.bound_type
         return pa.schema(
             [
                 pa.field("window", pa.struct([("start", bounds), ("end", bounds)])),
@@ -72,7 +169,7 @@ class WindowPlan:
     @cached_property
     def late_schema(self) -> pa.Schema:
         """The columns of a late row: the row, how late it was and the windows it missed."""
-        bounds = self.axis.bound_type
+        bounds = self.bounds.bound_type
         missed = pa.struct(
             [("first", pa.int64()), ("last", pa.int64()), ("start", bounds), ("end", bounds)]
         )

@@ -12,14 +12,16 @@ from lowwater.kernels.plan import WindowPlan
 from lowwater.windows import Landmark
 
 
-def window_column(plan: WindowPlan, first: np.ndarray, last: np.ndarray) -> list[pa.Array]:
+def window_column(
+    plan: WindowPlan, first: np.ndarray, last: np.ndarray, ends: np.ndarray | None = None
+) -> list[pa.Array]:
     """Return the start of the first and the end of the last window, as values of the axis."""
     start, spec = plan.spec.start(first), plan.spec
     unknown = isinstance(spec, Landmark) and spec.landmark is None
     missing = np.full(len(first), unknown)
     return [
-        plan.axis.from_ticks(np.where(missing, 0, start), missing),
-        plan.axis.from_ticks(spec.end(last)),
+        plan.bounds.from_ticks(np.where(missing, 0, start), missing),
+        plan.bounds.from_ticks(spec.end(last) if ends is None else ends),
     ]
 
 
@@ -27,13 +29,13 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
     """Return finished windows as the rows the user sees."""
     schema = plan.result_schema
     window = pa.StructArray.from_arrays(
-        window_column(plan, closed.wid, closed.wid), fields=list(schema.field("window").type)
+        window_column(plan, closed.wid, closed.wid, closed.ends),
+        fields=list(schema.field("window").type),
     )
     index = pa.array(closed.code)
     keys = [cells.keys.column(k).take(index) for k in plan.keys]
-    at = {part: i for i, part in enumerate(plan.parts)}
     values = [
-        a.lower([closed.parts[at[p]] for p in a.parts(plan.schema)], plan.schema)
+        a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
         for a in plan.aggregates.values()
     ]
     kind = pa.array(np.full(len(closed.wid), "final", object), pa.string())
@@ -41,14 +43,22 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
 
 
 def late_rows(
-    plan: WindowPlan, rows: pa.Table, first: np.ndarray, last: np.ndarray, *, admitted: np.ndarray
+    plan: WindowPlan,
+    rows: pa.Table,
+    windows: tuple[np.ndarray, np.ndarray] | None,
+    *,
+    admitted: np.ndarray,
 ) -> pa.Table:
-    """Return rows that missed windows `first` to `last`, as the user sees them."""
+    """Return rows that missed `windows`, from the first to the last, as the user sees them.
+
+    Which windows a row missed is not known where rows have numbers: it never got one.
+    """
     schema = plan.late_schema
-    missed = pa.StructArray.from_arrays(
-        [pa.array(first), pa.array(last), *window_column(plan, first, last)],
-        fields=list(schema.field(len(schema) - 2).type),
-    )
+    kind = schema.field(len(schema) - 2).type
+    missed = pa.nulls(len(rows), kind)
+    if windows is not None:
+        columns = [*map(pa.array, windows), *window_column(plan, *windows)]
+        missed = pa.StructArray.from_arrays(columns, fields=list(kind))
     columns = [rows.column(name) for name in plan.schema.names]
     degree = rows.column(LATE_DEGREE)
     return pa.table([*columns, degree, missed, pa.array(admitted)], schema=schema)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +42,7 @@ class LocalHost:
         """Run a bounded query to its end."""
         if checkpoint is not None:
             raise PlanError("the local host keeps no checkpoint; leave checkpoint= out")
-        plan = replace(query.plan, shards=shards or DEFAULT_SHARDS)
+        plan = query.plan.with_shards(shards or DEFAULT_SHARDS)
         outputs = outputs.in_memory()
         epochs = LocalEpochs(query, plan, clock or SystemClock())
         try:

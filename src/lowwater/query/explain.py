@@ -2,43 +2,95 @@
 
 from __future__ import annotations
 
-from lowwater.kernels import WindowPlan
+from lowwater.kernels import ARRIVAL, WindowPlan
 from lowwater.progress import Progress
-from lowwater.windows import Landmark, classify, describe
+from lowwater.windows import (
+    Landmark,
+    Session,
+    SlideByRow,
+    Sliding,
+    WindowClass,
+    classify,
+    describe,
+)
 
 _CLASSES = {
     "CF": "context free: a row's windows follow from the row alone",
     "FCF": "forward-context free: a row's windows follow from it and the rows before it",
-    "FCA": "forward-context aware: a row's windows depend on rows still to come",
+    "FCB": "forward-context bounded: rows still to come, within range, make a row's windows",
+    "FCU": "forward-context unbounded: rows still to come decide over a row's windows",
 }
 
 
 def explain(plan: WindowPlan, progress: Progress) -> str:
     """Describe a plan."""
-    spec, axis = plan.spec, plan.axis
-    say = axis.say
-    wclass = classify(spec)
-    size = "unbounded" if isinstance(spec, Landmark) else say(spec.range)
+    wclass = _class(plan)
     lines = [
-        f"window      {describe(spec)}: range {size}, slide {say(spec.slide)}, on {axis.column}",
+        f"window      {_window(plan)}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
         f"aggregates  {', '.join(f'{n} = {a}' for n, a in plan.aggregates.items())}",
         f"state       {_state(plan)}",
         f"progress    {progress}",
     ]
+    if plan.sequential:
+        lines.insert(5, "shards      one, since all rows are counted together")
     if plan.sources_close_groups:
         lines.append(f"            the mark of each {plan.source} closes its own groups")
     return "\n".join(lines)
 
 
+def _class(plan: WindowPlan) -> WindowClass:
+    if plan.numbering == "rank":
+        return "FCU"
+    if plan.numbering == "arrival":
+        return "FCF" if plan.partition else "CF"
+    return classify(plan.spec)
+
+
+def _window(plan: WindowPlan) -> str:
+    spec, say, on = plan.spec, plan.bounds.say, plan.axis.column
+    by = f", partitioned by {', '.join(plan.partition)}" if plan.partition else ""
+    if plan.numbering is not None:
+        assert isinstance(spec, Sliding)  # noqa: S101
+        order = "order of arrival" if plan.numbering == "arrival" else f"order of {on}"
+        return f"{describe(spec)}: range {spec.range} rows, slide {spec.slide} rows, in {order}{by}"
+    if isinstance(spec, Session):
+        return f"session: gap {say(spec.gap)}, on {on}{by}"
+    if isinstance(spec, SlideByRow):
+        return f"{describe(spec)}: range {say(spec.range)} on {on}, {_ending(spec)}{by}"
+    size = "unbounded" if isinstance(spec, Landmark) else say(spec.range)
+    return f"{describe(spec)}: range {size}, slide {say(spec.slide)}, on {on}{by}"
+
+
+def _ending(spec: SlideByRow) -> str:
+    if spec.slide_on is None:
+        return (
+            "ending at every row" if spec.slide == 1 else f"ending at every {spec.slide}th by rank"
+        )
+    if spec.slide_on == ARRIVAL:
+        return f"ending at every {spec.slide}th row that arrives"
+    return f"ending where {spec.slide_on} is a multiple of {spec.slide}"
+
+
 def _state(plan: WindowPlan) -> str:
+    """Say what is kept, and why (OOP 5.5)."""
     spec, parts = plan.spec, ", ".join(type(p).__name__ for p in plan.parts)
+    buffered = [type(p).__name__ for p in plan.parts if not p.bounded]
+    more = f"; all values, since these do not shrink: {', '.join(buffered)}" if buffered else ""
     if plan.keeping == "windows":
         return f"one partial per group and window, since not all aggregates combine ({parts})"
+    if plan.numbering == "rank":
+        return f"rows until the mark has passed them, then panes of row numbers ({parts}){more}"
+    if plan.numbering == "arrival":
+        return f"panes of row numbers, and how many rows there were ({parts}){more}"
+    if isinstance(spec, Session):
+        return f"one partial per open session ({parts}){more}"
+    if isinstance(spec, SlideByRow):
+        return f"one partial per group and position, for one range ({parts}){more}"
     if isinstance(spec, Landmark):
         return f"one partial per group for closed panes, and open panes of one slide ({parts})"
     return (
         f"panes of {plan.axis.say(spec.pane)}, {spec.panes} to a window, one partial per group and "
-        f"pane ({parts})"
+        f"pane ({parts}){more}"
     )

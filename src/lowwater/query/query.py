@@ -15,12 +15,13 @@ from lowwater.aggregates import Aggregate
 from lowwater.control import Pace
 from lowwater.errors import SpecError
 from lowwater.kernels import WindowPlan
+from lowwater.kernels.plan import Numbering
 from lowwater.progress import Tracker
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.sinks import Sink
 from lowwater.sources import Feed, Files
-from lowwater.windows import FOREVER, Axis, Landmark, WindowSpec
+from lowwater.windows import FOREVER, Axis, Landmark, Sliding, WindowSpec
 
 if TYPE_CHECKING:
     from lowwater.query.stream import Stream
@@ -46,6 +47,9 @@ class Query:
         spec: WindowSpec,
         keys: tuple[str, ...],
         aggregates: dict[str, Aggregate],
+        *,
+        numbering: Numbering | None = None,
+        partition: tuple[str, ...] = (),
     ) -> Query:
         """Check all parts against each other and make the plan."""
         tracker = stream.progress.bind(axis, stream.schema)
@@ -60,6 +64,8 @@ class Query:
             consistent=tracker.consistent,
             tail=tracker.tail,
             mark_when=tracker.mark_when,
+            numbering=numbering,
+            partition=partition,
         )
         _check(plan)
         return cls(stream, plan, tracker)
@@ -68,7 +74,7 @@ class Query:
     def pace(self) -> Pace:
         """How marks become punctuations for this query."""
         return Pace(
-            self.plan.spec.align,
+            self.plan.align,
             partial(final_mark, self.plan.spec),
             by_source=self.plan.sources_close_groups,
             wall=self.stream.progress.clock == "wall",
@@ -89,6 +95,7 @@ class Query:
             "aggregates": {n: _describe(a) for n, a in plan.aggregates.items()},
             "stream": plan.schema.to_string(show_schema_metadata=False),
             "progress": [type(self.stream.progress).__name__, plan.source],
+            "rows": [plan.numbering, plan.partition],
             "shards": shards,
         }
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
@@ -181,17 +188,31 @@ def _check(plan: WindowPlan) -> None:
                 "slack(mode='consistent') drops a late row from all its windows, and on landmark "
                 "windows no row is late for all; take mode='generous'"
             )
+        unbounded = [n for n, a in plan.aggregates.items() if _grows(a, plan)]
+        if unbounded:
+            raise SpecError(
+                f"{unbounded[0]}=... keeps all values of a window, and a landmark window has all "
+                f"there ever were; take a sketch, for example lw.quantile(..., sketch=True)"
+            )
         if plan.keeping == "windows":
             raise SpecError(
                 "an aggregate by init/incr/final is kept per window, and a row belongs to all "
                 "later landmark windows; define it by lift/combine/lower"
             )
-    elif plan.keeping == "windows" and spec.range // spec.slide > MAX_FOLDED_WINDOWS:
+    elif (
+        isinstance(spec, Sliding)
+        and plan.keeping == "windows"
+        and spec.range // spec.slide > MAX_FOLDED_WINDOWS
+    ):
         raise SpecError(
             f"an aggregate by init/incr/final is kept per window, and range is "
             f"{spec.range // spec.slide:,} slides: each row would cost as many steps. The limit is "
             f"{MAX_FOLDED_WINDOWS:,}; define it by lift/combine/lower, or take a larger slide"
         )
+
+
+def _grows(aggregate: Aggregate, plan: WindowPlan) -> bool:
+    return not all(part.bounded for part in aggregate.parts(plan.schema))
 
 
 def final_mark(spec: WindowSpec, newest: int | None) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, column_type
-from lowwater.errors import SpecError, unknown_name
+from lowwater.errors import SpecError
+from lowwater.kernels.plan import Numbering
 from lowwater.progress import Progress
 from lowwater.query.query import Query
-from lowwater.windows import Axis, Landmark, Sliding, Unbounded, WindowSpec
+from lowwater.query.windowing import Words, axis_of, make_window
+from lowwater.windows import Arrival, Axis, Rank, SlideByRow, WindowSpec
 
 _RESERVED = ("window", "wid", "kind")
 
@@ -34,47 +37,61 @@ class Stream:
         hidden = [n for n in self.schema.names if n.startswith("__")]
         if hidden:
             raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
-        self._axis(self.time)
-
-    def _axis(self, column: str) -> Axis:
-        if column not in self.schema.names:
-            raise unknown_name("column", column, self.schema.names)
-        return Axis(column, self.schema.field(column).type)
+        axis_of(self.time, self.schema)
 
     def window(
         self,
         *,
-        range: Any,
+        range: Any = None,
         slide: Any = None,
-        on: str | None = None,
+        on: str | Rank | Arrival | None = None,
+        slide_on: str | Rank | Arrival | None = None,
+        partition_by: str | Sequence[str] = (),
         origin: Any = None,
+        gap: Any = None,
     ) -> Windowed:
         """Cut the stream into windows of `range` that start every `slide` (by default `range`).
 
-        `on` names the attribute the windows lie over; by default the stream's time. `range` and
-        `slide` are durations over time and numbers over numbers. `range=lw.unbounded` gives
-        landmark windows, which reach back to the beginning. `origin` is a point where a window
-        starts; by default 1970-01-01 or 0, as in Spark's `window()`.
+        Parameters
+        ----------
+        range, slide
+            Durations over time, numbers over numbers, `lw.rows(n)` over rows.
+            `range=lw.unbounded` gives landmark windows, which reach back to the beginning.
+            `slide=lw.rows(1)` gives a window that ends at every row.
+        on
+            The attribute the windows lie over: a column (by default the stream's time),
+            `lw.arrival` for the order in which rows arrive, `lw.rank("ts")` for the order of a
+            column.
+        slide_on
+            What a `slide` in rows counts: rows as they arrive (by default), `lw.rank("ts")`, or a
+            column whose multiples of `slide` end a window.
+        partition_by
+            Columns by which the stream is parted before it is cut: each partition has windows, and
+            row numbers, of its own.
+        origin
+            A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
+        gap
+            Instead of `range` and `slide`: sessions, which end when no row comes for so long.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> traffic.window(range="5 minutes", slide=lw.rows(1)).spec
+        SlideByRow(range=300000000, slide=1, slide_on=None)
         """
-        axis = self._axis(on or self.time)
-        return Windowed(self, axis, _spec(axis, range, slide, origin))
+        words = Words(range, slide, on, slide_on, origin, gap)
+        parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        for column in parts:
+            _groupable("partition_by", column, self.schema)
+        made = make_window(words, self.time, self.schema, partitioned=bool(parts))
+        return Windowed(self, made.axis, made.spec, parts, made.numbering, parts)
 
 
-def _spec(axis: Axis, size: Any, slide: Any, origin: Any) -> WindowSpec:
-    start = None if origin is None else axis.point(origin, name="origin")
-    if isinstance(size, Unbounded):
-        if slide is None:
-            raise SpecError("range=lw.unbounded needs slide=, how often a result is given")
-        return Landmark(slide=_positive(axis, "slide", slide), landmark=start)
-    step = None if slide is None else _positive(axis, "slide", slide)
-    return Sliding(range=_positive(axis, "range", size), slide=step, origin=start or 0)
-
-
-def _positive(axis: Axis, name: str, value: Any) -> int:
-    span = axis.span(value, name=name)
-    if span <= 0:
-        raise SpecError(f"{name}={value!r} must be greater than zero")
-    return span
+def _groupable(word: str, column: str, schema: pa.Schema) -> None:
+    if pa.types.is_map(column_type(schema, column)):
+        raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
+    if column in _RESERVED:
+        raise SpecError(f"{word}({column!r}): results have a column of that name already")
 
 
 @dataclass(frozen=True)
@@ -85,19 +102,22 @@ class Windowed:
     axis: Axis
     spec: WindowSpec
     keys: tuple[str, ...] = ()
+    numbering: Numbering | None = None
+    partition: tuple[str, ...] = ()
 
     def group_by(self, *columns: str) -> Windowed:
         """Give one result per window and group; NULL is a group of its own."""
         for column in columns:
-            if pa.types.is_map(column_type(self.stream.schema, column)):
-                raise SpecError(
-                    f"group_by({column!r}): a map is not hashable; take one of its keys"
-                )
-            if column in _RESERVED:
-                raise SpecError(f"group_by({column!r}): results have a column of that name already")
+            _groupable("group_by", column, self.stream.schema)
         if len(set(columns)) != len(columns):
             raise SpecError(f"group_by{columns}: a column is named twice")
-        return replace(self, keys=columns)
+        keys = tuple(dict.fromkeys([*self.partition, *columns]))
+        if isinstance(self.spec, SlideByRow) and self.partition and keys != self.partition:
+            raise SpecError(
+                f"group_by{columns}: windows that slide by the rows of a partition cannot be "
+                f"grouped further; put the columns into partition_by, or leave that out"
+            )
+        return replace(self, keys=keys)
 
     def agg(self, **aggregates: Aggregate) -> Query:
         """Name the aggregates of each window: `agg(n=lw.count(), top=lw.max("speed"))`."""
@@ -108,4 +128,12 @@ class Windowed:
                 raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
             if name in (*_RESERVED, *self.keys):
                 raise SpecError(f"agg({name}=...): results have a column of that name already")
-        return Query.build(self.stream, self.axis, self.spec, self.keys, aggregates)
+        return Query.build(
+            self.stream,
+            self.axis,
+            self.spec,
+            self.keys,
+            aggregates,
+            numbering=self.numbering,
+            partition=self.partition,
+        )

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +94,7 @@ class SparkRun(Run):
         warm_up(spark)
         folder = Checkpoint(checkpoint)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        self.plan = replace(query.plan, shards=folder.claim(query, wanted))
+        self.plan = query.plan.with_shards(folder.claim(query, wanted))
         self.clock, self.trigger = clock, trigger
         self.started, self.finished = threading.Event(), threading.Event()
         self.stopping = threading.Event()

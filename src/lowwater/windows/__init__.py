@@ -1,15 +1,32 @@
 """What a window is: specs, windows / extent / wids, panes, and the axis they lie on."""
 
 from lowwater.windows.axis import LIMIT, Axis, read_times
-from lowwater.windows.meaning import Extent, classify, extent, wids, windows
+from lowwater.windows.driven import (
+    Arrival,
+    Rank,
+    RowCount,
+    Session,
+    SlideByRow,
+    arrival,
+    rank,
+    rows,
+)
+from lowwater.windows.meaning import (
+    Extent,
+    WindowClass,
+    WindowSpec,
+    classify,
+    describe,
+    extent,
+    wids,
+    windows,
+)
 from lowwater.windows.spec import (
     FOREVER,
     MAX_SLIDES_PER_RANGE,
     Landmark,
     Sliding,
     Unbounded,
-    WindowSpec,
-    describe,
     unbounded,
 )
 
@@ -17,16 +34,25 @@ __all__ = [
     "FOREVER",
     "LIMIT",
     "MAX_SLIDES_PER_RANGE",
+    "Arrival",
     "Axis",
     "Extent",
     "Landmark",
+    "Rank",
+    "RowCount",
+    "Session",
+    "SlideByRow",
     "Sliding",
     "Unbounded",
+    "WindowClass",
     "WindowSpec",
+    "arrival",
     "classify",
     "describe",
     "extent",
+    "rank",
     "read_times",
+    "rows",
     "unbounded",
     "wids",
     "windows",

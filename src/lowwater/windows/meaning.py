@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from lowwater.windows.spec import FOREVER, Landmark, WindowSpec
+from lowwater.errors import SpecError
+from lowwater.windows.driven import Session, SlideByRow
+from lowwater.windows.spec import FOREVER, Landmark, Sliding
 
-WindowClass = Literal["CF", "FCF", "FCA"]
+WindowSpec: TypeAlias = Sliding | Landmark | SlideByRow | Session
+WindowClass = Literal["CF", "FCF", "FCB", "FCU"]
 
 
 @dataclass(frozen=True)
@@ -24,39 +27,73 @@ class Extent:
         return self.start <= at < self.end
 
 
-def extent(spec: WindowSpec, wid: int) -> Extent:
+def extent(spec: WindowSpec, wid: int, positions: Iterable[int] | None = None) -> Extent:
     """Return the positions that belong to window `wid`, as `[start, end)`.
+
+    What a session holds, only the rows tell: it needs their `positions`.
 
     >>> from lowwater.windows import Sliding
     >>> extent(Sliding(range=10, slide=4), 2)
     Extent(start=8, end=18)
+    >>> extent(SlideByRow(range=10), 25)
+    Extent(start=16, end=26)
     """
+    if isinstance(spec, SlideByRow):  # (w − range, w] in whole ticks
+        return Extent(wid - spec.range + 1, wid + 1)
+    if isinstance(spec, Session):
+        at = _sorted(positions)
+        last = wid
+        for position in at[at >= wid].tolist():
+            if position - last >= spec.gap:
+                break
+            last = position
+        return Extent(wid, last + spec.gap)
     return Extent(int(spec.start(wid)), int(spec.end(wid)))
 
 
-def wids(spec: WindowSpec, at: int) -> range:
+def wids(spec: WindowSpec, at: int, positions: Iterable[int] | None = None) -> Sequence[int]:
     """Return the ids of the windows that hold position `at`: the inverse of `extent`.
 
-    A landmark window's ids have no end; the range then stops at the largest tick.
+    A landmark window's ids have no end; the range then stops at the largest tick. Windows that the
+    data drive are those of the rows at `positions`.
 
     >>> from lowwater.windows import Sliding
     >>> wids(Sliding(range=10, slide=4), 9)
     range(0, 3)
+    >>> wids(SlideByRow(range=10), 25, [20, 25, 30, 40])
+    [25, 30]
     """
+    if isinstance(spec, SlideByRow):
+        known = windows(spec, _sorted(positions))
+        return [int(w) for w in known if at <= w < at + spec.range]
+    if isinstance(spec, Session):
+        known = windows(spec, _sorted(positions))
+        return [int(w) for w in known if at in extent(spec, int(w), positions)]
     first, last = int(spec.first(at)), int(spec.last(at))
     return range(first, max(first, last + 1))
 
 
-def windows(spec: WindowSpec, positions: Iterable[int]) -> np.ndarray:
+def windows(
+    spec: WindowSpec, positions: Iterable[int], slide_values: Iterable[int] | None = None
+) -> np.ndarray:
     """Return the ids, ascending, of the windows that hold at least one of `positions`.
 
     Landmark windows stop at the window of the last position: every later one would hold it, too.
+    `slide_values` are the values of the attribute that a window slides over, where it is not the
+    one it reaches over.
 
     >>> from lowwater.windows import Sliding
     >>> windows(Sliding(range=10, slide=10), [3, 25]).tolist()
     [0, 2]
+    >>> windows(SlideByRow(range=10, slide=2), [3, 25, 30, 31]).tolist()
+    [25, 31]
     """
     at: np.ndarray = np.fromiter(positions, np.int64)
+    if isinstance(spec, SlideByRow):
+        return _ends(spec, at, slide_values)
+    if isinstance(spec, Session):
+        at = np.unique(at)
+        return np.asarray(at[np.diff(at, prepend=at[:1] - spec.gap) >= spec.gap])
     if isinstance(spec, Landmark):
         at = np.asarray(at[spec.last(at) == FOREVER])
         if not len(at):
@@ -67,10 +104,50 @@ def windows(spec: WindowSpec, positions: Iterable[int]) -> np.ndarray:
     return held
 
 
-def classify(spec: WindowSpec) -> WindowClass:
-    """Say what context `wids` needs (WID 4): CF none, FCF past rows, FCA future rows.
+def _ends(spec: SlideByRow, at: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
+    if spec.slide_on is not None:
+        if slide_values is None:
+            raise SpecError(f"slide_values= is needed: the window slides over {spec.slide_on!r}")
+        values: np.ndarray = np.fromiter(slide_values, np.int64)
+        return np.unique(at[values % spec.slide == 0])
+    at = np.sort(at)
+    rank = np.arange(1, len(at) + 1)
+    return np.unique(at[rank % spec.slide == 0])
 
-    Ids of windows over an attribute follow from the row alone, so they are context free.
+
+def _sorted(positions: Iterable[int] | None) -> np.ndarray:
+    if positions is None:
+        raise SpecError("positions= is needed: which windows there are, only the rows tell")
+    return np.unique(np.fromiter(positions, np.int64))
+
+
+def classify(spec: WindowSpec) -> WindowClass:
+    """Say what context `wids` needs (WID 4, 6).
+
+    CF: none. FCF: rows that came before. FCB: rows still to come, within a bound. FCU: rows still
+    to come, without a bound.
+
+    >>> classify(SlideByRow(range=10)), classify(SlideByRow(range=10, slide=5))
+    ('FCB', 'FCU')
     """
-    del spec
-    return "CF"
+    if isinstance(spec, SlideByRow):
+        return "FCU" if spec.slide_on is None and spec.slide > 1 else "FCB"
+    return "FCU" if isinstance(spec, Session) else "CF"
+
+
+def describe(spec: WindowSpec) -> str:
+    """Name the kind of window.
+
+    >>> from lowwater.windows import Sliding
+    >>> describe(Sliding(range=10)), describe(Sliding(range=10, slide=20))
+    ('tumbling', 'hopping with gaps')
+    """
+    if isinstance(spec, Landmark):
+        return "landmark"
+    if isinstance(spec, SlideByRow):
+        return "slide-by-tuple" if spec.slide == 1 else "slide-by-rows"
+    if isinstance(spec, Session):
+        return "session"
+    if spec.slide == spec.range:
+        return "tumbling"
+    return "hopping with gaps" if spec.has_gaps else "sliding"

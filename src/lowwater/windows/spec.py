@@ -184,19 +184,3 @@ class Landmark:
     def pane_of(self, at: Ticks) -> Ticks:
         """The pane that holds position `at`."""
         return (at - self.origin) // self.slide
-
-
-WindowSpec: TypeAlias = Sliding | Landmark
-
-
-def describe(spec: WindowSpec) -> str:
-    """Name the kind of window.
-
-    >>> describe(Sliding(range=10)), describe(Sliding(range=10, slide=20))
-    ('tumbling', 'hopping with gaps')
-    """
-    if isinstance(spec, Landmark):
-        return "landmark"
-    if spec.slide == spec.range:
-        return "tumbling"
-    return "hopping with gaps" if spec.has_gaps else "sliding"

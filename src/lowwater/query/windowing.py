@@ -1,0 +1,151 @@
+"""From the words of `stream.window(...)` to a window, or to what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError, unknown_name
+from lowwater.kernels.plan import ARRIVAL, Numbering
+from lowwater.windows import (
+    Arrival,
+    Axis,
+    Landmark,
+    Rank,
+    RowCount,
+    Session,
+    SlideByRow,
+    Sliding,
+    Unbounded,
+    WindowSpec,
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the user wrote."""
+
+    range: Any
+    slide: Any
+    on: Any
+    slide_on: Any
+    origin: Any
+    gap: Any
+
+
+@dataclass(frozen=True)
+class Made:
+    """A window: the attribute it is over, what it is, how its rows are numbered if they are."""
+
+    axis: Axis
+    spec: WindowSpec
+    numbering: Numbering | None = None
+
+
+def axis_of(column: Any, schema: pa.Schema) -> Axis:
+    """Return a column as a window attribute."""
+    if column not in schema.names:
+        raise unknown_name("column", column, schema.names)
+    return Axis(column, schema.field(column).type)
+
+
+def make_window(words: Words, time: str, schema: pa.Schema, *, partitioned: bool) -> Made:
+    """Make a window of words, over the stream's time if they name nothing else."""
+    if words.gap is not None:
+        return _session(words, time, schema)
+    if words.range is None:
+        raise SpecError("window() needs range=, for example range='5 minutes', or gap=")
+    over_rows = isinstance(words.range, RowCount)
+    if over_rows or isinstance(words.on, Arrival | Rank):
+        return _over_rows(words, time, schema, partitioned=partitioned)
+    axis = axis_of(words.on or time, schema)
+    if isinstance(words.slide, RowCount) or words.slide_on is not None:
+        return Made(axis, _sliding_by_rows(words, axis, schema))
+    return Made(axis, _laid_out(words, axis))
+
+
+def _session(words: Words, time: str, schema: pa.Schema) -> Made:
+    for name in ("range", "slide", "slide_on", "origin"):
+        if getattr(words, name) is not None:
+            raise SpecError(
+                f"{name}= does not go with gap=: a session is as long as its rows make it"
+            )
+    if isinstance(words.on, Arrival | Rank) or isinstance(words.gap, RowCount):
+        raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
+    axis = axis_of(words.on or time, schema)
+    return Made(axis, Session(gap=_positive(axis, "gap", words.gap)))
+
+
+def _over_rows(words: Words, time: str, schema: pa.Schema, *, partitioned: bool) -> Made:
+    """Make a window over row numbers: given on arrival, by rank, or by a column."""
+    on = words.on
+    if words.slide_on is not None:
+        raise SpecError("slide_on= does not go with a range in rows: both count the same rows")
+    if isinstance(words.range, Unbounded):
+        raise SpecError("range=lw.unbounded is not to be had over rows; give range=lw.rows(n)")
+    for name, value in (("range", words.range), ("slide", words.slide)):
+        if value is not None and not isinstance(value, RowCount):
+            raise SpecError(f"{name}={value!r} must be lw.rows(n): the window is over rows")
+    if words.origin is not None:
+        raise SpecError("origin= does not go with rows, which are counted from the first")
+    step = words.slide.rows if words.slide is not None else None
+    spec = Sliding(range=words.range.rows, slide=step)
+    if on is None or isinstance(on, Arrival):
+        return Made(axis_of(time, schema), spec, "arrival")
+    axis = axis_of(on.column if isinstance(on, Rank) else on, schema)
+    if isinstance(on, Rank):
+        return Made(axis, spec, "rank")
+    if not pa.types.is_integer(axis.type):
+        raise SpecError(
+            f"on={on!r} is a {axis.type}: rows are numbered by whole numbers. Take lw.rank({on!r}) "
+            f"to count rows in its order, or lw.arrival"
+        )
+    # A number that the data bring is one for the whole stream; a partition counts its own rows.
+    return Made(axis, spec, "rank" if partitioned else None)
+
+
+def _sliding_by_rows(words: Words, axis: Axis, schema: pa.Schema) -> SlideByRow:
+    """Make a window that rows end."""
+    if words.origin is not None:
+        raise SpecError("origin= does not go with a slide in rows: windows end where rows are")
+    if isinstance(words.range, Unbounded):
+        raise SpecError("range=lw.unbounded does not go with a slide in rows")
+    size = _positive(axis, "range", words.range)
+    by = words.slide_on
+    if words.slide is None:
+        raise SpecError(f"slide_on={by!r} needs slide=, how far the window moves on it")
+    if by is None or isinstance(by, Arrival | Rank):
+        if not isinstance(words.slide, RowCount):
+            raise SpecError(
+                f"slide={words.slide!r} must be lw.rows(n): slide_on={by!r} counts rows"
+            )
+        if isinstance(by, Rank) and by.column != axis.column:
+            raise SpecError(
+                f"slide_on={by!r} must rank by {axis.column!r}, which the window reaches over: the "
+                f"order of another attribute does not agree with it"
+            )
+        n = words.slide.rows
+        arrivals = not isinstance(by, Rank) and n > 1
+        return SlideByRow(range=size, slide=n, slide_on=ARRIVAL if arrivals else None)
+    other = axis_of(by, schema)
+    step = words.slide.rows if isinstance(words.slide, RowCount) else words.slide
+    return SlideByRow(range=size, slide=_positive(other, "slide", step), slide_on=by)
+
+
+def _laid_out(words: Words, axis: Axis) -> WindowSpec:
+    start = None if words.origin is None else axis.point(words.origin, name="origin")
+    if isinstance(words.range, Unbounded):
+        if words.slide is None:
+            raise SpecError("range=lw.unbounded needs slide=, how often a result is given")
+        return Landmark(slide=_positive(axis, "slide", words.slide), landmark=start)
+    step = None if words.slide is None else _positive(axis, "slide", words.slide)
+    return Sliding(range=_positive(axis, "range", words.range), slide=step, origin=start or 0)
+
+
+def _positive(axis: Axis, name: str, value: Any) -> int:
+    span = axis.span(value, name=name)
+    if span <= 0:
+        raise SpecError(f"{name}={value!r} must be greater than zero")
+    return span
