@@ -12,6 +12,8 @@ from bench.processes import WorkerError
 from bench.report import case_figures, case_line, idle_figures, state_figures
 from bench.run import Options, alone, compare, say
 
+KINDS = "kinds"
+"""The windows that are compared in one process; asked for by name."""
 _FIGURES = {"idle": idle_figures, "state": state_figures}
 
 
@@ -31,6 +33,11 @@ def main() -> int:
                 _print(case_line(case, pairs))
                 rows = case.data.scaled(options.rows_scale).rows
                 figures += case_figures(case, pairs, rows)
+            elif name == KINDS:
+                from bench.kinds import kinds
+
+                for line in kinds(options.rows_scale):
+                    _print(line)
             else:
                 figures += _FIGURES[name](ALONE[name], alone(ALONE[name], options))
     except (WorkerError, ResultsDifferError) as problem:
@@ -50,7 +57,10 @@ def _print(line: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help=f"one of {', '.join(EVERY)}; all by default"
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        help=f"one of {', '.join(EVERY)}; all of them by default; or {KINDS}",
     )
     parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
     parser.add_argument(
@@ -61,9 +71,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.cases) - set(EVERY))
+    unknown = sorted(set(chosen.cases) - {*EVERY, KINDS})
     if unknown:
-        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(EVERY)}")
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join([*EVERY, KINDS])}")
     if chosen.repetitions < 1 or chosen.rows_scale <= 0:
         parser.error("--repetitions must be at least 1 and --rows-scale above 0")
     return chosen

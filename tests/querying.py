@@ -34,7 +34,7 @@ def query(
     return windowed.group_by(*keys).agg(**named)
 
 
-def run(  # noqa: PLR0917
+def run(
     schema: Any,
     epochs: Sequence[Sequence[Any]],
     windows: Windows,

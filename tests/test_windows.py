@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -229,3 +231,54 @@ def test_every_kind_has_a_name_and_is_context_free(spec, name):
 def test_specs_are_values():
     assert lw.Sliding(range="1 minute") == lw.Sliding(range=60_000_000)
     assert len({lw.Landmark(slide=5), lw.Landmark(slide=5)}) == 1
+
+
+# -- windows that the data drive -------------------------------------------------------------------
+
+places = st.lists(st.integers(-40, 60), min_size=1, max_size=25)
+by_row = st.builds(lw.SlideByRow, range=st.integers(1, 30)) | st.builds(
+    lw.SlideByRow, range=st.integers(1, 30), slide=st.integers(1, 5)
+)
+session = st.builds(lw.Session, gap=st.integers(1, 12))
+
+
+@examples(300)
+@given(by_row | session, places)
+def test_wids_inverts_extent_where_the_data_drive_windows(spec, at):
+    for wid in lw.windows(spec, at).tolist():
+        held = lw.extent(spec, wid, at)
+        for position in at:
+            # Ranks are those of all rows, also where several stand at one position.
+            named = [w for w in lw.windows(spec, at).tolist() if position in lw.extent(spec, w, at)]
+            assert (position in held) == (wid in named)
+            if isinstance(spec, lw.Session) or spec.slide == 1:
+                assert list(lw.wids(spec, position, at)) == named
+
+
+@examples(200)
+@given(session, places)
+def test_sessions_hold_each_row_once_and_lie_a_gap_apart(spec, at):
+    found = [lw.extent(spec, w, at) for w in lw.windows(spec, at).tolist()]
+    assert all(sum(position in e for e in found) == 1 for position in at)
+    assert all(a.end <= b.start for a, b in pairwise(found))
+    for held in found:
+        inside = sorted({p for p in at if p in held})
+        assert inside[0] == held.start
+        assert inside[-1] + spec.gap == held.end
+        assert all(b - a < spec.gap for a, b in pairwise(inside))
+
+
+def test_classes_are_those_of_the_paper():
+    assert classify(lw.Sliding(range=300, slide=60)) == "CF"
+    assert classify(lw.SlideByRow(range=300)) == "FCB"
+    assert classify(lw.SlideByRow(range=300, slide=5, slide_on="row_num")) == "FCB"
+    assert classify(lw.SlideByRow(range=300, slide=5)) == "FCU"
+    assert classify(lw.Session(gap=5)) == "FCU"
+
+
+def test_windows_that_only_rows_tell_need_them():
+    with pytest.raises(lw.SpecError, match="positions="):
+        lw.wids(lw.SlideByRow(range=5), 3)
+    with pytest.raises(lw.SpecError, match="slide_values="):
+        lw.windows(lw.SlideByRow(range=5, slide=2, slide_on="n"), [1, 2])
+    assert lw.windows(lw.SlideByRow(range=5, slide=2, slide_on="n"), [1, 2], [7, 8]).tolist() == [2]

@@ -27,6 +27,7 @@ from lowwater.errors import (
 )
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
+from lowwater.query.windowing import named_windows
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
@@ -40,8 +41,8 @@ from lowwater.windows import (
     rows,
     unbounded,
     wids,
-    windows,
 )
+from lowwater.windows import windows as window_ids
 
 if TYPE_CHECKING:
     from lowwater.progress import Progress
@@ -70,6 +71,23 @@ def stream(source: Any, *, time: str, progress: Progress) -> Stream:
             f"lw.replay(...) or lw.feed(...)"
         )
     return Stream(source, source.schema, time, progress)
+
+
+def windows(*of: Any, **named: Any) -> Any:
+    """Name several windows for one query, or tell which windows hold some positions.
+
+    With names: windows that one query has at once, on common panes. Each is a range, or a pair
+    (range, slide).
+
+    >>> windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute")).named["day"]
+    ('1 day', '1 minute')
+
+    With a window and positions: the ids of the windows that hold at least one of them (WID 3.3).
+
+    >>> windows(Sliding(range=10), [3, 25]).tolist()
+    [0, 2]
+    """
+    return named_windows(named) if named and not of else window_ids(*of, **named)
 
 
 def session(**settings: str) -> Any:

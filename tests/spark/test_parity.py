@@ -66,6 +66,46 @@ CASES = {
         .window(range=1, slide=0.25, on="value")
         .agg(n=lw.count())
     ),
+    "ending at every row, for all groups": lambda f: (
+        query_of(f, lw.slack("1 second"), range="3 seconds", slide=lw.rows(1))
+        .group_by("key")
+        .agg(**AGGREGATES)
+    ),
+    "ending by rank, in partitions": lambda f: query_of(
+        f,
+        lw.slack("1 second"),
+        range="3 seconds",
+        slide=lw.rows(5),
+        slide_on=lw.rank("ts"),
+        partition_by="key",
+    ).agg(n=lw.count(), total=lw.sum("value")),
+    "ending at arriving rows": lambda f: (
+        query_of(f, lw.slack("1 second"), range="3 seconds", slide=lw.rows(10))
+        .group_by("key")
+        .agg(n=lw.count())
+    ),
+    "rows as they arrive": lambda f: (
+        query_of(f, lw.slack("1 second"), range=lw.rows(100), slide=lw.rows(10))
+        .group_by("key")
+        .agg(n=lw.count(), total=lw.sum("value"))
+    ),
+    "rows of a partition by rank": lambda f: query_of(
+        f,
+        lw.slack("1 second"),
+        range=lw.rows(20),
+        slide=lw.rows(3),
+        on=lw.rank("ts"),
+        partition_by="key",
+    ).agg(n=lw.count(), names=JOINED),
+    "sessions": lambda f: (
+        query_of(f, lw.slack("1 second"), gap="400 milliseconds").group_by("key").agg(**AGGREGATES)
+    ),
+    "several windows": lambda f: (
+        lw.stream(f, time="ts", progress=lw.slack("1 second"))
+        .window(lw.windows(short="2 seconds", long=("12 seconds", "3 seconds")))
+        .group_by("key")
+        .agg(n=lw.count(), total=lw.sum("value"))
+    ),
     "user-defined": lambda f: (
         query_of(f, lw.slack("2 seconds"), range="6 seconds", slide="2 seconds")
         .group_by("flag")

@@ -47,7 +47,7 @@ class ByRowEpoch(WindowEpoch):
 
     def prepare(self, packets: list[Packet]) -> None:
         """Take in where windows may end, if that is for the whole stream to say."""
-        self.ends = Ends.none()
+        self.ends, self.before = Ends.none(), self.meta.marks
         if self.plan.ends_of_stream:
             kept = self.state.get(ENDS)
             came = Ends.together([table_of(p) for p in packets if p.kind == "ends"])
@@ -112,16 +112,18 @@ class ByRowEpoch(WindowEpoch):
 
     # -- which positions end a window ------------------------------------------------------------
 
+    def _closing(self, before: Marks, after: Marks) -> Ends:
+        """Return the positions between two marks."""
+        low = -FOREVER if before.low is None else before.low
+        return self.ends.between(low, low if after.low is None else after.low)
+
     def _stream_ends(self, before: Marks, after: Marks) -> np.ndarray:
         """Return where windows of the whole stream end, between two marks."""
-        low = -FOREVER if before.low is None else before.low
-        high = low if after.low is None else after.low
-        closing = self.ends.between(low, high)
+        closing = self._closing(before, after)
         settled = int(self.state.get(RANKS, b"0"))
-        ends = self._chosen(closing.rows, np.cumsum(closing.rows) + settled)
-        if self.plan.counts_ranks:
-            self.out.changes[RANKS] = str(settled + int(closing.rows.sum())).encode()
-        return np.asarray(closing.tick[ends])
+        return np.asarray(
+            closing.tick[self._chosen(closing.rows, np.cumsum(closing.rows) + settled)]
+        )
 
     def _own_ends(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> np.ndarray:
         """Return the cells at which a window of their own group ends."""
@@ -149,9 +151,15 @@ class ByRowEpoch(WindowEpoch):
         return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)
 
     def finish(self, marks: Marks) -> None:
-        """Keep the positions that may still end a window."""
+        """Keep the positions that may still end a window, and how many ranks are settled.
+
+        Every shard counts all rows of the stream, also one that has no group yet.
+        """
         if not self.plan.ends_of_stream:
             return
+        if self.plan.counts_ranks:
+            passed = int(self._closing(self.before, marks).rows.sum())
+            self.out.changes[RANKS] = str(int(self.state.get(RANKS, b"0")) + passed).encode()
         low = -FOREVER if marks.low is None else marks.low
         left = self.ends.between(low, 2 * FOREVER)
         self.out.changes[ENDS] = packed(left.to_table()) if len(left.tick) else None

@@ -21,6 +21,7 @@ from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, table_packet
 from lowwater.kernels.plan import WindowPlan
+from lowwater.windows import Shared
 
 TICK, LATE_DEGREE, DEAD = "__tick", "__late_degree", "__dead"
 _BEFORE_ALL = np.iinfo(np.int64).min
@@ -168,10 +169,13 @@ def _set_outside_aside(
     intake: _Intake, ticks: np.ndarray, degree: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     spec = intake.plan.spec
-    if not spec.has_gaps or intake.plan.numbering is not None:
+    if isinstance(spec, Shared):
+        inside = ~spec.outside(ticks)
+    elif spec.has_gaps and intake.plan.numbering is None:
+        inside = spec.last(ticks) >= spec.first(ticks)
+    else:
         intake.measures["outside"] = 0
         return ticks, degree
-    inside = spec.last(ticks) >= spec.first(ticks)
     intake.measures["outside"] = int((~inside).sum())
     if inside.all():
         return ticks, degree
@@ -184,7 +188,8 @@ def _send_rows(intake: _Intake, ticks: np.ndarray, degree: np.ndarray, standing:
     mark = row_marks(plan, table, standing.marks)
     behind = np.asarray(ticks < mark)
     if plan.ends_of_stream and not plan.counts_arrivals:
-        ends = _ends(plan, table, ticks).to_table()
+        believed = ~behind if plan.consistent else np.ones(len(ticks), bool)
+        ends = _ends(plan, table.filter(pa.array(believed)), ticks[believed]).to_table()
         intake.packets += [table_packet("ends", s, intake.seq, ends) for s in range(plan.shards)]
     whole = np.ones(len(ticks), bool) if plan.travels_whole else behind
     if whole.any():

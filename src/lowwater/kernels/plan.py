@@ -18,10 +18,12 @@ from lowwater.aggregates import (
     RowCount,
     Span,
 )
-from lowwater.windows import Axis, Session, SlideByRow, WindowSpec
+from lowwater.windows import Axis, Session, Shared, SlideByRow, Sliding, WindowSpec
 
 Keeping = Literal["panes", "windows"]
 Numbering = Literal["arrival", "rank"]
+NAME = "window_name"
+"""The column that tells several windows of a query apart."""
 ARRIVAL = "__arrival"
 """The column of row numbers that are given on arrival."""
 
@@ -51,6 +53,7 @@ class WindowPlan:
     mark_when: str | None = None
     numbering: Numbering | None = None
     partition: tuple[str, ...] = ()
+    name: str | None = None
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -73,6 +76,15 @@ class WindowPlan:
         found = closed[self.parts.index(kept)]
         return kept.fold(found) if isinstance(kept, Collected) else found
 
+    def only(self, name: str, window: Sliding) -> WindowPlan:
+        """Return the plan as it is for one of several windows, for the rows that are given out."""
+        return replace(self, spec=window, name=name)
+
+    @property
+    def several(self) -> bool:
+        """Whether windows have names."""
+        return isinstance(self.spec, Shared) or self.name is not None
+
     def with_shards(self, shards: int) -> WindowPlan:
         """Return the plan for so many shards, or for one if it can have no more."""
         return replace(self, shards=1 if self.sequential else shards)
@@ -80,7 +92,7 @@ class WindowPlan:
     @property
     def laid_out(self) -> bool:
         """Whether a row's windows follow from its position: all ids are known beforehand."""
-        return self.numbering is None and not isinstance(self.spec, SlideByRow | Session)
+        return self.numbering is None and not isinstance(self.spec, SlideByRow | Session | Shared)
 
     @cached_property
     def end_count(self) -> MultipleCount | None:
@@ -157,6 +169,7 @@ class WindowPlan:
             [
                 pa.field("window", pa.struct([("start", bounds), ("end", bounds)])),
                 pa.field("wid", pa.int64()),
+                *([pa.field(NAME, pa.string())] if self.several else []),
                 *(self.schema.field(k) for k in self.keys),
                 *(
                     pa.field(name, a.result_type(self.schema))
@@ -177,6 +190,7 @@ class WindowPlan:
             [
                 *self.schema,
                 pa.field(self._free("late_degree"), pa.int64()),
+                *([pa.field(self._free(NAME), pa.string())] if self.several else []),
                 pa.field(self._free("missed"), missed),
                 pa.field(self._free("admitted"), pa.bool_()),
             ]

@@ -39,7 +39,12 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
         for a in plan.aggregates.values()
     ]
     kind = pa.array(np.full(len(closed.wid), "final", object), pa.string())
-    return pa.table([window, pa.array(closed.wid), *keys, *values, kind], schema=schema)
+    named = [] if plan.name is None else [_named(plan.name, len(closed.wid))]
+    return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kind], schema=schema)
+
+
+def _named(name: str, n: int) -> pa.Array:
+    return pa.array(np.full(n, name, object), pa.string())
 
 
 def late_rows(
@@ -59,6 +64,7 @@ def late_rows(
     if windows is not None:
         columns = [*map(pa.array, windows), *window_column(plan, *windows)]
         missed = pa.StructArray.from_arrays(columns, fields=list(kind))
-    columns = [rows.column(name) for name in plan.schema.names]
+    shown = [rows.column(name) for name in plan.schema.names]
+    named = [] if plan.name is None else [_named(plan.name, len(rows))]
     degree = rows.column(LATE_DEGREE)
-    return pa.table([*columns, degree, missed, pa.array(admitted)], schema=schema)
+    return pa.table([*shown, degree, *named, missed, pa.array(admitted)], schema=schema)

@@ -12,7 +12,8 @@ from lowwater.kernels.numbered import NumberedEpoch
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.sessions import SessionEpoch
-from lowwater.windows import Session, SlideByRow
+from lowwater.kernels.sharing import SharedEpoch
+from lowwater.windows import Session, Shared, SlideByRow
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -26,6 +27,9 @@ def step(
 def _epoch(plan: WindowPlan) -> type[WindowEpoch]:
     if plan.numbering is not None:
         return NumberedEpoch
-    if isinstance(plan.spec, SlideByRow):
-        return ByRowEpoch
-    return SessionEpoch if isinstance(plan.spec, Session) else WindowEpoch
+    kinds: dict[type, type[WindowEpoch]] = {
+        SlideByRow: ByRowEpoch,
+        Session: SessionEpoch,
+        Shared: SharedEpoch,
+    }
+    return kinds.get(type(plan.spec), WindowEpoch)

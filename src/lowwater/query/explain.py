@@ -7,6 +7,7 @@ from lowwater.progress import Progress
 from lowwater.windows import (
     Landmark,
     Session,
+    Shared,
     SlideByRow,
     Sliding,
     WindowClass,
@@ -55,6 +56,9 @@ def _window(plan: WindowPlan) -> str:
         assert isinstance(spec, Sliding)  # noqa: S101
         order = "order of arrival" if plan.numbering == "arrival" else f"order of {on}"
         return f"{describe(spec)}: range {spec.range} rows, slide {spec.slide} rows, in {order}{by}"
+    if isinstance(spec, Shared):
+        sizes = (f"{n} (range {say(w.range)}, slide {say(w.slide)})" for n, w in spec.named)
+        return f"{describe(spec)}: {', '.join(sizes)}, on {on}{by}"
     if isinstance(spec, Session):
         return f"session: gap {say(spec.gap)}, on {on}{by}"
     if isinstance(spec, SlideByRow):
@@ -78,19 +82,17 @@ def _state(plan: WindowPlan) -> str:
     spec, parts = plan.spec, ", ".join(type(p).__name__ for p in plan.parts)
     buffered = [type(p).__name__ for p in plan.parts if not p.bounded]
     more = f"; all values, since these do not shrink: {', '.join(buffered)}" if buffered else ""
+    kept = f"({parts}){more}"
     if plan.keeping == "windows":
-        return f"one partial per group and window, since not all aggregates combine ({parts})"
-    if plan.numbering == "rank":
-        return f"rows until the mark has passed them, then panes of row numbers ({parts}){more}"
-    if plan.numbering == "arrival":
-        return f"panes of row numbers, and how many rows there were ({parts}){more}"
+        return f"one partial per group and window, since not all aggregates combine {kept}"
+    if plan.numbering is not None:
+        held = "rows until the mark has passed them, then " if plan.numbering == "rank" else ""
+        return f"{held}panes of row numbers, and how many rows there were {kept}"
     if isinstance(spec, Session):
-        return f"one partial per open session ({parts}){more}"
+        return f"one partial per open session {kept}"
     if isinstance(spec, SlideByRow):
-        return f"one partial per group and position, for one range ({parts}){more}"
+        return f"one partial per group and position, for one range {kept}"
     if isinstance(spec, Landmark):
-        return f"one partial per group for closed panes, and open panes of one slide ({parts})"
-    return (
-        f"panes of {plan.axis.say(spec.pane)}, {spec.panes} to a window, one partial per group and "
-        f"pane ({parts}){more}"
-    )
+        return f"one partial per group for closed panes, and open panes of one slide {kept}"
+    count = "shared by all" if isinstance(spec, Shared) else f"{spec.panes} to a window"
+    return f"panes of {plan.axis.say(spec.pane)}, {count}, one partial per group and pane {kept}"

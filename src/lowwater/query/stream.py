@@ -13,10 +13,10 @@ from lowwater.errors import SpecError
 from lowwater.kernels.plan import Numbering
 from lowwater.progress import Progress
 from lowwater.query.query import Query
-from lowwater.query.windowing import Words, axis_of, make_window
+from lowwater.query.windowing import NamedWindows, Words, axis_of, make_window
 from lowwater.windows import Arrival, Axis, Rank, SlideByRow, WindowSpec
 
-_RESERVED = ("window", "wid", "kind")
+_RESERVED = ("window", "wid", "window_name", "kind")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Stream:
 
     def window(
         self,
+        several: NamedWindows | None = None,
         *,
         range: Any = None,
         slide: Any = None,
@@ -54,6 +55,9 @@ class Stream:
 
         Parameters
         ----------
+        several
+            `lw.windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute"))`: several windows at
+            once, on common panes; results say in `window_name` which one they are of.
         range, slide
             Durations over time, numbers over numbers, `lw.rows(n)` over rows.
             `range=lw.unbounded` gives landmark windows, which reach back to the beginning.
@@ -83,7 +87,10 @@ class Stream:
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         for column in parts:
             _groupable("partition_by", column, self.schema)
-        made = make_window(words, self.time, self.schema, partitioned=bool(parts))
+        if several is not None:
+            made = several.make(words, self.time, self.schema)
+        else:
+            made = make_window(words, self.time, self.schema, partitioned=bool(parts))
         return Windowed(self, made.axis, made.spec, parts, made.numbering, parts)
 
 

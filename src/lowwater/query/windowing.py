@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,11 +17,14 @@ from lowwater.windows import (
     Rank,
     RowCount,
     Session,
+    Shared,
     SlideByRow,
     Sliding,
     Unbounded,
     WindowSpec,
 )
+
+_RANGE_AND_SLIDE = 2
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,41 @@ class Made:
     axis: Axis
     spec: WindowSpec
     numbering: Numbering | None = None
+
+
+@dataclass(frozen=True)
+class NamedWindows:
+    """Several windows for one query, by name: `lw.windows(hour=("1 hour", "1 minute"))`."""
+
+    named: Mapping[str, Any]
+
+    def make(self, words: Words, time: str, schema: pa.Schema) -> Made:
+        """Make the windows, over one attribute, on common panes."""
+        for name in ("range", "slide", "slide_on", "gap"):
+            if getattr(words, name) is not None:
+                raise SpecError(f"{name}= stands in lw.windows(...), for each window by itself")
+        if isinstance(words.on, Arrival | Rank):
+            raise SpecError("lw.windows(...) are over a column; several windows of rows are not")
+        axis = axis_of(words.on or time, schema)
+        made = []
+        for name, sizes in self.named.items():
+            size, slide = sizes if isinstance(sizes, tuple) else (sizes, None)
+            spec = _laid_out(replace(words, range=size, slide=slide), axis)
+            if not isinstance(spec, Sliding):
+                raise SpecError(f"lw.windows({name}=...): landmark windows have no panes to share")
+            made.append((name, spec))
+        return Made(axis, Shared(tuple(made)))
+
+
+def named_windows(named: Mapping[str, Any]) -> NamedWindows:
+    """Check the names and sizes of several windows."""
+    for name, sizes in named.items():
+        if isinstance(sizes, tuple) and len(sizes) != _RANGE_AND_SLIDE:
+            raise SpecError(
+                f"lw.windows({name}={sizes!r}): give (range, slide), or a range alone for windows "
+                f"side by side"
+            )
+    return NamedWindows(dict(named))
 
 
 def axis_of(column: Any, schema: pa.Schema) -> Axis:

@@ -77,7 +77,8 @@ class Epochs:
         """Run the epoch of a micro-batch whose rows are read as blocks."""
         with self.lock:
             if batch > self._taken:
-                self._run(batch, self._read(reader, blocks))
+                pieces = [Piece(b, i, self.newest.standing) for i, b in enumerate(blocks)]
+                self._run(batch, self._read(reader, pieces))
 
     def take_blocks(self, source: BlockSource) -> bool:
         """Run an epoch over the blocks that are new, if any are; say whether there were."""
@@ -88,7 +89,8 @@ class Epochs:
                 end = source.reach(start)
             if end == start:
                 return False
-            self._run(end, self._read(source, source.blocks(start, end)))
+            pieces = self._pieces(source, source.blocks(start, end))
+            self._run(end, self._read(source, pieces))
             return True
 
     def take_nothing(self, *, ending: bool = False) -> bool:
@@ -165,8 +167,7 @@ class Epochs:
     def _tasks(self, n: int) -> RDD[int]:
         return self.spark.sparkContext.parallelize(range(n), n)
 
-    def _read(self, reader: BlockReader, blocks: Sequence[Block]) -> RDD[Keyed]:
-        pieces = self._pieces(reader, blocks)
+    def _read(self, reader: BlockReader, pieces: Sequence[Piece]) -> RDD[Keyed]:
         tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
         shares = [pieces[a:b] for a, b in pairwise(cuts)]

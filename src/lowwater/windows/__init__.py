@@ -21,6 +21,7 @@ from lowwater.windows.meaning import (
     wids,
     windows,
 )
+from lowwater.windows.shared import Shared
 from lowwater.windows.spec import (
     FOREVER,
     MAX_SLIDES_PER_RANGE,
@@ -41,6 +42,7 @@ __all__ = [
     "Rank",
     "RowCount",
     "Session",
+    "Shared",
     "SlideByRow",
     "Sliding",
     "Unbounded",

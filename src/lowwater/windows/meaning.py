@@ -10,9 +10,11 @@ import numpy as np
 
 from lowwater.errors import SpecError
 from lowwater.windows.driven import Session, SlideByRow
+from lowwater.windows.shared import Shared
 from lowwater.windows.spec import FOREVER, Landmark, Sliding
 
-WindowSpec: TypeAlias = Sliding | Landmark | SlideByRow | Session
+OneWindow: TypeAlias = Sliding | Landmark | SlideByRow | Session
+WindowSpec: TypeAlias = OneWindow | Shared
 WindowClass = Literal["CF", "FCF", "FCB", "FCU"]
 
 
@@ -27,7 +29,7 @@ class Extent:
         return self.start <= at < self.end
 
 
-def extent(spec: WindowSpec, wid: int, positions: Iterable[int] | None = None) -> Extent:
+def extent(spec: OneWindow, wid: int, positions: Iterable[int] | None = None) -> Extent:
     """Return the positions that belong to window `wid`, as `[start, end)`.
 
     What a session holds, only the rows tell: it needs their `positions`.
@@ -51,7 +53,7 @@ def extent(spec: WindowSpec, wid: int, positions: Iterable[int] | None = None) -
     return Extent(int(spec.start(wid)), int(spec.end(wid)))
 
 
-def wids(spec: WindowSpec, at: int, positions: Iterable[int] | None = None) -> Sequence[int]:
+def wids(spec: OneWindow, at: int, positions: Iterable[int] | None = None) -> Sequence[int]:
     """Return the ids of the windows that hold position `at`: the inverse of `extent`.
 
     A landmark window's ids have no end; the range then stops at the largest tick. Windows that the
@@ -74,7 +76,7 @@ def wids(spec: WindowSpec, at: int, positions: Iterable[int] | None = None) -> S
 
 
 def windows(
-    spec: WindowSpec, positions: Iterable[int], slide_values: Iterable[int] | None = None
+    spec: OneWindow, positions: Iterable[int], slide_values: Iterable[int] | None = None
 ) -> np.ndarray:
     """Return the ids, ascending, of the windows that hold at least one of `positions`.
 
@@ -146,8 +148,8 @@ def describe(spec: WindowSpec) -> str:
         return "landmark"
     if isinstance(spec, SlideByRow):
         return "slide-by-tuple" if spec.slide == 1 else "slide-by-rows"
-    if isinstance(spec, Session):
-        return "session"
+    if isinstance(spec, Session | Shared):
+        return "session" if isinstance(spec, Session) else "several on common panes"
     if spec.slide == spec.range:
         return "tumbling"
     return "hopping with gaps" if spec.has_gaps else "sliding"

@@ -1,0 +1,85 @@
+"""Several windows on the same panes: rows are reduced and kept once, and closed for each window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates import Rows
+from lowwater.control import Marks
+from lowwater.kernels.aggregate import WindowEpoch
+from lowwater.kernels.cells import Cells
+from lowwater.kernels.closing import close
+from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, row_marks
+from lowwater.kernels.packets import table_packet
+from lowwater.kernels.results import late_rows, result_rows
+from lowwater.windows import FOREVER, Shared
+
+_NEVER = -(2**62)
+
+
+class SharedEpoch(WindowEpoch):
+    """An epoch of several windows on common panes."""
+
+    @property
+    def spec(self) -> Shared:
+        """The windows."""
+        assert isinstance(self.plan.spec, Shared)  # noqa: S101
+        return self.plan.spec
+
+    def admit(self, table: pa.Table, seq: int) -> Rows:
+        """Sort whole rows: late if no window of any name takes them, partly late if some do not."""
+        ticks = table.column(TICK).combine_chunks().to_numpy()
+        dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
+        mark = np.maximum(row_marks(self.plan, table, self.meta.marks), _NEVER)
+        entered = np.zeros(len(ticks), bool)
+        lost = []
+        for name, window in self.spec:
+            first, last = window.first(ticks), window.last(ticks)
+            until = np.where(dead, last + 1, np.minimum(window.first_open(mark), last + 1))
+            lost.append((name, window, first, np.maximum(until, first)))
+            entered |= until <= last
+        missed = np.logical_or.reduce([until > first for _, _, first, until in lost])
+        late = ~entered
+        self.counts["late"] += int(late.sum())
+        self.counts["partly_late"] += int((missed & entered).sum())
+        self.counts["admitted"] += int(entered.sum())
+        for name, window, first, until in lost:
+            mine = until > first
+            if mine.any():
+                rows = late_rows(
+                    self.plan.only(name, window),
+                    table.filter(pa.array(mine)),
+                    (first[mine], until[mine] - 1),
+                    admitted=entered[mine],
+                )
+                self.out.emissions.append(table_packet("late", self.shard, seq, rows))
+        kept = np.flatnonzero(entered)
+        return Rows(table.take(pa.array(kept)).drop_columns([TICK, LATE_DEGREE, DEAD]), ticks[kept])
+
+    def needed(self, before: Marks, after: Marks) -> set[int]:
+        """Return the buckets that windows of any name between two marks reach into."""
+        if before.low is None or self.plan.sources_close_groups:
+            return set(self.meta.buckets.all)
+        reached = before.low if after.low is None else after.low
+        low = self.spec.first_pane(before.low)
+        return self.meta.buckets.between(int(low), int(self.spec.pane_of(min(reached, FOREVER))))
+
+    def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
+        """Return which panes belong to a window that is open; `first_open` is a mark here."""
+        return np.asarray(pane >= self.spec.first_pane(first_open))
+
+    def emit(self, cells: Cells, before: Marks, after: Marks) -> None:
+        """Close the windows of every name between two marks."""
+        if not len(cells):
+            return
+        since, until = self.group_open(cells, before), self.group_open(cells, after)
+        seq = 0
+        for name, window in self.spec:
+            opened = window.first_open(since), window.first_open(until)
+            for chunk in close(cells, self.plan.parts, window, *opened):
+                if len(chunk.wid):
+                    self.counts["results"] += len(chunk.wid)
+                    rows = result_rows(self.plan.only(name, window), cells, chunk)
+                    self.send_results(rows, seq)
+                    seq += 1

@@ -1,0 +1,71 @@
+"""Several windows over one stream that share their panes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from lowwater.windows.spec import Sliding, Ticks
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnPanes(Sliding):
+    """A sliding window on panes that are finer than it needs by itself."""
+
+    shared_pane: int
+
+    def __init__(self, window: Sliding, pane: int) -> None:
+        super().__init__(range=window.range, slide=window.slide, origin=window.origin)
+        object.__setattr__(self, "shared_pane", pane)
+
+    @property
+    def pane(self) -> int:
+        """Length of a pane."""
+        return self.shared_pane
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Named sliding windows on common panes: the longest stretch that no boundary of any cuts.
+
+    >>> both = Shared((("short", Sliding(range=4)), ("long", Sliding(range=18, slide=6))))
+    >>> both.pane, [w.panes for _, w in both]
+    (2, [2, 9])
+    """
+
+    named: tuple[tuple[str, Sliding], ...]
+
+    has_gaps = False
+    panes_per_slide = 1
+
+    @property
+    def pane(self) -> int:
+        """Length of a pane."""
+        return gcd(*(w.pane for _, w in self.named))
+
+    def __iter__(self) -> Iterator[tuple[str, Sliding]]:
+        return iter([(name, OnPanes(w, self.pane)) for name, w in self.named])
+
+    def pane_of(self, at: Ticks) -> Ticks:
+        """The pane that holds position `at`."""
+        return (at - self.named[0][1].origin) // self.pane
+
+    def first_open(self, mark: Ticks) -> Ticks:
+        """Each window has a first open one of its own; what they have in common is the mark."""
+        return mark
+
+    def align(self, mark: int) -> int:
+        """The largest end ≤ `mark` of any window."""
+        return max(w.align(mark) for _, w in self.named)
+
+    def first_pane(self, mark: Ticks) -> Ticks:
+        """The first pane that a window which `mark` does not complete may need."""
+        needed = [w.first_open(mark) * w.panes_per_slide for _, w in self]
+        return np.minimum.reduce(needed)
+
+    def outside(self, at: np.ndarray) -> np.ndarray:
+        """Which positions belong to no window at all."""
+        return np.logical_and.reduce([w.last(at) < w.first(at) for _, w in self.named])

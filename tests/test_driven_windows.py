@@ -1,0 +1,368 @@
+"""Windows that rows end, windows over row numbers, and sessions: finals equal the definitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowwater as lw
+from tests import driven
+from tests.oracle import Near, same
+from tests.querying import aggregates, finals
+from tests.streams import KEYS, NAMED, SCHEMA, cuts, disorder, examples, rows
+
+keys = st.sampled_from([(), ("a",), ("b", "c"), KEYS])
+spans = st.integers(1, 30)
+
+
+def run(epochs, progress, named, by=(), shards=2, **window):
+    feed = lw.feed(SCHEMA)
+    windowed = lw.stream(feed, time="t", progress=progress).window(**window)
+    query = windowed.group_by(*by).agg(**named)
+    return query.run(epochs={feed: list(epochs)}, host="local", shards=shards)
+
+
+def assert_same(outcome, cells, by, named=NAMED):
+    expected, found = driven.evaluated(cells, named), finals(outcome, by)
+    assert found.keys() == expected.keys()
+    for cell, row in found.items():
+        wrong = {n: (e, row[n]) for n, e in expected[cell].items() if not same(e, row[n])}
+        assert not wrong, f"{cell}: (expected, found) = {wrong}"
+    assert outcome.status.balanced
+
+
+def flat(came):
+    return [r for epoch in came for r in epoch]
+
+
+# -- windows that rows end -------------------------------------------------------------------------
+
+ENDS = {
+    "every row": ({"slide": lw.rows(1)}, driven.every_row),
+    "every third by rank": (
+        {"slide": lw.rows(3), "slide_on": lw.rank("t")},
+        driven.every_rank(3),
+    ),
+    "every fourth that arrives": ({"slide": lw.rows(4)}, driven.every_arrival(4)),
+    "multiples of a column": ({"slide": 7, "slide_on": "i"}, driven.multiples("i", 7)),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+@examples(60)
+@given(st.data(), rows(), spans, keys, st.integers(1, 3))
+def test_windows_that_rows_end_when_slack_covers_the_disorder(kind, data, stream, size, by, shards):
+    window, ends = ENDS[kind]
+    epochs, span = data.draw(cuts(stream)), disorder(stream)
+    outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, range=size, **window)
+    came = flat(driven.arrivals(epochs, span))
+    assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
+    assert outcome.status["late"] == outcome.status["partly_late"] == 0
+    for row in outcome.results.to_pylist():
+        assert row["window"] == {"start": row["wid"] - size, "end": row["wid"]}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+@examples(60)
+@given(st.data(), rows(), spans, st.integers(0, 15), keys)
+def test_windows_that_rows_end_when_rows_are_late(kind, data, stream, size, span, by):
+    window, ends = ENDS[kind]
+    epochs = data.draw(cuts(stream))
+    outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, range=size, **window)
+    came = flat(driven.arrivals(epochs, span))
+    assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
+    late = [r for r in came if r.t + size <= r.closed]
+    assert outcome.status["late"] == len(late)
+    assert outcome.status["partly_late"] == sum(not r.in_time for r in came) - len(late)
+
+
+@pytest.mark.parametrize("kind", ["every row", "every third by rank", "multiples of a column"])
+@examples(40)
+@given(st.data(), rows(), spans, st.integers(0, 15))
+def test_each_partition_has_windows_of_its_own(kind, data, stream, size, span):
+    window, ends = ENDS[kind]
+    epochs, by = data.draw(cuts(stream)), ("a",)
+    outcome = run(
+        epochs, lw.slack(span), aggregates(NAMED), shards=3, range=size, partition_by="a", **window
+    )
+    came = flat(driven.arrivals(epochs, span))
+    assert_same(outcome, driven.slide_by_row(came, size, ends, by, by), by)
+
+
+def test_a_row_is_in_every_window_that_ends_within_range_after_it():
+    # t   0    3    5         10   11
+    #     |----------)  rows before w and after w − 5, w included
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=5, slide=lw.rows(1))
+    outcome = query.agg(n=lw.count()).run(epochs={feed: [[(0,), (3,), (5,)], [(10,), (11,)]]})
+    assert {r["wid"]: r["n"] for r in outcome.results.to_pylist()} == {
+        0: 1,
+        3: 2,
+        5: 2,
+        10: 1,
+        11: 2,
+    }
+
+
+def test_rows_of_other_groups_end_windows_too_unless_they_are_partitions():
+    feed = lw.feed("t bigint, k string")
+    rows_ = [(0, "x"), (2, "y"), (4, "y")]
+
+    def ends(**window):
+        stream = lw.stream(feed, time="t", progress=lw.ordered())
+        windowed = stream.window(range=4, slide=lw.rows(1), **window)
+        query = (windowed if window else windowed.group_by("k")).agg(n=lw.count())
+        outcome = query.run(epochs={feed: [rows_]}, host="local")
+        return {(r["wid"], r["k"]): r["n"] for r in outcome.results.to_pylist()}
+
+    assert ends() == {(0, "x"): 1, (2, "x"): 1, (2, "y"): 1, (4, "y"): 2}
+    assert ends(partition_by="k") == {(0, "x"): 1, (2, "y"): 1, (4, "y"): 2}
+
+
+# -- windows over row numbers ----------------------------------------------------------------------
+
+
+@examples(80)
+@given(st.data(), rows(), st.integers(1, 9), st.integers(1, 9), keys, st.integers(0, 15))
+def test_windows_over_arriving_rows(data, stream, size, slide, by, span):
+    epochs = data.draw(cuts(stream))
+    window = {"range": lw.rows(size), "slide": lw.rows(slide)}
+    outcome = run(epochs, lw.slack(span), aggregates(NUMBERED), by, **window)
+    came = flat(driven.arrivals(epochs, span))
+    assert_same(outcome, driven.numbered(came, size, slide, by), by, NUMBERED)
+    assert outcome.status["late"] == 0
+
+
+@examples(80)
+@given(st.data(), rows(), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3))
+def test_each_partition_counts_its_own_rows(data, stream, size, slide, shards):
+    epochs, by = data.draw(cuts(stream)), ("a", "b")
+    window = {"range": lw.rows(size), "slide": lw.rows(slide), "partition_by": "a"}
+    outcome = run(epochs, lw.slack(3), aggregates(NUMBERED), ("b",), shards, **window)
+    came = flat(driven.arrivals(epochs, 3))
+    assert_same(outcome, driven.numbered(came, size, slide, by, ("a",)), by, NUMBERED)
+
+
+@pytest.mark.parametrize("partition", [(), ("a",)])
+@examples(60)
+@given(st.data(), rows(), st.integers(1, 9), st.integers(1, 9), st.integers(0, 15))
+def test_windows_over_ranked_rows(partition, data, stream, size, slide, span):
+    epochs = data.draw(cuts(stream))
+    by = (*partition, "b")
+    outcome = run(
+        epochs,
+        lw.slack(span),
+        aggregates(NUMBERED),
+        ("b",),
+        range=lw.rows(size),
+        slide=lw.rows(slide),
+        on=lw.rank("t"),
+        partition_by=partition,
+    )
+    came = flat(driven.arrivals(epochs, span))
+    cells = driven.numbered(came, size, slide, by, partition, by_rank=True)
+    assert_same(outcome, cells, by, NUMBERED)
+    assert outcome.status["late"] == len(outcome.late) == sum(not r.in_time for r in came)
+
+
+NUMBERED = {n: a for n, a in NAMED.items() if a[0] not in ("first", "last")}
+
+
+def test_q2_takes_windows_then_groups_and_q4_groups_then_windows():
+    # WID 3.2: 4 rows by 2. Q2 cuts the stream, then groups; Q4 parts it, then cuts each part.
+    feed = lw.feed("ts bigint, seg string")
+    arrived = [(i, s) for i, s in enumerate("aabaabbb")]
+    stream = lw.stream(feed, time="ts", progress=lw.ordered())
+    size = {"range": lw.rows(4), "slide": lw.rows(2)}
+
+    def counts(query):
+        outcome = query.agg(n=lw.count()).run(epochs={feed: [arrived]}, host="local")
+        return {(r["wid"], r["seg"]): r["n"] for r in outcome.results.to_pylist()}
+
+    q2 = counts(stream.window(**size).group_by("seg"))
+    q4 = counts(stream.window(**size, partition_by="seg"))
+    assert q2 == {
+        (-1, "a"): 2, (0, "a"): 3, (0, "b"): 1, (1, "a"): 2, (1, "b"): 2,
+        (2, "a"): 1, (2, "b"): 3, (3, "b"): 2,
+    }  # fmt: skip
+    assert q4 == {
+        (-1, "a"): 2, (0, "a"): 4, (1, "a"): 2,
+        (-1, "b"): 2, (0, "b"): 4, (1, "b"): 2,
+    }  # fmt: skip
+
+
+def test_a_window_of_rows_is_given_as_soon_as_its_last_row_is_there():
+    feed = lw.feed("ts bigint")
+    seen = []
+    stream = lw.stream(feed, time="ts", progress=lw.slack(100))
+    query = stream.window(range=lw.rows(2)).agg(n=lw.count())
+    sink = lw.callback(lambda epoch, table: seen.append((epoch, table["wid"].to_pylist())))
+    query.run(epochs={feed: [[(5,)], [(3,)], [(9,), (1,), (4,)]]}, host="local", sink=sink)
+    assert seen == [(1, [0]), (2, [1]), (3, [2])]
+
+
+# -- sessions --------------------------------------------------------------------------------------
+
+
+@examples(120)
+@given(st.data(), rows(), st.integers(1, 20), st.integers(0, 15), keys, st.integers(1, 3))
+def test_sessions_equal_the_definition(data, stream, gap, span, by, shards):
+    epochs = data.draw(cuts(stream))
+    outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, gap=gap)
+    cells, late = driven.sessions(driven.arrivals(epochs, span), gap, span, by)
+    assert_same(outcome, cells, by)
+    assert outcome.status["late"] == len(late) == len(outcome.late)
+    for row in outcome.results.to_pylist():
+        assert row["window"]["start"] == row["wid"]
+        mine = cells[row["wid"], *driven.group(row, by)]
+        assert row["window"]["end"] == max(r.t for r in mine) + gap
+
+
+def test_a_row_bridges_two_sessions():
+    # 0..3    and 10..12 are two sessions of gap 5, until 7 comes: 3→7 and 7→10 are less than 5
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", progress=lw.slack(20)).window(gap=5).agg(n=lw.count())
+    epochs = [[(0,), (3,)], [(10,), (12,)], [(7,)]]
+    outcome = query.run(epochs={feed: epochs}, host="local")
+    (row,) = outcome.results.to_pylist()
+    assert (row["window"], row["n"]) == ({"start": 0, "end": 17}, 5)
+    two = query.run(epochs={feed: epochs[:2]}, host="local").results.to_pylist()
+    assert [(r["window"]["start"], r["n"]) for r in two] == [(0, 2), (10, 2)]
+
+
+# -- several windows -------------------------------------------------------------------------------
+
+sizes = st.tuples(st.integers(1, 24), st.integers(1, 24))
+
+
+@examples(120)
+@given(st.data(), rows(), st.lists(sizes, min_size=1, max_size=3), st.integers(0, 15), keys)
+def test_several_windows_give_what_each_gives_alone(data, stream, found, span, by):
+    epochs = data.draw(cuts(stream))
+    named = {f"w{i}": size for i, size in enumerate(found)}
+    feed = lw.feed(SCHEMA)
+    windowed = lw.stream(feed, time="t", progress=lw.slack(span)).window(lw.windows(**named))
+    query = windowed.group_by(*by).agg(**aggregates(NAMED))
+    together = query.run(epochs={feed: epochs}, host="local")
+    assert together.status.balanced
+    for name, (size, slide) in named.items():
+        alone = run(epochs, lw.slack(span), aggregates(NAMED), by, range=size, slide=slide)
+        mine = together.results.filter(pc.equal(together.results["window_name"], name))
+        shared = finals(replace(together, results=mine.drop_columns(["window_name"])), by)
+        single = finals(alone, by)
+        covered = span >= disorder(stream)
+        assert not covered or shared.keys() == single.keys()
+        for cell in shared.keys() & single.keys() if covered else ():
+            for column, value in single[cell].items():
+                near = Near(value, 1e7) if isinstance(value, float) else value
+                assert same(near, shared[cell][column]), (name, cell, column)
+
+
+def test_a_row_can_be_late_for_one_window_and_in_time_for_another():
+    #        0         10        20    rows at 1, 2, 25, then 1 again when the mark is past 20:
+    # short  |----)|----)|----)|----)  it is late for [0, 5) and in time for [0, 40)
+    # long   |--------------------------------------)
+    feed = lw.feed("t bigint")
+    stream = lw.stream(feed, time="t", progress=lw.slack(3))
+    query = stream.window(lw.windows(short=5, long=40)).agg(n=lw.count())
+    outcome = query.run(epochs={feed: [[(1,), (2,), (25,)], [], [(1,)]]}, host="local")
+    found = {(r["window_name"], r["wid"]): r["n"] for r in outcome.results.to_pylist()}
+    assert found == {("short", 0): 2, ("short", 5): 1, ("long", 0): 4}
+    assert (outcome.status["late"], outcome.status["partly_late"]) == (0, 1)
+    (late,) = outcome.late.to_pylist()
+    assert (late["window_name"], late["missed"]["end"], late["admitted"]) == ("short", 5, True)
+
+
+@pytest.mark.parametrize(
+    ("named", "window", "reason"),
+    [
+        ({"a": (1, 2, 3)}, {}, "give"),
+        ({"a": 5}, {"range": 5}, "stands in lw.windows"),
+        ({"a": (lw.unbounded, 5)}, {}, "no panes to share"),
+        ({"a": 5}, {"on": lw.arrival}, "over a column"),
+        ({"a": 0}, {}, "greater than zero"),
+    ],
+)
+def test_several_windows_that_make_no_sense_are_refused(named, window, reason):
+    stream = lw.stream(lw.feed(SCHEMA), time="t", progress=lw.ordered())
+    with pytest.raises(lw.SpecError, match=reason):
+        stream.window(lw.windows(**named), **window).agg(n=lw.count())
+
+
+# -- aggregates of every kind ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"range": 9, "slide": lw.rows(1)},
+        {"range": lw.rows(4), "slide": lw.rows(2)},
+        {"range": lw.rows(4), "on": lw.rank("t")},
+        {"gap": 4},
+        {"range": 9, "slide": 3},
+        {"several": lw.windows(a=9, b=(12, 3))},
+    ],
+    ids=repr,
+)
+@examples(30)
+@given(st.data(), rows(size=25))
+def test_an_aggregate_without_combine_works_in_every_window(window, data, stream):
+    listed = lw.aggregate(
+        "s", init=list, incr=lambda a, v: [*a, v], final="".join, returns="string"
+    )
+    sizes = lw.aggregate("s", init=list, incr=lambda a, v: [*a, v], final=len, returns="bigint")
+    epochs = data.draw(cuts(stream))
+    outcome = run(
+        epochs,
+        lw.slack(disorder(stream)),
+        {"all": listed, "k": sizes, "n": lw.count("s")},
+        **window,
+    )
+    for row in outcome.results.to_pylist():
+        assert (row["k"] or 0) == row["n"]
+        assert (row["all"] is None) == (row["n"] == 0)
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window", "reason"),
+    [
+        ({}, r"needs range="),
+        ({"range": 5, "slide": lw.rows(5), "slide_on": lw.rank("i")}, r"must rank by 't'"),
+        ({"range": 5, "slide_on": "i"}, r"needs slide="),
+        ({"range": 5, "slide": 5, "slide_on": lw.arrival}, r"must be lw.rows\(n\)"),
+        ({"range": lw.rows(5), "slide": 3}, r"must be lw.rows\(n\)"),
+        ({"range": lw.rows(5), "on": "x"}, r"lw.rank\('x'\)"),
+        ({"range": 5, "on": lw.arrival}, r"must be lw.rows\(n\)"),
+        ({"range": lw.rows(5), "origin": 3}, r"origin="),
+        ({"range": lw.unbounded, "slide": lw.rows(2)}, r"unbounded"),
+        ({"gap": 5, "range": 5}, r"does not go with gap="),
+        ({"gap": 0}, r"greater than zero"),
+        ({"gap": 5, "on": lw.arrival}, r"rows have no gaps"),
+        ({"range": 5, "partition_by": "nope"}, r"nope"),
+        ({"range": 5, "slide": lw.rows(2), "slide_on": "nope"}, r"nope"),
+    ],
+)
+def test_windows_that_make_no_sense_are_refused(window, reason):
+    stream = lw.stream(lw.feed(SCHEMA), time="t", progress=lw.ordered())
+    with pytest.raises(lw.SpecError, match=reason):
+        stream.window(**window).agg(n=lw.count())
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True])
+def test_a_number_of_rows_is_whole_and_positive(n):
+    with pytest.raises(lw.SpecError, match="whole number"):
+        lw.rows(n)
+
+
+def test_groups_inside_a_partition_of_sliding_rows_are_refused():
+    stream = lw.stream(lw.feed(SCHEMA), time="t", progress=lw.ordered())
+    windowed = stream.window(range=5, slide=lw.rows(1), partition_by="a")
+    with pytest.raises(lw.SpecError, match="partition_by"):
+        windowed.group_by("b")
