@@ -103,14 +103,14 @@ def test_a_kernel_that_loses_a_row_stops_the_query(monkeypatch):
     # The kernel forgets to count late rows: the epoch that has one must not pass.
     from lowwater.kernels import aggregate
 
-    admit = aggregate._Epoch.admit
+    admit = aggregate.WindowEpoch.admit
 
     def forgetful(self, table, seq):
         kept = admit(self, table, seq)
         self.counts["late"] = 0
         return kept
 
-    monkeypatch.setattr(aggregate._Epoch, "admit", forgetful)
+    monkeypatch.setattr(aggregate.WindowEpoch, "admit", forgetful)
     with pytest.raises(lw.HostError, match="rows do not balance after epoch 2"):
         run("t bigint", [[(25,)], [(26,)], [(3,)]], Windows(10, 10), lw.ordered(), COUNT)
 

@@ -124,11 +124,13 @@ class Collected(_Objects):
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
         out = self.empty(n)
         cells = out.arrays[0]
-        for c, value in self.values(rows, codes):
-            if cells[c] is NOTHING:
-                cells[c] = [value]
+        numbered = self.values(rows, np.arange(len(rows)))
+        for row, value in numbered:
+            kept = (int(rows.ticks[row]), value)
+            if cells[codes[row]] is NOTHING:
+                cells[codes[row]] = [kept]
             else:
-                cells[c].append(value)
+                cells[codes[row]].append(kept)
         return out
 
     def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
@@ -144,7 +146,7 @@ class Collected(_Objects):
         for i, values in enumerate(cells.arrays[0]):
             if values is not NOTHING:
                 state = self.folding.init()
-                for value in values:
+                for _, value in sorted(values, key=lambda kept: kept[0]):
                     state = self.folding.incr(state, value)
                 out.arrays[0][i] = state
         return out

@@ -109,7 +109,7 @@ class WindowEpoch:
 
     def admit(self, table: pa.Table, seq: int) -> Rows:
         """Sort whole rows into late, partly late and in time; return those that enter a window."""
-        plan, spec = self.plan, self.plan.spec
+        plan, spec = self.plan, self.plan.window
         ticks = table.column(TICK).combine_chunks().to_numpy()
         dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
         mark = np.maximum(row_marks(plan, table, self.meta.marks), _NEVER)
@@ -168,13 +168,14 @@ class WindowEpoch:
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that the windows between two marks reach into."""
         plan, buckets = self.plan, self.meta.buckets
-        if isinstance(plan.spec, Landmark) or before.low is None or plan.sources_close_groups:
+        spec = plan.positioned
+        if isinstance(spec, Landmark) or before.low is None or plan.sources_close_groups:
             return set(buckets.all)
         reached = before.low if after.low is None else after.low
-        low, high = plan.spec.first_open(before.low), plan.spec.first_open(reached)
+        low, high = spec.first_open(before.low), spec.first_open(reached)
         if plan.keeping == "panes":
-            step = plan.spec.panes_per_slide
-            low, high = low * step, (high - 1) * step + plan.spec.panes
+            step = spec.panes_per_slide
+            low, high = low * step, (high - 1) * step + spec.panes
         return buckets.between(low, high)
 
     def group_open(self, cells: Cells, marks: Marks) -> np.ndarray:
@@ -199,7 +200,7 @@ class WindowEpoch:
             np.minimum.at(born, cells.code, cells.pane)
             since = np.clip(born, since, until)
         chunks = (
-            close(cells, plan.parts, plan.spec, since, until)
+            close(cells, plan.parts, plan.positioned, since, until)
             if plan.keeping == "panes"
             else closed_windows(cells, since, until)
         )

@@ -23,7 +23,7 @@ import numpy as np
 from lowwater.aggregates import Part, Partial
 from lowwater.kernels.cells import Cells, compact_wide
 from lowwater.kernels.ranges import merged
-from lowwater.windows import Landmark, Sliding, WindowSpec
+from lowwater.windows import Landmark, Sliding
 
 GRID_CELLS = 2_000_000
 """Windows are closed in slices of about this many grid cells, to bound memory."""
@@ -41,7 +41,11 @@ class Closed:
 
 
 def close(
-    cells: Cells, parts: Sequence[Part], spec: WindowSpec, since: np.ndarray, until: np.ndarray
+    cells: Cells,
+    parts: Sequence[Part],
+    spec: Sliding | Landmark,
+    since: np.ndarray,
+    until: np.ndarray,
 ) -> Iterator[Closed]:
     """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row.
 
@@ -132,22 +136,22 @@ class _Grid:
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
-        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
-        return Closed(
-            np.broadcast_to(self.group, holds.shape)[holds],
-            wid[holds],
-            [
-                merged(part, kept, *ranges) if grid is None else grid.take(holds)
-                for part, kept, grid in zip(parts, cells.parts, grids, strict=True)
-            ],
-        )
+        found = [None if grid is None else grid.take(holds) for grid in grids]
+        if None in grids:
+            ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
+            found = [
+                merged(part, kept, *ranges) if done is None else done
+                for part, kept, done in zip(parts, cells.parts, found, strict=True)
+            ]
+        group = np.broadcast_to(self.group, holds.shape)[holds]
+        return Closed(group, wid[holds], [done for done in found if done is not None])
 
 
 def _ranges(
     cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
-    known, place = compact_wide(cells.pane)
+    place, known = compact_wide(cells.pane)
     ordered = segment * (len(known) + 1) + place
     sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
     return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])

@@ -116,7 +116,9 @@ class NumberedEpoch(WindowEpoch):
         return [Rows(table, number)], tallies.plus(names, more)
 
     def _close(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> None:
-        for seq, chunk in enumerate(close(cells, self.plan.parts, self.plan.spec, since, until)):
+        for seq, chunk in enumerate(
+            close(cells, self.plan.parts, self.plan.positioned, since, until)
+        ):
             if len(chunk.wid):
                 self.counts["results"] += len(chunk.wid)
                 self.send_results(result_rows(self.plan, cells, chunk), seq)

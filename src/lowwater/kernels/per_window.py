@@ -31,7 +31,7 @@ def no_cells(plan: WindowPlan) -> Cells:
 
 def spread(plan: WindowPlan, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.ndarray]:
     """Return (row, window) for every open window of every row, rows in arrival order."""
-    spec = plan.spec
+    spec = plan.window
     mark = np.maximum(row_marks(plan, rows.table, marks), _NEVER)
     first = np.maximum(spec.first(rows.ticks), spec.first_open(mark))
     copies = spec.last(rows.ticks) - first + 1

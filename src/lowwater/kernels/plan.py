@@ -18,7 +18,16 @@ from lowwater.aggregates import (
     RowCount,
     Span,
 )
-from lowwater.windows import Axis, Session, Shared, SlideByRow, Sliding, WindowSpec
+from lowwater.windows import (
+    Axis,
+    Landmark,
+    OneWindow,
+    Session,
+    Shared,
+    SlideByRow,
+    Sliding,
+    WindowSpec,
+)
 
 Keeping = Literal["panes", "windows"]
 Numbering = Literal["arrival", "rank"]
@@ -90,9 +99,22 @@ class WindowPlan:
         return replace(self, shards=1 if self.sequential else shards)
 
     @property
+    def window(self) -> OneWindow:
+        """The window, where there is one."""
+        assert not isinstance(self.spec, Shared)  # noqa: S101
+        return self.spec
+
+    @property
+    def positioned(self) -> Sliding | Landmark:
+        """The window, where it lies where its spec says."""
+        assert isinstance(self.spec, Sliding | Landmark)  # noqa: S101
+        return self.spec
+
+    @property
     def laid_out(self) -> bool:
         """Whether a row's windows follow from its position: all ids are known beforehand."""
-        return self.numbering is None and not isinstance(self.spec, SlideByRow | Session | Shared)
+        driven = isinstance(self.spec, SlideByRow | Session)
+        return not driven and not self.several and self.numbering is None
 
     @cached_property
     def end_count(self) -> MultipleCount | None:

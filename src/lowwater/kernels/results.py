@@ -16,7 +16,8 @@ def window_column(
     plan: WindowPlan, first: np.ndarray, last: np.ndarray, ends: np.ndarray | None = None
 ) -> list[pa.Array]:
     """Return the start of the first and the end of the last window, as values of the axis."""
-    start, spec = plan.spec.start(first), plan.spec
+    spec = plan.window
+    start = spec.start(first)
     unknown = isinstance(spec, Landmark) and spec.landmark is None
     missing = np.full(len(first), unknown)
     return [

@@ -95,7 +95,7 @@ def make_window(words: Words, time: str, schema: pa.Schema, *, partitioned: bool
     if words.gap is not None:
         return _session(words, time, schema)
     if words.range is None:
-        raise SpecError("window() needs range=, for example range='5 minutes', or gap=")
+        raise SpecError("range=None: window() needs one, a duration like '5 minutes', or a gap=")
     over_rows = isinstance(words.range, RowCount)
     if over_rows or isinstance(words.on, Arrival | Rank):
         return _over_rows(words, time, schema, partitioned=partitioned)

@@ -13,6 +13,7 @@ from lowwater.windows.driven import (
 )
 from lowwater.windows.meaning import (
     Extent,
+    OneWindow,
     WindowClass,
     WindowSpec,
     classify,
@@ -39,6 +40,7 @@ __all__ = [
     "Axis",
     "Extent",
     "Landmark",
+    "OneWindow",
     "Rank",
     "RowCount",
     "Session",

@@ -68,4 +68,5 @@ class Shared:
 
     def outside(self, at: np.ndarray) -> np.ndarray:
         """Which positions belong to no window at all."""
-        return np.logical_and.reduce([w.last(at) < w.first(at) for _, w in self.named])
+        apart = [w.last(at) < w.first(at) for _, w in self.named]
+        return np.asarray(np.logical_and.reduce(apart))
