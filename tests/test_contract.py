@@ -11,7 +11,7 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,46 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
+@dataclass(frozen=True)
+class Driven(Case):
+    """Windows that the data drive, or several: `tests/test_driven_windows.py` has their oracle."""
+
+    window: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, keys: tuple[str, ...] = ("b",), **window: Any) -> Driven:
+        own = bool(window.pop("own", False))
+        return cls(Windows(1, 1), lw.slack(6), Slack(6), keys, own, window=tuple(window.items()))
+
+    def query(self, feed: Any) -> lw.Query:
+        windowed = lw.stream(feed, time="t", progress=self.progress).window(**dict(self.window))
+        return windowed.group_by(*self.keys).agg(**self.named)
+
+
+_RANKED = {"slide": lw.rows(3), "slide_on": lw.rank("t")}
+_BY_TEN = {"range": lw.rows(10), "slide": lw.rows(3)}
+DRIVEN = {
+    "ending at every row": Driven.of(range=15, slide=lw.rows(1), own=True),
+    "ending at every row of a partition": Driven.of(
+        (), range=9, slide=lw.rows(1), partition_by="b"
+    ),
+    "ending by rank": Driven.of(range=15, **_RANKED),
+    "ending by rank in a partition": Driven.of((), range=15, partition_by="b", **_RANKED),
+    "ending at arriving rows": Driven.of(range=15, slide=lw.rows(4)),
+    "ending at multiples": Driven.of(range=15, slide=7, slide_on="i"),
+    "rows as they arrive": Driven.of(**_BY_TEN),
+    "rows of a partition": Driven.of(("a",), **_BY_TEN, partition_by="b"),
+    "rows by rank": Driven.of(**_BY_TEN, on=lw.rank("t"), own=True),
+    "sessions": Driven.of(gap=4, own=True),
+    "several windows": Driven.of(several=lw.windows(short=7, long=(15, 4))),
+}
+every_kernel = pytest.mark.parametrize(
+    "case", [*CASES.values(), *DRIVEN.values()], ids=[*CASES, *DRIVEN]
+)
+COUNTS = {"numbers", "ranks", "arrivals"}
+"""What outlives windows by its meaning: how many rows there have been."""
+
+
 def stream(seed: int = 1, size: int = 120) -> list[dict[str, Any]]:
     rng = random.Random(seed)
     now, out = -20, []
@@ -119,7 +159,7 @@ class Session:
     def __init__(self, case: Case, shards: int = 2) -> None:
         self.feed = lw.feed(SCHEMA)
         self.query = case.query(self.feed)
-        plan = replace(self.query.plan, shards=shards)
+        plan = self.query.plan.with_shards(shards)
         self.local = LocalEpochs(self.query, plan, CLOCK)
 
     def go(self, rows: list[dict[str, Any]], *, last: bool = False) -> list[bytes]:
@@ -167,7 +207,7 @@ def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(case):
                     assert other[cell][name] == value
 
 
-@every_case
+@every_kernel
 @pytest.mark.parametrize("stop", [1, 5])
 def test_save_and_restore_in_the_middle_equals_an_uninterrupted_run(case, stop):
     given = epochs()
@@ -186,12 +226,12 @@ def test_save_and_restore_in_the_middle_equals_an_uninterrupted_run(case, stop):
     assert done == whole
 
 
-@every_case
+@every_kernel
 def test_the_same_epochs_give_the_same_bytes(case):
     assert Session(case).all(epochs()) == Session(case).all(epochs())
 
 
-@every_case
+@every_kernel
 def test_an_epoch_that_is_run_again_gives_the_same_bytes(case):
     given = epochs()
     session = Session(case)
@@ -205,7 +245,7 @@ def test_an_epoch_that_is_run_again_gives_the_same_bytes(case):
         assert session.local.state == after
 
 
-@every_case
+@every_kernel
 def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
     session = Session(case, shards=1)
     plan, rng = session.local.plan, random.Random(5)
@@ -213,7 +253,7 @@ def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
         entry, state = session.local.log.before(session.local.epoch), session.local.state[0]
         tables = [session.feed.table(b) for b in (rows[::2], rows[1::2]) if b]
         packets = [p for n, t in enumerate(tables) for p in ingest(plan, t, entry.standing, n)]
-        mine = [p for p in packets if p.kind in ("cells", "rows", "control")]
+        mine = [p for p in packets if p.kind in ("cells", "rows", "ends", "control")]
         expected = step(plan, 0, state, mine)
         for _ in range(3):
             rng.shuffle(mine)
@@ -223,7 +263,7 @@ def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
         session.go(rows)
 
 
-@every_case
+@every_kernel
 def test_kernels_leave_their_inputs_alone(case):
     session = Session(case)
     plan = session.local.plan
@@ -234,7 +274,7 @@ def test_kernels_leave_their_inputs_alone(case):
         standing, state = copy.deepcopy(entry.standing), copy.deepcopy(session.local.state)
         packets = ingest(plan, table, entry.standing, 0)
         for shard, kept in enumerate(session.local.state):
-            mine = [p for p in packets if p.shard == shard and p.kind in ("cells", "rows")]
+            mine = [p for p in packets if p.shard == shard and p.kind in ("cells", "rows", "ends")]
             step(plan, shard, kept, mine)
         assert repr(table.to_pydict()) == repr(before.to_pydict())
         assert entry.standing == standing
@@ -242,7 +282,7 @@ def test_kernels_leave_their_inputs_alone(case):
         session.go(rows)
 
 
-@every_case
+@every_kernel
 def test_state_is_bounded_after_a_punctuation(case):
     # Rows stay near the front of time: what lies behind the mark must go.
     # (Cells go bucket by bucket, so sizes go up and down; without purging they would treble.)
@@ -260,11 +300,11 @@ def test_state_is_bounded_after_a_punctuation(case):
     assert max(cells[30:]) <= 2 * max(cells[:15])
 
 
-@every_case
+@every_kernel
 def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
     session = Session(case)
     session.all(epochs())
-    left = {name for s in session.local.state for name in s} - {"meta"}
+    left = {name for s in session.local.state for name in s} - {"meta"} - COUNTS
     if case.windows.range is None:
         assert session.local.status().cells <= 2 * len(session.local.state) * 6
     else:
@@ -272,7 +312,7 @@ def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
         assert session.local.status().cells == 0
 
 
-@every_case
+@every_kernel
 def test_an_empty_epoch_changes_nothing(case):
     session = Session(case)
     session.go(epochs()[0])
@@ -282,7 +322,7 @@ def test_an_empty_epoch_changes_nothing(case):
     assert session.local.state == before
 
 
-@every_case
+@every_kernel
 def test_a_block_in_many_chunks_is_the_same_block(case):
     session, other = Session(case), Session(case)
     for rows in epochs():
