@@ -24,7 +24,7 @@ demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/lowwater demo
 
 test: $(READY)
-	$(BIN)/pytest -m 'not spark'
+	$(BIN)/pytest -m 'not spark' --numprocesses auto
 	@echo "$(BIN)/pytest -m spark"; $(WITH_JAVA) $(BIN)/pytest -m spark
 
 lint: $(READY)

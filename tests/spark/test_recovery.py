@@ -77,12 +77,13 @@ def outcome_of(folder):
     return {name: sorted(rows) for name, rows in tables.items()}, counts
 
 
-def test_twenty_kills_leave_no_trace_when_epochs_are_pinned(tmp_path):
+@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 4)])
+def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):
         folder.mkdir()
-    live("pinned", calm)
-    run_with_kills("pinned", stormy, kills=20)
+    live(mode, calm)
+    run_with_kills(mode, stormy, kills)
     expected, counts = outcome_of(calm)
     assert expected["late"]
     found, counts_after = outcome_of(stormy)

@@ -31,6 +31,22 @@ def pinned(folder, checkpoint):
     )
 
 
+def driven(folder, checkpoint):
+    """Ranks, held rows and row numbers: state that windows over positions do not have."""
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="ts", progress=lw.slack("2 seconds"))
+    window = {"range": lw.rows(12), "slide": lw.rows(5), "on": lw.rank("ts")}
+    query = stream.window(**window, partition_by="key").agg(n=lw.count(), total=lw.sum("value"))
+    return query.run(
+        epochs={feed: cut(disordered(4_000, seconds=120, late_by=20), 40)},
+        host="spark",
+        checkpoint=checkpoint,
+        sink=lw.parquet(folder / "results"),
+        late=lw.parquet(folder / "late"),
+        malformed=lw.parquet(folder / "malformed"),
+    )
+
+
 def unpinned(folder, checkpoint):
     spark = lw.session()
     frame = spark.readStream.schema("ts timestamp, key bigint, value double")
@@ -48,7 +64,9 @@ def unpinned(folder, checkpoint):
 def main(mode, folder, checkpoint):
     lw.session(spark_driver_memory="1g")
     print("ready", flush=True)  # noqa: T201
-    outcome = {"pinned": pinned, "unpinned": unpinned}[mode](Path(folder), checkpoint)
+    outcome = {"pinned": pinned, "driven": driven, "unpinned": unpinned}[mode](
+        Path(folder), checkpoint
+    )
     Path(folder, "counts.json").write_text(json.dumps(dict(outcome.status.counts)))
 
 
