@@ -132,7 +132,9 @@ class _Grid:
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
-        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
+        growing = any(grid is None for grid in grids)
+        columns, starts = np.nonzero(holds)[1], wid[holds] * step
+        ranges = _ranges(cells, segment, columns, starts, size) if growing else ()
         return Closed(
             np.broadcast_to(self.group, holds.shape)[holds],
             wid[holds],
@@ -147,7 +149,7 @@ def _ranges(
     cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
-    known, place = compact_wide(cells.pane)
+    place, known = compact_wide(cells.pane)
     ordered = segment * (len(known) + 1) + place
     sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
     return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])
