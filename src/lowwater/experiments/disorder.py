@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +58,7 @@ class Arrivals:
         table = pa.table([pa.array(c) for c in columns], SCHEMA.names).cast(SCHEMA)
         number = self.arrived // length
         cuts = np.searchsorted(number, np.arange(number[0], number[-1] + 2))
-        return [table.slice(a, b - a) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        return [table.slice(a, b - a) for a, b in pairwise(cuts)]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Windows:
         return np.arange(first, self.until // self.slide + 1) * self.slide
 
     def extents(self, stream: Arrivals) -> list[np.ndarray]:
-        """Return the values of each judged window, late or not: what the exact answer is made of."""
+        """Return all values of each judged window, late or not: the exact answer is theirs."""
         data = ~stream.mark
         order = np.argsort(stream.ts[data], kind="stable")
         ts, value = stream.ts[data][order], stream.value[data][order]

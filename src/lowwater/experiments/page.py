@@ -113,9 +113,7 @@ def _word(*, holds: bool) -> str:
     return '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
 
 
-def _table(
-    head: Sequence[str], lines: Iterable[Sequence[str]], numbers: Iterable[int] = ()
-) -> str:
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
     right = set(numbers)
 
     def line(cells: Sequence[str], tag: str) -> str:

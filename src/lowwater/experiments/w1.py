@@ -182,7 +182,9 @@ def check(timed: Sequence[Timed], *, same: bool) -> list[Check]:
 
 def draw(timed: Sequence[Timed]) -> Figure:
     """Draw times over SLIDE, and how many times faster WID is."""
-    figure, (times, gains) = canvas("Sliding windows: window ids and buffering, RANGE 4,000 rows", 2)
+    figure, (times, gains) = canvas(
+        "Sliding windows: window ids and buffering, RANGE 4,000 rows", 2
+    )
     slides = [t.slide for t in timed]
     times.plot(slides, [t.buffering for t in timed], "o-", color=ORANGE, label="buffering")
     times.plot(slides, [t.wid for t in timed], "o-", color=BLUE, label="window ids (Lowwater)")

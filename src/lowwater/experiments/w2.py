@@ -94,9 +94,7 @@ class Trial:
         """Play the stream with marks in it, one for each window's end."""
         slide = self.windows.slide
         marks = np.arange(1, self.stream.ts.max() // slide + 1) * slide
-        return self._point(
-            PUNCTUATION, None, self.stream.punctuated(marks), lw.punctuated("mark")
-        )
+        return self._point(PUNCTUATION, None, self.stream.punctuated(marks), lw.punctuated("mark"))
 
     def _point(self, way: str, slack: float | None, rows: Arrivals, progress: Progress) -> Point:
         found = play(rows, progress, self.windows, lw.avg("value"), epoch=self.epoch)

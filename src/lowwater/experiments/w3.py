@@ -79,9 +79,7 @@ def measure(blocks: int, slacks: Sequence[int], epoch: int) -> list[Point]:
         wrong = 100 * float(np.mean(found.answer != exact))
         return Point(slack, wrong, found.latency, found.age)
 
-    points = [
-        point(s, stream, lw.slack(timedelta(seconds=s), mode="consistent")) for s in slacks
-    ]
+    points = [point(s, stream, lw.slack(timedelta(seconds=s), mode="consistent")) for s in slacks]
     marks = START + np.arange(1, blocks + 1) * BLOCK
     return [*points, point(None, stream.punctuated(marks), lw.punctuated("mark"))]
 
