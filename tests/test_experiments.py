@@ -99,7 +99,7 @@ def test_shapes_of_wall_time_are_measured(tmp_path):
     shown = lowwater("run", "w1", "--quick", "--out", str(tmp_path))
     (record,) = saved(tmp_path)
     assert shown.exit_code == (0 if record.holds else 1)
-    assert record.checks[0].holds, "both ways give the same answers"
+    assert record.checks[0].holds, "all ways give the same answers"
     assert [row["SLIDE"] for row in record.rows] == [1, 10, 100, 4_000]
 
 
@@ -225,7 +225,7 @@ def test_generators_give_the_same_stream_again(tmp_path):
 
 
 @pytest.mark.parametrize("slide", [1, 7, 4_000])
-def test_buffering_gives_what_lowwater_gives(slide, tmp_path):
+def test_buffering_gives_what_window_ids_give(slide, tmp_path):
     w1.write(tmp_path, 3, 3_000)
     source = lw.files(tmp_path, format="json", schema=w1.SCHEMA, files_per_epoch=1)
     assert w1.agree(source, slide)
