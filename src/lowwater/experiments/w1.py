@@ -43,6 +43,7 @@ RANGE = 4_000
 SCHEMA = "row_num bigint, speed double"
 """What is read of a row; the other fields are passed over."""
 ROWS_PER_FILE = 50_000
+_TICKS = (1, 10, 100, 1_000, 4_000)
 NEAR = 2.0
 """WID is "near scan cost" below this factor: to read a row costs more than all that follows."""
 NOISE = 1.1
@@ -190,6 +191,8 @@ def draw(timed: Sequence[Timed]) -> Figure:
     gains.axhline(1, color=BLUE, lw=1.4, label="window ids (Lowwater)")
     for axes in (times, gains):
         axes.set_xscale("log")
+        axes.set_xticks(_TICKS, [f"{n:,}" for n in _TICKS])
+        axes.minorticks_off()
         axes.set_ylim(bottom=0)
     label(times, "Processor time", "SLIDE, rows", "seconds")
     label(gains, "The same, as multiples of the time of window ids", "SLIDE, rows", "times")
@@ -246,13 +249,13 @@ class SlidingCost(Experiment):
 def _row(timed: Timed) -> dict[str, Value]:
     return {
         "SLIDE": timed.slide,
-        "WID, ms": 1e3 * timed.wid,
+        "WID ms": 1e3 * timed.wid,
         "buffering": 1e3 * timed.buffering,
-        "bare loop": 1e3 * timed.bare,
+        "bare": 1e3 * timed.bare,
         "scan": 1e3 * timed.scan,
-        "buffering / WID": timed.gain,
-        "bare / WID": timed.gain_over_bare,
-        "WID / scan": timed.wid / timed.scan,
+        "buffering/WID": timed.gain,
+        "bare/WID": timed.gain_over_bare,
+        "WID/scan": timed.wid / timed.scan,
     }
 
 

@@ -129,7 +129,7 @@ def check(consistent: Sequence[Point], generous: Sequence[Point], marks: Point) 
         Check(
             f"generous slack errs less, {CLEARLY:g} times or more, at no more latency",
             ratio >= CLEARLY and longer <= 0,
-            f"{ratio:.1f} times or more; its latency is longer by {longer:.3f} s at most",
+            f"{ratio:.1f} times or more; latency lower by {-longer:.3f} s or more",
         ),
         Check(
             "punctuation errs less than any slack",
@@ -206,7 +206,7 @@ class BoundedDisorder(Experiment):
             Compared("error with punctuation", "below any slack's", f"{marks.error:.3g} %"),
         ]
         if not quick:
-            compared.append(_tumbling(seconds, slacks[0], epoch))
+            compared.insert(1, _tumbling(seconds, slacks[0], epoch))
         return Outcome(
             rows=[_row(p) for p in points],
             compared=compared,

@@ -137,7 +137,7 @@ def draw(points: Sequence[Point]) -> Figure:
         ax.plot(at, [getattr(p, by) for p in slacks], "o-", ms=5, lw=1.6, color=BLUE, label="slack")
         ax.axhline(getattr(marks, by), color=GREEN, lw=1.8, label="punctuation")
         ax.axvline(float(best or 0), color=INK, lw=1, ls=":", label=f"best slack: {best} s")
-        ax.set_xlim(left=0)
+        ax.set_xlim(left=-0.02 * ax.get_xlim()[1])
         ax.set_ylim(bottom=-0.02 * ax.get_ylim()[1])
     label(axes[0], "Incorrect answers", "slack, s", "% of windows")
     label(axes[1], "Latency: since the last row of the answer", "slack, s", "mean, s")
