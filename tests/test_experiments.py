@@ -77,7 +77,7 @@ def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_pa
     with pytest.raises(SystemExit) as ended:
         main(["experiments", "run", "W1", "--out", str(tmp_path)])
     assert ended.value.code == 1
-    assert "pip install 'lowwater[demo]'" in capsys.readouterr().err
+    assert "pip install 'lowwater[demo]'" in " ".join(capsys.readouterr().err.split())
 
 
 # -- running and reporting -----------------------------------------------------------------------

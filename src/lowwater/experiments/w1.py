@@ -119,10 +119,14 @@ def measure(source: Files, slides: Sequence[int], repeats: int) -> list[Timed]:
     """Time all ways, alternately."""
     scans: list[float] = []
     times: dict[int, list[list[float]]] = {s: [] for s in slides}
-    for _ in range(repeats):
-        for s in slides:
+    gc.collect()
+    gc.disable()  # else it falls on whoever comes next
+    try:
+        for s in (s for _ in range(repeats) for s in slides):
             scans.append(_seconds(partial(scan, source)))
             times[s].append([_seconds(way) for way in ways(source, s).values()])
+    finally:
+        gc.enable()
     read = float(np.median(scans))
     return [_timed(s, np.array(times[s]), read) for s in slides]
 
@@ -134,7 +138,6 @@ def _timed(slide: int, times: np.ndarray, read: float) -> Timed:
 
 def _seconds(work: Callable[[], object]) -> float:
     """Return the processor's time: what else runs on the machine does not count."""
-    gc.collect()
     began = time.process_time()
     work()
     return time.process_time() - began
