@@ -1,4 +1,4 @@
-.PHONY: help setup demo test lint bench docs clean
+.PHONY: help setup demo test lint bench experiments docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -14,6 +14,7 @@ help:
 	@echo 'make test              run all tests: first those without Spark, then those with it'
 	@echo 'make lint              check format, style, types and imports'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make experiments       run the experiments of the papers again, write one page of results'
 	@echo 'make docs              run the examples in the docstrings, check links'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -36,12 +37,15 @@ lint: $(READY)
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
 
+experiments: $(READY)
+	$(BIN)/lowwater experiments run; held=$$?; $(BIN)/lowwater experiments report && exit $$held
+
 docs: $(READY)
 	$(BIN)/pytest src
 	$(BIN)/python scripts/check_links.py
 
 clean:
-	rm -rf .venv build dist lowwater-demo
+	rm -rf .venv build dist lowwater-demo experiments-out
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lowwater import LowwaterError, __version__
 from lowwater.cli.demo import demo
+from lowwater.cli.experiments import experiments
 
 app = typer.Typer(
     name="lowwater",
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.add_typer(experiments, name="experiments")
 
 
 @dataclass

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lowwater.control import Controller, MemoryLog
 from lowwater.errors import HostError, LowwaterError, PlanError
-from lowwater.kernels import Packet, WindowPlan, ingest_blocks, step
+from lowwater.kernels import Packet, Step, WindowPlan, ingest_blocks, step
 from lowwater.kernels.packets import PASSING, measure_packet, measures_of
 from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
 from lowwater.sources import BlockSource
 
 DEFAULT_SHARDS = 2
+
+Kernel: TypeAlias = Callable[[WindowPlan, int, Mapping[str, bytes], list[Packet]], Step]
+"""What runs in a shard: (plan, shard, state, packets) -> what changes and what is sent on."""
 
 
 class SystemClock:
@@ -46,7 +49,7 @@ class LocalHost:
         outputs = outputs.in_memory()
         epochs = LocalEpochs(query, plan, clock or SystemClock())
         try:
-            for number, (blocks, last) in enumerate(_until_the_end(blocks_of(source))):
+            for number, (blocks, last) in enumerate(until_the_end(blocks_of(source))):
                 outputs.write(number, plan, epochs.run(blocks, last=last))
         except LowwaterError:
             raise
@@ -64,8 +67,8 @@ class LocalHost:
 class LocalEpochs:
     """Runs epochs one after the other and keeps the state of every shard between them."""
 
-    def __init__(self, query: Query, plan: WindowPlan, clock: Clock) -> None:
-        self.plan, self.clock = plan, clock
+    def __init__(self, query: Query, plan: WindowPlan, clock: Clock, kernel: Kernel = step) -> None:
+        self.plan, self.clock, self.kernel = plan, clock, kernel
         self.log = MemoryLog()
         self.controller = Controller(self.log, query.tracker, query.pace)
         self.controller.begin(clock.now(0))
@@ -87,7 +90,7 @@ class LocalEpochs:
         for shard, state in enumerate(self.state):
             mine = [p for p in packets if p.shard == shard and p.kind not in PASSING]
             if mine:
-                done = step(self.plan, shard, state, mine)
+                done = self.kernel(self.plan, shard, state, mine)
                 emitted += done.emissions
                 for name, kept in done.changes.items():
                     if kept is None:
@@ -104,7 +107,7 @@ class LocalEpochs:
         return Status.of(self.log.before(self.epoch), self.plan.axis)
 
 
-def _until_the_end(
+def until_the_end(
     epochs: Iterator[list[pa.Table]],
 ) -> Iterator[tuple[list[pa.Table], bool]]:
     """Yield (blocks, whether they are the last), and an empty epoch that hears of the end."""
