@@ -67,7 +67,7 @@ class BufferingEpoch(WindowEpoch):
         if len(wid):
             self.counts["results"] += len(wid)
             bounds = pa.StructArray.from_arrays(
-                [pa.array(self.plan.spec.start(wid)), pa.array(self.plan.spec.end(wid))],
+                [pa.array(self.plan.window.start(wid)), pa.array(self.plan.window.end(wid))],
                 ["start", "end"],
             )
             columns = [bounds, pa.array(wid), pa.array(fastest), pa.repeat("final", len(wid))]
