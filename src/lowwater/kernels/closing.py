@@ -147,7 +147,7 @@ def _ranges(
     cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
-    known, place = compact_wide(cells.pane)
+    place, known = compact_wide(cells.pane)
     ordered = segment * (len(known) + 1) + place
     sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
     return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])
