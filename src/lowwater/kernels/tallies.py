@@ -34,10 +34,9 @@ class Tallies:
 
     def to_bytes(self) -> bytes:
         """Return the counts as bytes."""
-        table = self.keys.append_column(_COUNT, pa.array(self.count))
-        if not self.names:
-            table = pa.table({_COUNT: self.count})
-        return packed(table)
+        if not self.names:  # a table without columns has no rows to count for
+            return packed(pa.table({_COUNT: self.count}))
+        return packed(self.keys.append_column(_COUNT, pa.array(self.count)))
 
     def of(self, keys: pa.Table, groups: int) -> np.ndarray:
         """Return the counts of groups, 0 for those not seen before."""
