@@ -167,7 +167,9 @@ AGGREGATES = {
 
 @pytest.mark.parametrize("call", AGGREGATES)
 def test_every_aggregate_can_be_called_and_is_named_by_its_text(call):
-    query = lw.sql(f"select {call.upper() if '`' not in call else call} from s [range 1 min]", s=stream())
+    query = lw.sql(
+        f"select {call.upper() if '`' not in call else call} from s [range 1 min]", s=stream()
+    )
     assert list(query.plan.aggregates.values()) == [AGGREGATES[call]]
     assert query.cql() == f"SELECT {call} FROM s [RANGE 1 minute SLIDE 1 minute WATTR ts]"
 
@@ -215,7 +217,9 @@ def test_steps_of_the_builder_are_printed_too():
 
 
 def test_a_key_can_be_renamed_and_a_field_can_be_grouped_by():
-    text = "SELECT `seg-id` AS seg, s.pair.a AS a, count(*) AS n FROM s [RANGE 1 minute] GROUP BY seg, a"
+    text = (
+        "SELECT `seg-id` AS seg, s.pair.a AS a, count(*) AS n FROM s [RANGE 1 min] GROUP BY seg, a"
+    )
     query = lw.sql(text, s=stream())
     assert query.schema.names == ["window", "wid", "seg", "a", "n", "kind"]
 
@@ -228,7 +232,7 @@ def test_names_of_streams_and_columns_are_found_whatever_their_case():
 def test_an_aggregate_without_a_name_in_text_cannot_be_printed():
     own = lw.aggregate("x", lift=float, combine=max, lower=float, returns="double")
     query = stream().window(range="1 minute").agg(own=own)
-    with pytest.raises(lw.SpecError, match="own=.* has no name"):
+    with pytest.raises(lw.SpecError, match=r"own=.* has no name"):
         query.cql()
 
 

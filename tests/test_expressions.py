@@ -26,7 +26,6 @@ def stream(feed, progress=None):
     return lw.stream(feed, time="t", progress=progress or lw.ordered())
 
 
-
 def column(made, name, rows=ROWS):
     return made.source.table(rows).column(name).to_pylist()
 

@@ -12,7 +12,7 @@ from lowwater.cql.dialect import parse
 from lowwater.cql.items import Items
 from lowwater.cql.mistakes import meant, mistake
 from lowwater.cql.names import Scope, spark_text
-from lowwater.cql.nodes import Kept, StreamUnion, Windowed
+from lowwater.cql.nodes import Kept, StreamUnion, StreamWindow, Windowed
 from lowwater.cql.windows import words_of
 from lowwater.errors import CqlError, SpecError
 from lowwater.query import Query, Stream
@@ -44,7 +44,7 @@ class _Builder:
         self.text = text
         self.streams = {name.lower(): stream for name, stream in streams.items()}
 
-    def query(self, tree: exp.Expression) -> Query:
+    def query(self, tree: exp.Expr) -> Query:
         """Build a query."""
         if not isinstance(tree, exp.Select):
             raise self._not_yet("a union of queries", tree)
@@ -59,7 +59,7 @@ class _Builder:
     def _windowed(
         self,
         scope: Scope,
-        window: exp.Expression,
+        window: StreamWindow,
         items: Items,
         keys: list[str],
         aggregates: dict[str, Aggregate],
@@ -76,21 +76,21 @@ class _Builder:
 
     # -- where rows come from ---------------------------------------------------------------------
 
-    def _source(self, select: exp.Select) -> exp.Expression:
+    def _source(self, select: exp.Select) -> exp.Expr:
         for name, value in select.args.items():
             if value and name not in _BUILT:
                 node = value[0] if isinstance(value, list) else value
-                at = node if isinstance(node, exp.Expression) else select
+                at = node if isinstance(node, exp.Expr) else select
                 raise self._not_yet(_NOT_YET.get(name, name.upper()), at)
         found = select.args.get("from_") or select.args.get("from")
         if found is None:
             raise mistake("a query needs FROM and a stream", self.text, select)
-        source: exp.Expression = found.this
+        source: exp.Expr = found.this
         if isinstance(source, Kept):
             raise self._not_yet("KEEP", source)
         return source
 
-    def _no_window(self, source: exp.Expression) -> CqlError:
+    def _no_window(self, source: exp.Expr) -> CqlError:
         if isinstance(source, StreamUnion):
             return self._not_yet("a union of streams", source)
         return mistake(
@@ -100,7 +100,7 @@ class _Builder:
             "write one behind it, for example [RANGE 5 minutes SLIDE 1 minute]",
         )
 
-    def _scope(self, source: exp.Expression) -> Scope:
+    def _scope(self, source: exp.Expr) -> Scope:
         if isinstance(source, exp.Subquery):
             stream = self._inner(source)
         elif isinstance(source, exp.Table):
@@ -144,7 +144,7 @@ class _Builder:
     # -- what is wrong ----------------------------------------------------------------------------
 
     @contextmanager
-    def _told_at(self, node: exp.Expression) -> Iterator[None]:
+    def _told_at(self, node: exp.Expr) -> Iterator[None]:
         """Say of what the builder refuses where it stands in the text."""
         try:
             yield
@@ -153,7 +153,7 @@ class _Builder:
         except SpecError as problem:
             raise mistake(str(problem), self.text, node) from problem
 
-    def _not_yet(self, what: str, node: exp.Expression) -> CqlError:
+    def _not_yet(self, what: str, node: exp.Expr) -> CqlError:
         return mistake(f"{what} can be read, but not be run yet", self.text, node)
 
 
@@ -167,8 +167,10 @@ def _projected(scope: Scope, select: exp.Select) -> Stream:
         plain = isinstance(node, exp.Column) and not node.table
         name = item.alias or (node.name if plain else "")
         if not name or isinstance(node, exp.Star):
-            raise mistake("a column needs a name", scope.text, item, "write AS and a name behind it")
-        columns[name] = node.name if plain else spark_text(node)
+            raise mistake(
+                "a column needs a name", scope.text, item, "write AS and a name behind it"
+            )
+        columns[name] = spark_text(node)
     if not every:
         return scope.stream.select(**columns)
     return scope.stream.with_columns(**columns) if columns else scope.stream

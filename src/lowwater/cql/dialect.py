@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import Any, ClassVar, NoReturn
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
 
 from lowwater.cql.calls import AGGREGATES
 from lowwater.cql.lengths import UNITS, endless, length, unit_of
@@ -31,19 +33,42 @@ CLAUSES = {
 _STARTS_A_QUERY = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
 
 
+def _window_text(printer: Any, node: StreamWindow) -> str:
+    said = []
+    for word, name in CLAUSES.items():
+        value = node.args.get(name)
+        if word == "WA" or not value:
+            continue
+        values = value if isinstance(value, list) else [value]
+        said.append(f"{word} {', '.join(printer.sql(v) for v in values)}")
+    return f"[{' '.join(said)}]"
+
+
+def _kept_text(printer: Any, node: Kept) -> str:
+    slide = f" SLIDE {printer.sql(node, 'slide')}" if node.args.get("slide") else ""
+    return f"{printer.sql(node, 'this')} KEEP {printer.sql(node, 'keep')}{slide}"
+
+
+def _union_text(printer: Any, node: StreamUnion) -> str:
+    alias = f" AS {printer.sql(node, 'alias')}" if node.args.get("alias") else ""
+    return " UNION ".join(printer.sql(member) for member in node.expressions) + alias
+
+
 class Cql(Spark):
     """Spark SQL with windows."""
 
-    class Parser(Spark.Parser):
+    class Parser(SparkParser):
         """Reads windows behind the streams of FROM; aggregates stay calls by the name they had."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {
             name: make
-            for name, make in Spark.Parser.FUNCTIONS.items()
+            for name, make in SparkParser.FUNCTIONS.items()
             if name.lower() not in AGGREGATES
         }
+        # Streams in FROM are a list, printed as one.
+        JOINS_HAVE_EQUAL_PRECEDENCE = False
 
-        def _parse_table(self, **options: Any) -> Any:
+        def _parse_table(self, **options: Any) -> Any:  # type: ignore[override]  # passed on
             # Joins are left to the query: behind a stream there may still be its window.
             this = super()._parse_table(**{**options, "joins": False})
             return this if this is None or options.get("schema") else self._windowed(this)
@@ -56,7 +81,7 @@ class Cql(Spark):
                 return None
             return super()._parse_table_alias(*args, **options)
 
-        def _windowed(self, this: exp.Expression) -> exp.Expression:
+        def _windowed(self, this: exp.Expr) -> exp.Expr:
             this = self._united(this)
             if self._curr.token_type == TokenType.WINDOW:
                 self._match(TokenType.WINDOW)
@@ -69,8 +94,8 @@ class Cql(Spark):
                 return kept
             return this
 
-        def _united(self, this: exp.Expression) -> exp.Expression:
-            members = [this]
+        def _united(self, this: exp.Expr) -> exp.Expr:
+            members: list[Any] = [this]
             while (
                 self._curr.token_type == TokenType.UNION
                 and self._next.token_type not in _STARTS_A_QUERY
@@ -118,8 +143,8 @@ class Cql(Spark):
             if self._match_text_seq("UNBOUNDED"):
                 return endless()
             terms: list[tuple[str, str | None]] = []
-            while self._match(TokenType.NUMBER):
-                terms.append((self._prev.text, self._unit()))
+            while (term := self._term()) is not None:
+                terms.append(term)
             if not terms:
                 self._refuse(f"expected a length like '5 minutes' or '10 rows', not {self._said()}")
             found = length(terms)
@@ -127,6 +152,17 @@ class Cql(Spark):
                 raise CqlError("these numbers and units make no length", self.sql, at)
             mark(found, at)
             return found
+
+        def _term(self) -> tuple[str, str | None] | None:
+            if self._match(TokenType.NUMBER):
+                return self._prev.text, self._unit()
+            word = self._word()
+            number = word.rstrip(ascii_uppercase)  # 10min is one word
+            unit = unit_of(word[len(number) :]) if number.isdigit() else None
+            if unit is None:
+                return None
+            self._advance()
+            return number, unit
 
         def _unit(self) -> str | None:
             word = self._word()
@@ -139,9 +175,9 @@ class Cql(Spark):
                 self._refuse(f"{self._said()} is no unit", hint)
             return unit
 
-        def _attribute(self) -> exp.Expression:
+        def _attribute(self) -> exp.Expr:
             at = self._curr.start if self._curr else len(self.sql)
-            node: exp.Expression
+            node: exp.Expr
             if self._match_text_seq("ROW", "-", "NUM"):
                 node = RowNumber()
             elif self._word() == "RANK" and self._next.token_type == TokenType.L_PAREN:
@@ -154,7 +190,7 @@ class Cql(Spark):
             mark(node, at)
             return node
 
-        def _partition(self) -> list[exp.Expression]:
+        def _partition(self) -> list[exp.Expr]:
             names = [self._name()]
             while self._curr.token_type == TokenType.COMMA:
                 if self._next.text.upper() in CLAUSES:
@@ -163,7 +199,7 @@ class Cql(Spark):
                 names.append(self._name())
             return names
 
-        def _origin(self) -> exp.Expression:
+        def _origin(self) -> exp.Expr:
             sign = "-" if self._match(TokenType.DASH) else ""
             if self._match(TokenType.NUMBER):
                 return exp.Literal(this=sign + self._prev.text, is_string=False)
@@ -171,7 +207,7 @@ class Cql(Spark):
                 self._refuse(f"expected a number, or a time in quotes, not {self._said()}")
             return exp.Literal.string(self._prev.text)
 
-        def _name(self) -> exp.Expression:
+        def _name(self) -> exp.Expr:
             if self._word() in CLAUSES or not (found := self._parse_id_var()):
                 self._refuse(f"expected a column, not {self._said()}")
             table = None
@@ -186,49 +222,30 @@ class Cql(Spark):
             return str(token.text).upper()
 
         def _said(self) -> str:
-            return repr(self._curr.text) if self._curr and self._curr.text else "the end of the text"
+            return (
+                repr(self._curr.text) if self._curr and self._curr.text else "the end of the text"
+            )
 
         def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
             at = self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
             raise CqlError(problem, self.sql, at, hint)
 
-    class Generator(Spark.Generator):
+    class Generator(SparkGenerator):
         """Prints the normal form."""
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **Spark.Generator.TRANSFORMS,
+            **SparkGenerator.TRANSFORMS,
             Length: lambda _, e: e.args["this"],
             RowNumber: lambda *_: "row-num",
             RankOf: lambda self, e: f"rank({self.sql(e, 'this')})",
-            StreamWindow: lambda self, e: _window_text(self, e),
+            StreamWindow: _window_text,
             Windowed: lambda self, e: f"{self.sql(e, 'this')} {self.sql(e, 'window')}",
-            Kept: lambda self, e: _kept_text(self, e),
-            StreamUnion: lambda self, e: _union_text(self, e),
+            Kept: _kept_text,
+            StreamUnion: _union_text,
         }
 
 
-def _window_text(printer: Any, node: StreamWindow) -> str:
-    said = []
-    for word, name in CLAUSES.items():
-        value = node.args.get(name)
-        if word == "WA" or not value:
-            continue
-        values = value if isinstance(value, list) else [value]
-        said.append(f"{word} {', '.join(printer.sql(v) for v in values)}")
-    return f"[{' '.join(said)}]"
-
-
-def _kept_text(printer: Any, node: Kept) -> str:
-    slide = f" SLIDE {printer.sql(node, 'slide')}" if node.args.get("slide") else ""
-    return f"{printer.sql(node, 'this')} KEEP {printer.sql(node, 'keep')}{slide}"
-
-
-def _union_text(printer: Any, node: StreamUnion) -> str:
-    alias = f" AS {printer.sql(node, 'alias')}" if node.args.get("alias") else ""
-    return " UNION ".join(printer.sql(member) for member in node.expressions) + alias
-
-
-def parse(text: str) -> exp.Expression:
+def parse(text: str) -> exp.Expr:
     """Read a text into a tree; raises `CqlError` where it cannot be read."""
     try:
         found = [tree for tree in Cql().parse(text) if tree is not None]
@@ -241,7 +258,7 @@ def parse(text: str) -> exp.Expression:
     return found[0]
 
 
-def normal_form(tree: exp.Expression) -> str:
+def normal_form(tree: exp.Expr) -> str:
     """Print a tree. Texts that differ in case, spaces and spelling of units have one normal form.
 
     >>> normal_form(parse("select COUNT(*) from s [range 5 min, slide=1 min, wa ts]"))

@@ -26,7 +26,7 @@ class Items:
         self.computed: dict[str, str] = {}
         self.loose: list[exp.Column] = []
         """Columns in SELECT that are no keys by GROUP BY."""
-        self.grouped: list[exp.Expression] = []
+        self.grouped: list[exp.Expr] = []
 
     # -- keys -------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ class Items:
             raise self._mistake("GROUP BY takes columns and expressions only", group)
         return [self._key(node) for node in group.expressions]
 
-    def _key(self, given: exp.Expression) -> str:
+    def _key(self, given: exp.Expr) -> str:
         node = self._by_alias(given)
         if isinstance(node, exp.Literal):
             raise self._mistake("GROUP BY a number groups nothing", given, "name the column")
@@ -51,10 +51,10 @@ class Items:
         plain = isinstance(bare, exp.Column) and not bare.table
         name = alias or default_name(bare)
         if not plain or name != bare.name:
-            self.computed[name] = bare.name if plain else spark_text(bare)
+            self.computed[name] = spark_text(bare)
         return name
 
-    def _by_alias(self, node: exp.Expression) -> exp.Expression:
+    def _by_alias(self, node: exp.Expr) -> exp.Expr:
         """Return the item of SELECT that a name stands for, unless a column has that name."""
         known = {name.lower() for name in self.scope.stream.schema.names}
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
@@ -63,7 +63,7 @@ class Items:
                     return item.unalias()
         return node
 
-    def _same(self, item: exp.Expression, bare: exp.Expression) -> bool:
+    def _same(self, item: exp.Expr, bare: exp.Expr) -> bool:
         node = item.unalias()
         return not self._calls(node) and same(self.scope.bare(node), bare)
 
@@ -74,10 +74,10 @@ class Items:
         found: dict[str, Aggregate] = {}
         for item in self._items():
             node = item.unalias()
-            name = item.alias or default_name(node)
             if isinstance(node, exp.Star):
                 raise self._mistake("SELECT * has no meaning over windows", node, "name aggregates")
             if self._is_call(node):
+                name = item.alias or default_name(self.scope.bare(node))
                 if name in found:
                     raise self._mistake(f"{name!r} stands twice", item, "name one with AS")
                 found[name] = self._aggregate(node)
@@ -87,7 +87,7 @@ class Items:
             raise self._mistake("SELECT needs an aggregate", self.select, "for example count(*)")
         return found
 
-    def _is_key(self, item: exp.Expression, node: exp.Expression) -> None:
+    def _is_key(self, item: exp.Expr, node: exp.Expr) -> None:
         """Pass over a key; refuse what is neither a key nor an aggregate."""
         if isinstance(node, exp.Column) and node.name in _ALWAYS and not item.alias:
             return
@@ -106,7 +106,7 @@ class Items:
             self.scope.column(node)
             self.loose.append(node)
 
-    def _matches(self, node: exp.Expression) -> bool:
+    def _matches(self, node: exp.Expr) -> bool:
         bare = self.scope.bare(node)
         return any(same(bare, key) for key in self.grouped)
 
@@ -116,12 +116,14 @@ class Items:
             if self.scope.column(node) not in partition:
                 raise self._neither(node)
 
-    def _aggregate(self, node: exp.Expression) -> Aggregate:
+    def _aggregate(self, node: exp.Expr) -> Aggregate:
         name, given = node.name.lower(), list(node.expressions)
         if given and isinstance(given[0], exp.Distinct):
             name, given = f"{name}_distinct", list(given[0].expressions)
             if name not in AGGREGATES:
-                raise self._mistake(f"{node.name}(DISTINCT …) can be read, but not be run yet", node)
+                raise self._mistake(
+                    f"{node.name}(DISTINCT …) can be read, but not be run yet", node
+                )
         call = AGGREGATES[name]
         stars = [g for g in given if isinstance(g, exp.Star)]
         values = [self._argument(g) for g in given if g not in stars]
@@ -129,7 +131,7 @@ class Items:
             raise self._mistake(f"{name}(…) takes {_counted(call.least, call.most)}", node)
         return call.make(*values)
 
-    def _argument(self, given: exp.Expression) -> Any:
+    def _argument(self, given: exp.Expr) -> Any:
         if isinstance(given, exp.Literal):
             return given.name if given.is_string else number_of(given.name)
         if self._calls(given):
@@ -143,17 +145,17 @@ class Items:
 
     # -- what stands there ------------------------------------------------------------------------
 
-    def _items(self) -> list[exp.Expression]:
+    def _items(self) -> list[exp.Expr]:
         return list(self.select.expressions)
 
     @staticmethod
-    def _is_call(node: exp.Expression) -> bool:
+    def _is_call(node: exp.Expr) -> bool:
         return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
 
-    def _calls(self, node: exp.Expression) -> list[exp.Expression]:
+    def _calls(self, node: exp.Expr) -> list[exp.Expr]:
         return [n for n in node.find_all(exp.Anonymous, exp.AggFunc) if self._is_call(n)]
 
-    def _unknown(self, node: exp.Expression) -> CqlError:
+    def _unknown(self, node: exp.Expr) -> CqlError:
         name = node.name if isinstance(node, exp.Anonymous) else node.key
         known = f"aggregates are: {', '.join(AGGREGATES)}"
         if isinstance(node, exp.Anonymous | exp.AggFunc):
@@ -161,13 +163,13 @@ class Items:
             return self._mistake(f"{name}() is no aggregate that is known here", node, hint)
         return self._neither(node)
 
-    def _neither(self, node: exp.Expression) -> CqlError:
+    def _neither(self, node: exp.Expr) -> CqlError:
         told = default_name(node)
         return self._mistake(
             f"{told!r} is neither grouped by nor inside an aggregate", node, f"add GROUP BY {told}"
         )
 
-    def _mistake(self, problem: str, node: exp.Expression, hint: str | None = None) -> CqlError:
+    def _mistake(self, problem: str, node: exp.Expr, hint: str | None = None) -> CqlError:
         return mistake(problem, self.scope.text, node, hint)
 
 

@@ -55,7 +55,7 @@ def value_of(node: Length) -> Any:
         return unbounded
     if kind == "time":
         return said
-    number = number_of(said.split()[0])
+    number = number_of(said.split(maxsplit=1)[0])
     return rows(number) if kind == "rows" else number  # type: ignore[arg-type]  # rows() checks it
 
 

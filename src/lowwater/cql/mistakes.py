@@ -11,19 +11,19 @@ from sqlglot.errors import ParseError
 from lowwater.errors import CqlError
 
 
-def mistake(problem: str, text: str, node: exp.Expression, hint: str | None = None) -> CqlError:
+def mistake(problem: str, text: str, node: exp.Expr, hint: str | None = None) -> CqlError:
     """Say that something is wrong with a part of a tree."""
     return CqlError(problem, text, position(node), hint)
 
 
-def mark(node: exp.Expression, at: int) -> None:
+def mark(node: exp.Expr, at: int) -> None:
     """Remember where in the text a node begins."""
     node.meta["start"] = at
 
 
-def position(node: exp.Expression) -> int:
+def position(node: exp.Expr) -> int:
     """Return where a node begins in its text, as near as is known."""
-    near: exp.Expression | None = node
+    near: exp.Expr | None = node
     while near is not None:
         if "start" in near.meta:
             return int(near.meta["start"])

@@ -39,7 +39,7 @@ def text_of(query: Query, name: str) -> str:
     return normal_form(select)
 
 
-def _inlined(query: Query) -> dict[str, exp.Expression]:
+def _inlined(query: Query) -> dict[str, exp.Expr]:
     """Return the columns that can be written where they are used.
 
     They are those that a text of that form would compute, in the same order: keys, then what
@@ -63,26 +63,26 @@ def _slide_attribute(query: Query) -> str | None:
     return getattr(query.plan.spec, "slide_on", None)
 
 
-def _source(steps: Sequence[Step], name: str) -> exp.Expression:
+def _source(steps: Sequence[Step], name: str) -> exp.Expr:
     """Return the stream after steps: queries inside each other, a filter below its columns."""
-    source: exp.Expression = exp.Table(this=identifier(name))
-    held: exp.Expression | None = None
+    source: exp.Expr = exp.Table(this=identifier(name))
+    held: exp.Expr | None = None
     for step in steps:
         if isinstance(step, Where):
             if held is not None:
                 source = _nested([exp.Star()], source, held, name)
             held = _expression(step.condition)
             continue
-        items = [_named(alias, _expression(text, alias)) for alias, text in step.columns]
+        items = [_aliased(_expression(text), alias) for alias, text in step.columns]
         every = [exp.Star()] if isinstance(step, WithColumns) else []
         source, held = _nested([*every, *items], source, held, name), None
     return source if held is None else _nested([exp.Star()], source, held, name)
 
 
 def _nested(
-    items: Sequence[exp.Expression],
-    source: exp.Expression,
-    condition: exp.Expression | None,
+    items: Sequence[exp.Expr],
+    source: exp.Expr,
+    condition: exp.Expr | None,
     name: str,
 ) -> exp.Subquery:
     select = exp.select(*items).from_(source)
@@ -91,26 +91,22 @@ def _nested(
     return select.subquery(identifier(name).sql("spark"), copy=False)
 
 
-def _expression(text: str, alias: str | None = None) -> exp.Expression:
-    """Read an expression; a text that is the name of the column it gives is that column."""
-    if text == alias:
-        return column(text)
-    return parse(f"SELECT {text}").expressions[0]
+def _expression(text: str) -> exp.Expr:
+    tree: exp.Expr = parse(f"SELECT {text}").expressions[0]
+    return tree
 
 
-def _named(name: str, node: exp.Expression | None) -> exp.Expression:
+def _named(name: str, node: exp.Expr | None) -> exp.Expr:
     return column(name) if node is None else _aliased(node, name)
 
 
-def _aliased(node: exp.Expression, name: str) -> exp.Expression:
+def _aliased(node: exp.Expr, name: str) -> exp.Expr:
     if default_name(node) == name:
         return node.copy()
     return exp.Alias(this=node.copy(), alias=identifier(name))
 
 
-def _call(
-    name: str, given: tuple[object, ...], inlined: dict[str, exp.Expression]
-) -> exp.Expression:
+def _call(name: str, given: tuple[object, ...], inlined: dict[str, exp.Expr]) -> exp.Expr:
     if not given:
         return exp.Anonymous(this=name, expressions=[exp.Star()])
     arguments = [

@@ -42,7 +42,7 @@ def words_of(window: StreamWindow, scope: Scope) -> dict[str, Any]:
     return words
 
 
-def _attribute(node: exp.Expression, scope: Scope) -> Any:
+def _attribute(node: exp.Expr, scope: Scope) -> Any:
     if isinstance(node, RankOf):
         return Rank(_column(node.this, scope))
     if isinstance(node, RowNumber):
@@ -50,7 +50,7 @@ def _attribute(node: exp.Expression, scope: Scope) -> Any:
     return _column(node, scope)
 
 
-def _column(node: exp.Expression, scope: Scope) -> str:
+def _column(node: exp.Expr, scope: Scope) -> str:
     found = scope.column(node) if isinstance(node, exp.Column) else None
     if found is None:
         raise mistake("a window lies over a column, not over a field", scope.text, node)
@@ -65,7 +65,9 @@ def window_of(plan: WindowPlan) -> StreamWindow:
         _set(window, gap=_span(axis, spec.gap), wattr=column(axis.column))
     elif plan.numbering is not None:
         assert isinstance(spec, Sliding)  # noqa: S101
-        over = _row_number(plan) if plan.numbering == "arrival" else RankOf(this=column(axis.column))
+        over = (
+            _row_number(plan) if plan.numbering == "arrival" else RankOf(this=column(axis.column))
+        )
         _set(window, range=_rows(spec.range), slide=_rows(spec.slide), wattr=over)
     elif isinstance(spec, SlideByRow):
         _set(window, range=_span(axis, spec.range), rattr=column(axis.column))

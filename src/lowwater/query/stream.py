@@ -15,6 +15,7 @@ from lowwater.progress import Progress
 from lowwater.query.query import Query
 from lowwater.query.windowing import Words, axis_of, make_window
 from lowwater.sources import Select, Step, Where, WithColumns, transformed
+from lowwater.sources.expressions import column_text
 from lowwater.windows import Arrival, Axis, Rank, SlideByRow, WindowSpec
 
 _RESERVED = ("window", "wid", "kind")
@@ -79,7 +80,8 @@ class Stream:
         for column in every:
             if column not in self.schema.names:
                 raise unknown_name("column", column, self.schema.names)
-        return self._after(Select((*((c, c) for c in every), *named.items())))
+        taken = [(column, column_text(column)) for column in every]
+        return self._after(Select((*taken, *named.items())))
 
     def _after(self, step: Step) -> Stream:
         source = transformed(self.source, step)

@@ -40,6 +40,8 @@ class Expression:
     text: str
     reads: tuple[str, ...]
     sql: str
+    is_column: bool
+    """Whether it is nothing but the column that it reads."""
 
     @classmethod
     def over(cls, text: str, schema: pa.Schema) -> Expression:
@@ -54,7 +56,9 @@ class Expression:
             if name.lower() not in by_name:
                 raise unknown_name("column", name, schema.names)
             reads.append(by_name[name.lower()])
-        return cls(text, tuple(dict.fromkeys(reads)), _in_duckdb(text, tree))
+        is_column = isinstance(tree, exp.Column) and len(tree.parts) == 1
+        return cls(text, tuple(dict.fromkeys(reads)), _in_duckdb(text, tree), is_column)
+
 
 def checked(text: Any, word: str) -> str:
     """Return an expression as it was written, or say why it is none of a single row.
@@ -71,6 +75,25 @@ def checked(text: Any, word: str) -> str:
     return text
 
 
+def column_text(name: str) -> str:
+    """Return the text that names a column: in back quotes if it is no plain word.
+
+    >>> column_text("speed"), column_text("seg-id"), column_text("order")
+    ('speed', '`seg-id`', '`order`')
+    """
+    if name.isascii() and name.isidentifier() and name.upper() not in _words():
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Return the words of the language: ORDER too, which is one only before BY."""
+    from sqlglot.dialects.spark import Spark
+
+    return frozenset(keyword.split()[0] for keyword in Spark.tokenizer_class.KEYWORDS)
+
+
 @cache
 def normal(text: str) -> str:
     """Return an expression the way it is printed, whatever its spaces and case were.
@@ -84,14 +107,14 @@ def normal(text: str) -> str:
         return text.strip()
 
 
-def parsed(text: str) -> exp.Expression:
+def parsed(text: str) -> exp.Expr:
     """Read an expression of one row."""
     tree = _read(text)
     _refuse_other_rows(text, tree)
     return tree
 
 
-def _read(text: str) -> exp.Expression:
+def _read(text: str) -> exp.Expr:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import ParseError, TokenError
@@ -108,10 +131,11 @@ def _read(text: str) -> exp.Expression:
         raise SpecError(f"{text!r} is not one Spark SQL expression")
     if any(value for name, value in select.args.items() if name not in ("expressions", "kind")):
         raise SpecError(f"{text!r} is more than a Spark SQL expression")
-    return select.expressions[0]
+    tree: exp.Expr = select.expressions[0]
+    return tree
 
 
-def _refuse_other_rows(text: str, tree: exp.Expression) -> None:
+def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
     from sqlglot import exp
 
     for node in tree.walk():
@@ -129,7 +153,7 @@ def _refuse_other_rows(text: str, tree: exp.Expression) -> None:
             )
 
 
-def _in_duckdb(text: str, tree: exp.Expression) -> str:
+def _in_duckdb(text: str, tree: exp.Expr) -> str:
     """Return an expression in DuckDB's SQL, or say why it does not carry over."""
     from sqlglot import exp
     from sqlglot.errors import ErrorLevel, UnsupportedError
@@ -148,10 +172,13 @@ def _in_duckdb(text: str, tree: exp.Expression) -> str:
         raise SpecError(f"{text!r} does not carry over from Spark to DuckDB: {problem}") from None
 
 
-def _typed(node: exp.Expression) -> exp.Expression:
-    """Give a number in arithmetic the type that it has in Spark; in DuckDB it has none."""
+def _typed(node: exp.Expr) -> exp.Expr:
+    """Give parts the type that they have in Spark: numbers in arithmetic, and whole numbers."""
     from sqlglot import exp
 
+    if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
+        whole = type(node)(this=node.this.transform(_typed))
+        return exp.TryCast(this=whole, to=exp.DataType.build("bigint"))
     arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
     if not isinstance(node, exp.Literal) or node.is_string:
         return node

@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from lowwater.errors import SpecError
 from lowwater.schemas import plain
-from lowwater.sources.expressions import Expression, checked, evaluate, normal, types_of
+from lowwater.sources.expressions import (
+    Expression,
+    checked,
+    column_text,
+    evaluate,
+    normal,
+    types_of,
+)
 
 Named: TypeAlias = tuple[tuple[str, str], ...]
 """Columns by name, each with its expression."""
@@ -54,8 +61,7 @@ class Select:
         if twice:
             raise SpecError(f"select: the column {twice[0]!r} is named twice")
         for name, text in self.columns:
-            if text != name:
-                checked(text, f"select: {name}=")
+            checked(text, f"select: {name}=")
 
     def __str__(self) -> str:
         return f"select {_told(self.columns)}"
@@ -66,7 +72,7 @@ Step: TypeAlias = Where | WithColumns | Select
 
 def _told(columns: Named) -> str:
     return ", ".join(
-        name if name == text else f"{name} = {normal(text)}" for name, text in columns
+        name if column_text(name) == text else f"{name} = {normal(text)}" for name, text in columns
     )
 
 
@@ -92,7 +98,8 @@ class Transform:
         if isinstance(step, WithColumns):
             made.update({name: name for name in before.names})
         for name, text in step.columns:
-            made[name] = text if text in before.names else Expression.over(text, before)
+            found = Expression.over(text, before)
+            made[name] = found.reads[0] if found.is_column else found
         return cls(_schema(made, before), None, tuple(made.values()))
 
     def __call__(self, table: pa.Table) -> pa.Table:

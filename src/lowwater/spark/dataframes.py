@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -42,14 +42,7 @@ def from_dataframe(frame: DataFrame) -> DataFrameSource:
 def _after(frame: DataFrame, step: Step) -> DataFrame:
     if isinstance(step, Where):
         return frame.where(step.condition)
-    columns = {name: _column(frame, text) for name, text in step.columns}
+    columns = {name: sql.expr(text) for name, text in step.columns}
     if isinstance(step, WithColumns):
         return frame.withColumns(columns)
     return frame.select([column.alias(name) for name, column in columns.items()])
-
-
-def _column(frame: DataFrame, text: str) -> Column:
-    """Return a column by its name, however it is spelt, or an expression."""
-    if text in frame.columns:
-        return frame["`" + text.replace("`", "``") + "`"]
-    return sql.expr(text)
