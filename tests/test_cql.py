@@ -339,6 +339,8 @@ def test_a_mistake_points_at_its_line():
 
 
 def test_what_is_no_stream_is_refused():
+    with pytest.raises(lw.SpecError, match="as text"):
+        lw.sql(3)
     with pytest.raises(lw.SpecError, match="s=3 is no stream"):
         lw.sql("SELECT count(*) FROM s [RANGE 1 min]", s=3)
 

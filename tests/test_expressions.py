@@ -132,6 +132,7 @@ def test_columns_no_expression_reads_are_left_as_they_are():
         ("name IN ('a', 'b')", pa.bool_(), [True, True, False, None, False]),
         ("substring(name, 1, 1)", pa.string(), ["a", "b", "c", None, "E"]),
         ("cast(t AS string)", pa.string(), ["1", "2", "3", "4", "12"]),
+        ("cast(speed / 7 AS int)", pa.int32(), [1, 0, None, 4, 0]),
         ("floor(speed / 7)", pa.int64(), [1, 0, None, 4, 0]),
     ],
 )
@@ -228,6 +229,14 @@ REFUSED = {
     "chance": (lambda s: s.with_columns(x="rand()"), ["read again"]),
     "the clock": (lambda s: s.where("ts < current_timestamp()"), ["read again"]),
     "an unknown function": (lambda s: s.where("frobnicate(t)"), ["frobnicate", "carry over"]),
+    "a function that was not held against Spark": (
+        lambda s: s.with_columns(x="soundex(name)"),
+        ["soundex()", "Over a DataFrame"],
+    ),
+    "a float as text": (lambda s: s.with_columns(x="cast(speed AS string)"), ["printed"]),
+    "a float in text": (lambda s: s.with_columns(x="concat(name, speed)"), ["printed"]),
+    "a quotient of decimals": (lambda s: s.with_columns(x="t / 1.5"), ["cast one", "double"]),
+    "a number as a time": (lambda s: s.with_columns(x="cast(t AS timestamp)"), ["a time"]),
     "types that do not fit": (lambda s: s.with_columns(x="name - 1"), ["name - 1", "carry over"]),
     "what is no condition": (lambda s: s.where("speed + 1"), ["'speed + 1'", "double"]),
     "no text": (lambda s: s.where(3), ["3", "as text"]),

@@ -31,6 +31,8 @@ _NOT_YET = {
 
 def query_of(text: str, streams: Mapping[str, Stream]) -> Query:
     """Build the query that a text describes, over streams by name."""
+    if not isinstance(text, str):
+        raise SpecError(f"sql({text!r}): give the query as text")
     for name, stream in streams.items():
         if not isinstance(stream, Stream):
             raise SpecError(f"{name}={stream!r} is no stream; make one with lw.stream(...)")

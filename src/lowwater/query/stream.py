@@ -48,7 +48,8 @@ class Stream:
     def where(self, condition: str) -> Stream:
         """Keep the rows for which a Spark SQL condition is true; others are no rows of the query.
 
-        Over a DataFrame Spark evaluates it, elsewhere DuckDB, where the rows are read.
+        Over a DataFrame Spark evaluates it, elsewhere DuckDB, where the rows are read. Rows that
+        are punctuations must pass it, too, or they are not heard.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")

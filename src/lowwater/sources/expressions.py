@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
+from lowwater.sources.translation import in_duckdb
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,7 +30,6 @@ _CHANGING = {
     "Zipf",
 }  # fmt: skip
 """What gives another value when a row is read again."""
-_LONGEST_INT, _LONGEST_BIGINT, _MOST_DIGITS = 2**31 - 1, 2**63 - 1, 38
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,12 @@ class Expression:
                 raise unknown_name("column", name, schema.names)
             reads.append(by_name[name.lower()])
         is_column = isinstance(tree, exp.Column) and len(tree.parts) == 1
-        return cls(text, tuple(dict.fromkeys(reads)), _in_duckdb(text, tree), is_column)
+        seen = tuple(dict.fromkeys(reads))
+
+        def type_of(sql: str) -> pa.DataType:
+            return types_of(schema, [cls(text, seen, sql, is_column)])[0]
+
+        return cls(text, seen, in_duckdb(text, tree, type_of), is_column)
 
 
 def checked(text: Any, word: str) -> str:
@@ -151,59 +155,6 @@ def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
                 f"{text!r} is not the same when a row is read again, after a crash for example; "
                 f"write it into the data where they are made"
             )
-
-
-def _in_duckdb(text: str, tree: exp.Expr) -> str:
-    """Return an expression in DuckDB's SQL, or say why it does not carry over."""
-    from sqlglot import exp
-    from sqlglot.errors import ErrorLevel, UnsupportedError
-
-    unknown = next(tree.find_all(exp.Anonymous), None)
-    if unknown is not None:
-        raise SpecError(
-            f"{text!r} does not carry over from Spark: {unknown.name}() has no known counterpart "
-            f"in DuckDB, which evaluates it here. Take a DataFrame as source, or another function"
-        )
-    try:
-        return tree.transform(_typed).sql(
-            "duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE
-        )
-    except UnsupportedError as problem:
-        raise SpecError(f"{text!r} does not carry over from Spark to DuckDB: {problem}") from None
-
-
-def _typed(node: exp.Expr) -> exp.Expr:
-    """Give parts the type that they have in Spark: numbers in arithmetic, and whole numbers."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Floor | exp.Ceil) and not node.args.get("decimals"):
-        whole = type(node)(this=node.this.transform(_typed))
-        return exp.TryCast(this=whole, to=exp.DataType.build("bigint"))
-    arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
-    if not isinstance(node, exp.Literal) or node.is_string:
-        return node
-    if not isinstance(node.parent, arithmetic):
-        return node
-    kind = _literal_type(node.name)
-    return node if kind is None else exp.Cast(this=node.copy(), to=exp.DataType.build(kind))
-
-
-def _literal_type(number: str) -> str | None:
-    """Return the type of a number as Spark reads it.
-
-    >>> [_literal_type(n) for n in ("7", "3000000000", "1.60", "1e3")]
-    ['int', 'bigint', 'decimal(3, 2)', 'double']
-    """
-    if number.isdigit():
-        if int(number) <= _LONGEST_BIGINT:
-            return "int" if int(number) <= _LONGEST_INT else "bigint"
-        return None
-    if "e" in number.lower():
-        return "double"
-    _, digits, exponent = Decimal(number).as_tuple()
-    scale = -int(exponent)
-    precision = max(len(digits), scale)
-    return f"decimal({precision}, {scale})" if precision <= _MOST_DIGITS else None
 
 
 def evaluate(table: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
