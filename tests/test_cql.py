@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -147,6 +148,17 @@ def test_every_window_is_to_be_had_as_text_and_by_the_builder(kind):
     built = stream().window(**words).agg(n=lw.count(), top=lw.max("x"))
     assert by_text.plan == built.plan
     assert lw.sql(built.cql(), s=stream()).plan == built.plan
+
+
+def test_the_page_tells_text_and_builder_of_the_same_windows():
+    page = Path(__file__).parent.parent / "docs" / "cql.md"
+    rows = [line.split(" | ") for line in page.read_text().splitlines() if " | `window(" in line]
+    assert len(rows) == 15
+    for _, text, call in rows:
+        source = stream("ts timestamp, position bigint, segment int")
+        by_text = lw.sql(f"SELECT count(*) AS n FROM s {text.strip('`')}", s=source)
+        words = eval(call.strip("`| ").replace("window(", "dict("), {"lw": lw})  # noqa: S307
+        assert by_text.plan == source.window(**words).agg(n=lw.count()).plan, text
 
 
 def test_row_num_is_a_column_if_the_stream_has_one():

@@ -28,7 +28,8 @@ SAME = frozenset({
     "Minute", "Month", "Nullif", "Or", "Pad", "Pow", "Quarter", "RegexpExtract", "RegexpLike",
     "RegexpReplace", "Repeat", "Replace", "Reverse", "Right", "Round", "Second", "Sign", "Sqrt",
     "StartsWith", "StrPosition", "Substring", "TimeStrToTime", "TimeToStr",
-    "TimestampTrunc", "Trim", "TryCast", "TsOrDsAdd", "TsOrDsToDate", "Upper", "UnixMicros", "WeekOfYear", "Year",
+    "TimestampTrunc", "Trim", "TryCast", "TsOrDsAdd", "TsOrDsToDate", "UnixMicros", "Upper",
+    "WeekOfYear", "Year",
 })  # fmt: skip
 """Functions that mean the same, after what is rewritten below."""
 _RESULTS = {
