@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,11 @@ def test_a_key_can_be_renamed_and_a_field_can_be_grouped_by():
     assert query.schema.names == ["window", "wid", "seg", "a", "n", "kind"]
 
 
+def test_a_query_in_from_needs_no_name():
+    text = "SELECT count(*) AS n FROM (SELECT * FROM s WHERE n > 0) [RANGE 1 min]"
+    assert [str(step) for step in lw.sql(text, s=stream()).stream.steps] == ["where n > 0"]
+
+
 def test_names_of_streams_and_columns_are_found_whatever_their_case():
     query = lw.sql("SELECT Max(X) AS top FROM Traffic [Range 1 Minute Wattr TS]", traffic=stream())
     assert query.plan.aggregates == {"top": lw.max("x")}
@@ -284,6 +290,25 @@ MISTAKES = {
     ),
     "no aggregate": ("SELECT name FROM s [RANGE 1 min] GROUP BY name", 1, None, "an aggregate"),
     "all columns": ("SELECT * FROM s [RANGE 1 min]", 1, None, "no meaning"),
+    "a window where no stream is": (
+        "SELECT n [RANGE 1 min], count(*) FROM s [RANGE 1 min]",
+        1,
+        10,
+        "only there",
+    ),
+    "a function for a stream": (
+        "SELECT count(*) FROM s(SELECT 1 FROM s [RANGE 1 min]) [RANGE 1 min]",
+        1,
+        None,
+        "is no stream",
+    ),
+    "a sample of a stream": (
+        "SELECT count(*) FROM s TABLESAMPLE (10 PERCENT) [RANGE 1 min]",
+        1,
+        22,
+        "not be run yet",
+    ),
+    "names for columns": ("SELECT count(*) FROM s AS r(a, b) [RANGE 1 min]", 1, 22, "not be run"),
     "no window": ("SELECT count(*) FROM s", 1, 22, "needs a window"),
     "a wrong length": ("SELECT count(*) FROM s [RANGE 5]", 1, 24, "bare number"),
     "both attributes": (
@@ -348,6 +373,15 @@ def test_a_mistake_points_at_its_line():
     )
     assert isinstance(raised.value, lw.SpecError)
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_text_with_a_word_missing_is_read_or_refused(name):
+    streams, _ = FIXTURES[name].streams()
+    words = FIXTURES[name].query.split(" ")
+    for i in range(len(words)):
+        with suppress(lw.CqlError):
+            lw.sql(" ".join([*words[:i], *words[i + 1 :]]), **streams)
 
 
 def test_what_is_no_stream_is_refused():

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlglot import exp
 
 from lowwater.aggregates import Aggregate
-from lowwater.cql.dialect import parse
+from lowwater.cql.dialect import normal_form, parse
 from lowwater.cql.items import Items
 from lowwater.cql.mistakes import meant, mistake
 from lowwater.cql.names import Scope, spark_text
@@ -18,6 +18,7 @@ from lowwater.errors import CqlError, SpecError
 from lowwater.query import Query, Stream
 
 _BUILT = {"expressions", "from", "from_", "where", "group", "kind"}
+_NAMED = {"this", "db", "catalog", "alias", "expressions"}
 _NOT_YET = {
     "joins": "a join of streams",
     "having": "HAVING",
@@ -103,6 +104,10 @@ class _Builder:
         )
 
     def _scope(self, source: exp.Expr) -> Scope:
+        alias = source.args.get("alias")
+        more = [name for name, value in source.args.items() if value and name not in _NAMED]
+        if more or (alias is not None and alias.args.get("columns")):
+            raise self._not_yet(f"{normal_form(source)!r}", source)
         if isinstance(source, exp.Subquery):
             stream = self._inner(source)
         elif isinstance(source, exp.Table):
@@ -114,7 +119,7 @@ class _Builder:
     def _named(self, table: exp.Table) -> Stream:
         found = self.streams.get(table.name.lower())
         if found is None or table.db:
-            told = f"{table.sql()!r} is no stream"
+            told = f"{normal_form(table)!r} is no stream"
             names = ", ".join(self.streams) or "none"
             otherwise = f"these were given: {names}; give others as {table.name}=..."
             raise mistake(

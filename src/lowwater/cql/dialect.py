@@ -74,7 +74,11 @@ class Cql(Spark):
             return this if this is None or options.get("schema") else self._windowed(this)
 
         def _parse_bracket(self, this: Any = None) -> Any:
-            return this if self._at_window() else super()._parse_bracket(this)
+            if not self._at_window():
+                return super()._parse_bracket(this)
+            if not isinstance(this, exp.Table):
+                self._refuse("a window stands behind a stream in FROM, and only there")
+            return this
 
         def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
             if self._word() in ("KEEP", "SLIDE"):
