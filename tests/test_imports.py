@@ -12,11 +12,11 @@ import lowwater as lw
 feed = lw.feed("t bigint")
 query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).agg(n=lw.count())
 assert query.run(epochs={feed: [[(1,), (2,)]]}).results["n"].to_pylist() == [2]
-print([m for m in sys.modules if m.split(".")[0] in ("pyspark", "py4j")])
+print([m for m in sys.modules if m.split(".")[0] in ("pyspark", "py4j", "sqlglot", "duckdb")])
 """
 
 
-def test_a_local_query_does_not_load_spark():
+def test_a_local_query_loads_neither_spark_nor_what_expressions_need():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -18,6 +18,7 @@ from lowwater.aggregates.functions import (
     variance,
 )
 from lowwater.errors import (
+    CqlError,
     HostError,
     LowwaterError,
     PlanError,
@@ -90,12 +91,33 @@ def windows(*of: Any, **named: Any) -> Any:
     return named_windows(named) if named and not of else window_ids(*of, **named)
 
 
+def sql(text: str, /, **streams: Stream) -> Query:
+    """Build a query from text; `streams` are what it may name in FROM.
+
+    The grammar is on one page, docs/cql.md. A mistake raises `CqlError`, which shows where it is.
+
+    >>> import lowwater as lw
+    >>> feed = lw.feed("ts timestamp, segment int, speed double")
+    >>> query = lw.sql(
+    ...     "SELECT segment, max(speed) AS fastest "
+    ...     "FROM traffic [RANGE 300 seconds SLIDE 60 seconds WATTR ts] GROUP BY segment",
+    ...     traffic=lw.stream(feed, time="ts", progress=lw.ordered()),
+    ... )
+    >>> query.schema.names
+    ['window', 'wid', 'segment', 'fastest', 'kind']
+    """
+    from lowwater.cql import query_of
+
+    return query_of(text, streams)
+
+
 def session(**settings: str) -> Any:
     """Return a SparkSession tuned for short epochs; `settings` are added to its configuration."""
     return import_module("lowwater.spark.session").session(**settings)
 
 
 __all__ = [
+    "CqlError",
     "HostError",
     "Landmark",
     "LowwaterError",
@@ -135,6 +157,7 @@ __all__ = [
     "rows",
     "session",
     "slack",
+    "sql",
     "stddev",
     "stream",
     "sum",

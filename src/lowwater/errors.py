@@ -21,6 +21,34 @@ class SpecError(LowwaterError, ValueError):
     """A query, or a part of one, cannot mean what it says. Raised when it is built."""
 
 
+class CqlError(SpecError):
+    """A text is no query that can be built. It says where, and what may have been meant.
+
+    Attributes
+    ----------
+    problem, hint
+        What is wrong, and what may help.
+    line, column
+        Where it is, counted from 1.
+    shown
+        That line of the text.
+    """
+
+    def __init__(self, problem: str, text: str, at: int, hint: str | None = None) -> None:
+        before = text[:at]
+        self.problem, self.hint = problem, hint
+        self.line = before.count("\n") + 1
+        self.column = at - (before.rfind("\n") + 1) + 1
+        self.shown = text.split("\n")[self.line - 1]
+        super().__init__(problem, text, at, hint)
+
+    def __str__(self) -> str:
+        # Tabs stay, so that the caret stands under its letter.
+        blank = "".join(c if c == "\t" else " " for c in self.shown[: self.column - 1])
+        told = f"line {self.line}, column {self.column}: {self.problem}"
+        return f"{told}\n  {self.shown}\n  {blank}^" + (f"\nHint: {self.hint}" if self.hint else "")
+
+
 class PlanError(LowwaterError):
     """A query is sound, but this host or this source cannot run it."""
 

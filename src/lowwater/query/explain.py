@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowwater.kernels import ARRIVAL, WindowPlan
 from lowwater.progress import Progress
+from lowwater.sources import Step
 from lowwater.windows import (
     Landmark,
     Session,
@@ -23,10 +26,12 @@ _CLASSES = {
 }
 
 
-def explain(plan: WindowPlan, progress: Progress) -> str:
+def explain(plan: WindowPlan, progress: Progress, steps: Sequence[Step] = ()) -> str:
     """Describe a plan."""
     wclass = _class(plan)
+    told = [f"{'rows' if i == 0 else '':<12}{step}" for i, step in enumerate(steps)]
     lines = [
+        *told,
         f"window      {_window(plan)}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
@@ -35,7 +40,7 @@ def explain(plan: WindowPlan, progress: Progress) -> str:
         f"progress    {progress}",
     ]
     if plan.sequential:
-        lines.insert(5, "shards      one, since all rows are counted together")
+        lines.insert(len(told) + 5, "shards      one, since all rows are counted together")
     if plan.sources_close_groups:
         lines.append(f"            the mark of each {plan.source} closes its own groups")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from lowwater.progress import Tracker
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.sinks import Sink
-from lowwater.sources import Feed, Files
+from lowwater.sources import BlockSource, Feed
 from lowwater.windows import FOREVER, Axis, Landmark, Sliding, WindowSpec
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Query:
     def fingerprint(self, shards: int) -> dict[str, Any]:
         """Return what a checkpoint must agree on to be this query's."""
         plan = self.plan
-        described = {
+        described: dict[str, Any] = {
             "window": repr(plan.spec),
             "over": f"{plan.axis.column} {plan.axis.type}",
             "group by": [f"{k} {plan.schema.field(k).type}" for k in plan.keys],
@@ -98,12 +98,28 @@ class Query:
             "rows": [plan.numbering, plan.partition],
             "shards": shards,
         }
+        if self.stream.steps:
+            described["before the window"] = [str(step) for step in self.stream.steps]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
         return {"version": STATE_VERSION, "query": described, "digest": digest}
 
     def explain(self) -> str:
         """Say what the query means and how it will be run."""
-        return explain(self.plan, self.stream.progress)
+        return explain(self.plan, self.stream.progress, self.stream.steps)
+
+    def cql(self, stream: str = "s") -> str:
+        """Return the query as text over a stream of that name: what `lw.sql` reads.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
+        >>> query.cql("traffic")
+        'SELECT count(*) AS n FROM traffic [RANGE 1 minute SLIDE 1 minute WATTR ts] WHERE speed > 0'
+        """
+        from lowwater.cql import text_of
+
+        return text_of(self, stream)
 
     def run(
         self,
@@ -168,12 +184,12 @@ class Query:
     def _source(self, epochs: Mapping[Feed, Sequence[Any]] | None) -> Any:
         source = self.stream.source
         if isinstance(source, Feed):
-            if epochs is None or list(epochs) != [source]:
+            if epochs is None or list(epochs) != [source.given]:
                 raise SpecError("the stream is a feed: run it with epochs={feed: [table, ...]}")
-            return [source.table(t) for t in epochs[source]]
+            return [source.table(t) for t in epochs[source.given]]
         if epochs is not None:
             raise SpecError("epochs= goes with a feed; this stream has a source of its own")
-        if isinstance(source, Files):
+        if isinstance(source, BlockSource):
             return source.bounded()
         return source
 

@@ -9,11 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, column_type
-from lowwater.errors import SpecError
+from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.plan import Numbering
 from lowwater.progress import Progress
 from lowwater.query.query import Query
 from lowwater.query.windowing import NamedWindows, Words, axis_of, make_window
+from lowwater.sources import Select, Step, Where, WithColumns, transformed
+from lowwater.sources.expressions import column_text
 from lowwater.windows import Arrival, Axis, Rank, SlideByRow, WindowSpec
 
 _RESERVED = ("window", "wid", "window_name", "kind")
@@ -21,12 +23,16 @@ _RESERVED = ("window", "wid", "window_name", "kind")
 
 @dataclass(frozen=True)
 class Stream:
-    """A source, the column that holds its time, and how its progress is learned."""
+    """A source, the column that holds its time, and how its progress is learned.
+
+    `steps` are what was done to the rows of the source already.
+    """
 
     source: Any
     schema: pa.Schema
     time: str
     progress: Progress
+    steps: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.progress, Progress):
@@ -38,6 +44,49 @@ class Stream:
         if hidden:
             raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
         axis_of(self.time, self.schema)
+
+    def where(self, condition: str) -> Stream:
+        """Keep the rows for which a Spark SQL condition is true; others are no rows of the query.
+
+        Over a DataFrame Spark evaluates it, elsewhere DuckDB, where the rows are read. Rows that
+        are punctuations must pass it, too, or they are not heard.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
+        >>> print(query.explain().splitlines()[0])
+        rows        where speed > 0
+        """
+        return self._after(Where(condition))
+
+    def with_columns(self, **columns: str) -> Stream:
+        """Add columns, or replace some, by Spark SQL: `with_columns(kmh="speed * 1.6")`.
+
+        All expressions read the columns as they were before.
+        """
+        if not columns:
+            raise SpecError("with_columns() needs a column, for example kmh='speed * 1.6'")
+        return self._after(WithColumns(tuple(columns.items())))
+
+    def select(self, *columns: str, **named: str) -> Stream:
+        """Give exactly these columns, by Spark SQL: `select("ts", "speed", kmh="speed * 1.6")`.
+
+        `"*"` stands for all columns. The time column, and what the progress policy reads, must be
+        among them.
+        """
+        if not columns and not named:
+            raise SpecError("select() needs a column, for example 'ts'")
+        every = [c for word in columns for c in (self.schema.names if word == "*" else [word])]
+        for column in every:
+            if column not in self.schema.names:
+                raise unknown_name("column", column, self.schema.names)
+        taken = [(column, column_text(column)) for column in every]
+        return self._after(Select((*taken, *named.items())))
+
+    def _after(self, step: Step) -> Stream:
+        source = transformed(self.source, step)
+        return replace(self, source=source, schema=source.schema, steps=(*self.steps, step))
 
     def window(
         self,

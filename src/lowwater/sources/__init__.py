@@ -4,6 +4,8 @@ from lowwater.sources.blocks import Block, BlockReader, BlockSource
 from lowwater.sources.feed import Feed, feed
 from lowwater.sources.files import Files, files
 from lowwater.sources.replay import Replay, replay
+from lowwater.sources.steps import Select, Step, Where, WithColumns
+from lowwater.sources.transformed import transformed
 
 __all__ = [
     "Block",
@@ -12,7 +14,12 @@ __all__ = [
     "Feed",
     "Files",
     "Replay",
+    "Select",
+    "Step",
+    "Where",
+    "WithColumns",
     "feed",
     "files",
     "replay",
+    "transformed",
 ]

@@ -1,0 +1,271 @@
+"""The dialect: Spark SQL in which a stream in FROM has a window."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+
+from lowwater.cql.calls import AGGREGATES
+from lowwater.cql.lengths import UNITS, endless, length, unit_of
+from lowwater.cql.mistakes import from_parser, mark, meant
+from lowwater.cql.nodes import (
+    Kept,
+    Length,
+    RankOf,
+    RowNumber,
+    StreamUnion,
+    StreamWindow,
+    Windowed,
+)
+from lowwater.errors import CqlError
+
+CLAUSES = {
+    "RANGE": "range", "RATTR": "rattr", "SLIDE": "slide", "SATTR": "sattr", "GAP": "gap",
+    "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
+}  # fmt: skip
+"""The words of a window, and the arguments they give."""
+_STARTS_A_QUERY = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
+
+
+def _window_text(printer: Any, node: StreamWindow) -> str:
+    said = []
+    for word, name in CLAUSES.items():
+        value = node.args.get(name)
+        if word == "WA" or not value:
+            continue
+        values = value if isinstance(value, list) else [value]
+        said.append(f"{word} {', '.join(printer.sql(v) for v in values)}")
+    return f"[{' '.join(said)}]"
+
+
+def _kept_text(printer: Any, node: Kept) -> str:
+    slide = f" SLIDE {printer.sql(node, 'slide')}" if node.args.get("slide") else ""
+    return f"{printer.sql(node, 'this')} KEEP {printer.sql(node, 'keep')}{slide}"
+
+
+def _union_text(printer: Any, node: StreamUnion) -> str:
+    alias = f" AS {printer.sql(node, 'alias')}" if node.args.get("alias") else ""
+    return " UNION ".join(printer.sql(member) for member in node.expressions) + alias
+
+
+class Cql(Spark):
+    """Spark SQL with windows."""
+
+    class Parser(SparkParser):
+        """Reads windows behind the streams of FROM; aggregates stay calls by the name they had."""
+
+        FUNCTIONS: ClassVar[dict[str, Any]] = {
+            name: make
+            for name, make in SparkParser.FUNCTIONS.items()
+            if name.lower() not in AGGREGATES
+        }
+        # Streams in FROM are a list, printed as one.
+        JOINS_HAVE_EQUAL_PRECEDENCE = False
+
+        def _parse_table(self, **options: Any) -> Any:  # type: ignore[override]  # passed on
+            # Joins are left to the query: behind a stream there may still be its window.
+            this = super()._parse_table(**{**options, "joins": False})
+            return this if this is None or options.get("schema") else self._windowed(this)
+
+        def _parse_bracket(self, this: Any = None) -> Any:
+            if not self._at_window():
+                return super()._parse_bracket(this)
+            if not isinstance(this, exp.Table):
+                self._refuse("a window stands behind a stream in FROM, and only there")
+            return this
+
+        def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
+            if self._word() in ("KEEP", "SLIDE"):
+                return None
+            return super()._parse_table_alias(*args, **options)
+
+        def _windowed(self, this: exp.Expr) -> exp.Expr:
+            this = self._united(this)
+            if self._curr.token_type == TokenType.WINDOW:
+                self._match(TokenType.WINDOW)
+            if self._at_window():
+                return Windowed(this=this, window=self._window())
+            if self._match_text_seq("KEEP"):
+                kept = Kept(this=this, keep=self._length())
+                if self._match_text_seq("SLIDE"):
+                    kept.set("slide", self._length())
+                return kept
+            return this
+
+        def _united(self, this: exp.Expr) -> exp.Expr:
+            members: list[Any] = [this]
+            while (
+                self._curr.token_type == TokenType.UNION
+                and self._next.token_type not in _STARTS_A_QUERY
+            ):
+                self._match(TokenType.UNION)
+                members.append(super()._parse_table())
+            if len(members) == 1:
+                return this
+            alias = members[-1].args.get("alias")
+            members[-1].set("alias", None)
+            return StreamUnion(expressions=members, alias=alias)
+
+        def _at_window(self) -> bool:
+            opens = bool(self._curr) and self._curr.token_type == TokenType.L_BRACKET
+            return opens and bool(self._next) and self._next.text.upper() in CLAUSES
+
+        def _window(self) -> StreamWindow:
+            window = StreamWindow()
+            mark(window, self._curr.start)
+            self._match(TokenType.L_BRACKET)
+            while not self._match(TokenType.R_BRACKET):
+                if self._match(TokenType.COMMA):
+                    continue
+                word = self._word()
+                if word not in CLAUSES:
+                    expected = "a clause of the window, or ]"
+                    hint = meant(word, map(str.lower, CLAUSES)) if word else None
+                    self._refuse(f"expected {expected}, not {self._said()}", hint)
+                if window.args.get(CLAUSES[word]):
+                    self._refuse(f"{word} stands twice in the window")
+                self._advance()
+                self._match(TokenType.EQ)
+                window.set(CLAUSES[word], self._clause(word))
+            return window
+
+        def _clause(self, word: str) -> Any:
+            if word in ("RANGE", "SLIDE", "GAP"):
+                return self._length()
+            if word == "PATTR":
+                return self._partition()
+            return self._origin() if word == "ORIGIN" else self._attribute()
+
+        def _length(self) -> Length:
+            at = self._curr.start if self._curr else len(self.sql)
+            if self._match_text_seq("UNBOUNDED"):
+                return endless()
+            terms: list[tuple[str, str | None]] = []
+            while (term := self._term()) is not None:
+                terms.append(term)
+            if not terms:
+                self._refuse(f"expected a length like '5 minutes' or '10 rows', not {self._said()}")
+            found = length(terms)
+            if found is None:
+                raise CqlError("these numbers and units make no length", self.sql, at)
+            mark(found, at)
+            return found
+
+        def _term(self) -> tuple[str, str | None] | None:
+            if self._match(TokenType.NUMBER):
+                return self._prev.text, self._unit()
+            word = self._word()
+            number = word.rstrip(ascii_uppercase)  # 10min is one word
+            unit = unit_of(word[len(number) :]) if number.isdigit() else None
+            if unit is None:
+                return None
+            self._advance()
+            return number, unit
+
+        def _unit(self) -> str | None:
+            word = self._word()
+            unit = unit_of(word)
+            if unit is not None:
+                self._advance()
+            elif word.isalpha() and word not in {*CLAUSES, "SLIDE", "WHERE", "GROUP", "ON", "JOIN"}:
+                known = [*UNITS, *(f"{u}s" for u in UNITS if len(u) > 2)]  # noqa: PLR2004
+                hint = meant(word, known, otherwise="units are microseconds to weeks, and rows")
+                self._refuse(f"{self._said()} is no unit", hint)
+            return unit
+
+        def _attribute(self) -> exp.Expr:
+            at = self._curr.start if self._curr else len(self.sql)
+            node: exp.Expr
+            if self._match_text_seq("ROW", "-", "NUM"):
+                node = RowNumber()
+            elif self._word() == "RANK" and self._next.token_type == TokenType.L_PAREN:
+                self._advance(2)
+                node = RankOf(this=self._name())
+                if not self._match(TokenType.R_PAREN):
+                    self._refuse(f"expected ) behind rank(…, not {self._said()}")
+            else:
+                node = self._name()
+            mark(node, at)
+            return node
+
+        def _partition(self) -> list[exp.Expr]:
+            names = [self._name()]
+            while self._curr.token_type == TokenType.COMMA:
+                if self._next.text.upper() in CLAUSES:
+                    break
+                self._match(TokenType.COMMA)
+                names.append(self._name())
+            return names
+
+        def _origin(self) -> exp.Expr:
+            sign = "-" if self._match(TokenType.DASH) else ""
+            if self._match(TokenType.NUMBER):
+                return exp.Literal(this=sign + self._prev.text, is_string=False)
+            if sign or not self._match(TokenType.STRING):
+                self._refuse(f"expected a number, or a time in quotes, not {self._said()}")
+            return exp.Literal.string(self._prev.text)
+
+        def _name(self) -> exp.Expr:
+            if self._word() in CLAUSES or not (found := self._parse_id_var()):
+                self._refuse(f"expected a column, not {self._said()}")
+            table = None
+            if self._match(TokenType.DOT):
+                table, found = found, self._parse_id_var()
+            return exp.Column(this=found, table=table)
+
+        def _word(self) -> str:
+            token: Token | None = self._curr
+            if not token or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+                return ""
+            return str(token.text).upper()
+
+        def _said(self) -> str:
+            return (
+                repr(self._curr.text) if self._curr and self._curr.text else "the end of the text"
+            )
+
+        def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
+            at = self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
+            raise CqlError(problem, self.sql, at, hint)
+
+    class Generator(SparkGenerator):
+        """Prints the normal form."""
+
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {
+            **SparkGenerator.TRANSFORMS,
+            Length: lambda _, e: e.args["this"],
+            RowNumber: lambda *_: "row-num",
+            RankOf: lambda self, e: f"rank({self.sql(e, 'this')})",
+            StreamWindow: _window_text,
+            Windowed: lambda self, e: f"{self.sql(e, 'this')} {self.sql(e, 'window')}",
+            Kept: _kept_text,
+            StreamUnion: _union_text,
+        }
+
+
+def parse(text: str) -> exp.Expr:
+    """Read a text into a tree; raises `CqlError` where it cannot be read."""
+    try:
+        found = [tree for tree in Cql().parse(text) if tree is not None]
+    except ParseError as problem:
+        raise from_parser(problem, text) from None
+    except TokenError as problem:
+        raise CqlError(str(problem).splitlines()[0], text, len(text.rstrip())) from None
+    if len(found) != 1 or not isinstance(found[0], exp.Query):
+        raise CqlError("a text is one query: SELECT … FROM …", text, 0)
+    return found[0]
+
+
+def normal_form(tree: exp.Expr) -> str:
+    """Print a tree. Texts that differ in case, spaces and spelling of units have one normal form.
+
+    >>> normal_form(parse("select COUNT(*) from s [range 5 min, slide=1 min, wa ts]"))
+    'SELECT count(*) FROM s [RANGE 5 minutes SLIDE 1 minute WATTR ts]'
+    """
+    return tree.sql(dialect=Cql, normalize_functions="lower", comments=False)

@@ -1,0 +1,179 @@
+"""The items of SELECT and GROUP BY: which are keys, which are aggregates, and over what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from lowwater.aggregates import Aggregate
+from lowwater.cql.calls import AGGREGATES
+from lowwater.cql.lengths import number_of
+from lowwater.cql.mistakes import meant, mistake
+from lowwater.cql.names import Scope, default_name, same, spark_text
+from lowwater.errors import CqlError
+
+_ALWAYS = ("window", "wid", "kind")
+"""Columns that every result has."""
+
+
+class Items:
+    """The items of a query. `computed` gathers the columns that its expressions become."""
+
+    def __init__(self, scope: Scope, select: exp.Select) -> None:
+        self.scope, self.select = scope, select
+        self.computed: dict[str, str] = {}
+        self.loose: list[exp.Column] = []
+        """Columns in SELECT that are no keys by GROUP BY."""
+        self.grouped: list[exp.Expr] = []
+
+    # -- keys -------------------------------------------------------------------------------------
+
+    def keys(self) -> list[str]:
+        """Return the columns to group by; those that are expressions are computed."""
+        group = self.select.args.get("group")
+        if group is None:
+            return []
+        if any(value for name, value in group.args.items() if name != "expressions"):
+            raise self._mistake("GROUP BY takes columns and expressions only", group)
+        return [self._key(node) for node in group.expressions]
+
+    def _key(self, given: exp.Expr) -> str:
+        node = self._by_alias(given)
+        if isinstance(node, exp.Literal):
+            raise self._mistake("GROUP BY a number groups nothing", given, "name the column")
+        if self._calls(node):
+            raise self._mistake("an aggregate cannot be grouped by", given)
+        bare = self.scope.bare(node)
+        self.grouped.append(bare)
+        alias = next((i.alias for i in self._items() if i.alias and self._same(i, bare)), "")
+        plain = isinstance(bare, exp.Column) and not bare.table
+        name = alias or default_name(bare)
+        if not plain or name != bare.name:
+            self.computed[name] = spark_text(bare)
+        return name
+
+    def _by_alias(self, node: exp.Expr) -> exp.Expr:
+        """Return the item of SELECT that a name stands for, unless a column has that name."""
+        known = {name.lower() for name in self.scope.stream.schema.names}
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
+            for item in self._items():
+                if item.alias.lower() == node.name.lower():
+                    return item.unalias()
+        return node
+
+    def _same(self, item: exp.Expr, bare: exp.Expr) -> bool:
+        node = item.unalias()
+        return not self._calls(node) and same(self.scope.bare(node), bare)
+
+    # -- aggregates -------------------------------------------------------------------------------
+
+    def aggregates(self) -> dict[str, Aggregate]:
+        """Return the aggregates by name."""
+        found: dict[str, Aggregate] = {}
+        for item in self._items():
+            node = item.unalias()
+            if isinstance(node, exp.Star):
+                raise self._mistake("SELECT * has no meaning over windows", node, "name aggregates")
+            if self._is_call(node):
+                name = item.alias or default_name(self.scope.bare(node))
+                if name in found:
+                    raise self._mistake(f"{name!r} stands twice", item, "name one with AS")
+                found[name] = self._aggregate(node)
+            else:
+                self._is_key(item, node)
+        if not found:
+            raise self._mistake("SELECT needs an aggregate", self.select, "for example count(*)")
+        return found
+
+    def _is_key(self, item: exp.Expr, node: exp.Expr) -> None:
+        """Pass over a key; refuse what is neither a key nor an aggregate."""
+        if isinstance(node, exp.Column) and node.name in _ALWAYS and not item.alias:
+            return
+        inner = self._calls(node)
+        if inner:
+            raise self._mistake(
+                "an expression over aggregates can be read, but not be run yet",
+                node,
+                f"select {default_name(inner[0])} by itself",
+            )
+        if isinstance(node, exp.Func) and not self._matches(node):
+            raise self._unknown(node)
+        if not self._matches(node):
+            if not isinstance(node, exp.Column):
+                raise self._neither(node)
+            self.scope.column(node)
+            self.loose.append(node)
+
+    def _matches(self, node: exp.Expr) -> bool:
+        bare = self.scope.bare(node)
+        return any(same(bare, key) for key in self.grouped)
+
+    def check_columns(self, partition: Sequence[str]) -> None:
+        """Refuse columns of SELECT that are neither grouped by nor part the stream."""
+        for node in self.loose:
+            if self.scope.column(node) not in partition:
+                raise self._neither(node)
+
+    def _aggregate(self, node: exp.Expr) -> Aggregate:
+        name, given = node.name.lower(), list(node.expressions)
+        if given and isinstance(given[0], exp.Distinct):
+            name, given = f"{name}_distinct", list(given[0].expressions)
+            if name not in AGGREGATES:
+                raise self._mistake(
+                    f"{node.name}(DISTINCT …) can be read, but not be run yet", node
+                )
+        call = AGGREGATES[name]
+        stars = [g for g in given if isinstance(g, exp.Star)]
+        values = [self._argument(g) for g in given if g not in stars]
+        if not call.least <= len(values) <= call.most or (stars and (values or call.least)):
+            raise self._mistake(f"{name}(…) takes {_counted(call.least, call.most)}", node)
+        return call.make(*values)
+
+    def _argument(self, given: exp.Expr) -> Any:
+        if isinstance(given, exp.Literal):
+            return given.name if given.is_string else number_of(given.name)
+        if self._calls(given):
+            raise self._mistake("an aggregate of an aggregate needs a query of its own", given)
+        bare = self.scope.bare(given)
+        if isinstance(bare, exp.Column) and not bare.table:
+            return bare.name
+        name = default_name(bare)
+        self.computed[name] = spark_text(bare)
+        return name
+
+    # -- what stands there ------------------------------------------------------------------------
+
+    def _items(self) -> list[exp.Expr]:
+        return list(self.select.expressions)
+
+    @staticmethod
+    def _is_call(node: exp.Expr) -> bool:
+        return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+
+    def _calls(self, node: exp.Expr) -> list[exp.Expr]:
+        return [n for n in node.find_all(exp.Anonymous, exp.AggFunc) if self._is_call(n)]
+
+    def _unknown(self, node: exp.Expr) -> CqlError:
+        name = node.name if isinstance(node, exp.Anonymous) else node.key
+        known = f"aggregates are: {', '.join(AGGREGATES)}"
+        if isinstance(node, exp.Anonymous | exp.AggFunc):
+            hint = meant(name, AGGREGATES, otherwise=known)
+            return self._mistake(f"{name}() is no aggregate that is known here", node, hint)
+        return self._neither(node)
+
+    def _neither(self, node: exp.Expr) -> CqlError:
+        told = default_name(node)
+        return self._mistake(
+            f"{told!r} is neither grouped by nor inside an aggregate", node, f"add GROUP BY {told}"
+        )
+
+    def _mistake(self, problem: str, node: exp.Expr, hint: str | None = None) -> CqlError:
+        return mistake(problem, self.scope.text, node, hint)
+
+
+def _counted(least: int, most: int) -> str:
+    if least == most:
+        return f"{most} argument{'' if most == 1 else 's'}"
+    return f"{least} to {most} arguments"

@@ -1,0 +1,128 @@
+"""What is done to rows before they are cut into windows: filters and computed columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError
+from lowwater.schemas import plain
+from lowwater.sources.expressions import (
+    Expression,
+    checked,
+    column_text,
+    evaluate,
+    normal,
+    types_of,
+)
+
+Named: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns by name, each with its expression."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Keeps the rows for which a condition is true; the others are no rows of the query."""
+
+    condition: str
+
+    def __post_init__(self) -> None:
+        checked(self.condition, "where: ")
+
+    def __str__(self) -> str:
+        return f"where {normal(self.condition)}"
+
+
+@dataclass(frozen=True)
+class WithColumns:
+    """Adds computed columns, or puts them in the place of those there are."""
+
+    columns: Named
+
+    def __post_init__(self) -> None:
+        for name, text in self.columns:
+            checked(text, f"with_columns: {name}=")
+
+    def __str__(self) -> str:
+        return f"with {_told(self.columns)}"
+
+
+@dataclass(frozen=True)
+class Select:
+    """Gives exactly these columns."""
+
+    columns: Named
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.columns]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise SpecError(f"select: the column {twice[0]!r} is named twice")
+        for name, text in self.columns:
+            checked(text, f"select: {name}=")
+
+    def __str__(self) -> str:
+        return f"select {_told(self.columns)}"
+
+
+Step: TypeAlias = Where | WithColumns | Select
+
+
+def _told(columns: Named) -> str:
+    return ", ".join(
+        name if column_text(name) == text else f"{name} = {normal(text)}" for name, text in columns
+    )
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A step made ready for tables of one schema: which rows stay, what each column is made of."""
+
+    schema: pa.Schema
+    condition: Expression | None
+    columns: tuple[Expression | str, ...]
+    """In the order of the schema: an expression, or the column that is taken over."""
+
+    @classmethod
+    def of(cls, step: Step, before: pa.Schema) -> Transform:
+        """Make a step ready, or say what is wrong with it."""
+        if isinstance(step, Where):
+            condition = Expression.over(step.condition, before)
+            (kind,) = types_of(before, [condition])
+            if not pa.types.is_boolean(kind):
+                raise SpecError(f"where: {step.condition!r} is a {kind}, not a condition")
+            return cls(before, condition, tuple(before.names))
+        made: dict[str, Expression | str] = {}
+        if isinstance(step, WithColumns):
+            made.update({name: name for name in before.names})
+        for name, text in step.columns:
+            found = Expression.over(text, before)
+            made[name] = found.reads[0] if found.is_column else found
+        return cls(_schema(made, before), None, tuple(made.values()))
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Transform a table."""
+        if self.condition is not None:
+            (keep,) = evaluate(table, [self.condition])
+            return table.filter(keep)
+        asked = [made for made in self.columns if isinstance(made, Expression)]
+        values = iter(evaluate(table, asked) if asked else [])
+        found = [
+            table.column(made) if isinstance(made, str) else next(values).cast(field.type)
+            for made, field in zip(self.columns, self.schema, strict=True)
+        ]
+        return pa.table(found, schema=self.schema)
+
+
+def _schema(made: dict[str, Expression | str], before: pa.Schema) -> pa.Schema:
+    asked = [e for e in made.values() if isinstance(e, Expression)]
+    types = iter(types_of(before, asked) if asked else [])
+    fields = [
+        before.field(e).with_name(name)
+        if isinstance(e, str)
+        else plain(pa.schema([(name, next(types))])).field(0)
+        for name, e in made.items()
+    ]
+    return pa.schema(fields)
