@@ -63,6 +63,26 @@ def from_keys(
     return whole.cast(t)
 
 
+def to_texts(values: pa.Array) -> list[str]:
+    """Return values of any ordered type as text that `from_texts` can read."""
+    t = values.type
+    if not is_ranked(t):
+        return list(map(str, to_keys(values)[0].tolist()))
+    if pa.types.is_binary(t):
+        return [v.decode("latin-1") for v in values.to_pylist()]
+    return list(map(str, values.to_pylist()))
+
+
+def from_texts(texts: list[str], t: pa.DataType) -> pa.Array:
+    """Turn what `to_texts` wrote back into values."""
+    if not is_ranked(t):
+        keys = np.array(list(map(int, texts)), np.int64)
+        return from_keys(keys, t, missing=np.zeros(len(keys), bool), values=None)
+    if pa.types.is_binary(t):
+        return pa.array([v.encode("latin-1") for v in texts], t)
+    return pa.array(texts, pa.string()).cast(t)
+
+
 def _as_int64(column: pa.Array) -> np.ndarray:
     t = column.type
     if pa.types.is_boolean(t):

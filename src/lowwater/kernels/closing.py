@@ -22,7 +22,7 @@ import numpy as np
 
 from lowwater.aggregates import Part, Partial
 from lowwater.kernels.cells import Cells, compact_wide
-from lowwater.kernels.ranges import merged
+from lowwater.kernels.ranges import PORTION, merged, portions
 from lowwater.windows import Landmark, Sliding, WindowSpec
 
 GRID_CELLS = 2_000_000
@@ -88,7 +88,7 @@ def _close_sliding(
         chosen = order[bounds[a] : bounds[b]]
         end = np.minimum(begin[a:b] + batch_size, until[group[a:b]])
         grid = _Grid(spec, group[a:b], begin[a:b], end, height)
-        yield grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
+        yield from grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ class _Grid:
     end: np.ndarray
     height: int
 
-    def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Closed:
+    def close(
+        self, cells: Cells, parts: Sequence[Part], segment: np.ndarray
+    ) -> Iterator[Closed]:
         """Close all batches; `segment` is the column of each cell."""
         width, size, step = len(self.begin), self.spec.panes, self.spec.panes_per_slide
         start = self.begin[segment] * step
@@ -132,22 +134,26 @@ class _Grid:
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
-        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
-        return Closed(
-            np.broadcast_to(self.group, holds.shape)[holds],
-            wid[holds],
-            [
-                merged(part, kept, *ranges) if grid is None else grid.take(holds)
-                for part, kept, grid in zip(parts, cells.parts, grids, strict=True)
-            ],
-        )
+        code, wid = np.broadcast_to(self.group, holds.shape)[holds], wid[holds]
+        done = [None if grid is None else grid.take(holds) for grid in grids]
+        if all(part.bounded for part in parts):
+            yield Closed(code, wid, [d for d in done if d is not None])
+            return
+        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid * step, size)
+        for chosen in portions(parts, cells.parts, *ranges, PORTION):
+            first, end = (r[chosen] for r in ranges)
+            finished = [
+                merged(part, kept, first, end) if totals is None else totals.take(chosen)
+                for part, kept, totals in zip(parts, cells.parts, done, strict=True)
+            ]
+            yield Closed(code[chosen], wid[chosen], finished)
 
 
 def _ranges(
     cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
-    known, place = compact_wide(cells.pane)
+    place, known = compact_wide(cells.pane)
     ordered = segment * (len(known) + 1) + place
     sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
     return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])
