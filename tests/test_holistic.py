@@ -1,0 +1,625 @@
+"""Medians, quantiles, distinct counts and frequent values: exact, and as sketches."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import Counter
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import datasketches
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowwater as lw
+from lowwater.aggregates import Rows
+from lowwater.aggregates.order import from_texts, to_texts
+from lowwater.kernels import closing
+from tests.oracle import FUNCTIONS, Slack, Windows, group, same, simulate
+from tests.querying import aggregates, assert_finals, finals, run
+from tests.streams import KEYS, SCHEMA, any_windows, cuts, disorder, examples, rows, sliding
+
+NAMED = {
+    "n": ("count", None),
+    "mid_x": ("median", "x"),
+    "mid_i": ("median", "i"),
+    "q_m": ("quantile", "m", 0.25),
+    "qs_x": ("quantile", "x", (0.0, 0.1, 0.95, 1.0)),
+    "u_x": ("count_distinct", "x"),
+    "u_s": ("count_distinct", "s"),
+    "u_f": ("count_distinct", "f"),
+    "top_s": ("top_k", "s", 3),
+    "top_x": ("top_k", "x", 2),
+    "top_m": ("top_k", "m", 1),
+    "mode_d": ("mode", "d"),
+    "mode_i": ("mode", "i"),
+    "sum_i": ("sum", "i"),
+}
+ESTIMATED = {n: a for n, a in NAMED.items() if a[0] not in ("count", "sum")}
+ONE = Windows(10_000, 10_000)
+keys = st.permutations(KEYS).flatmap(lambda k: st.integers(0, 3).map(lambda n: tuple(k[:n])))
+
+
+def result(kind, values, **named):
+    """Return the only result over one window that holds `values`, a row per tick."""
+    stream = list(enumerate(values))
+    half = len(stream) // 2
+    epochs = [stream[:half], stream[half:]]
+    outcome = run(f"t bigint, x {kind}", epochs, ONE, lw.slack(10_000), named)
+    (row,) = outcome.results.to_pylist()
+    return row
+
+
+def held_to(expected, found):
+    """Hold results {cell: row} against the values {cell: rows in the order of time}."""
+    assert found.keys() == expected.keys()
+    for cell, held in expected.items():
+        for name, (function, column, *more) in NAMED.items():
+            values = [1 if column is None else r[column] for r in held]
+            value = FUNCTIONS[function](values, *more)
+            assert same(value, found[cell][name]), (cell, name, value, found[cell][name])
+
+
+# -- exact -----------------------------------------------------------------------------------------
+
+
+@examples(120)
+@given(st.data(), sliding(), rows(), keys, st.integers(1, 3))
+def test_finals_equal_the_oracle_when_slack_covers_the_disorder(data, windows, stream, by, shards):
+    epochs, span = data.draw(cuts(stream)), disorder(stream)
+    outcome = run(SCHEMA, epochs, windows, lw.slack(span), aggregates(NAMED), by, shards=shards)
+    assert_finals(outcome, simulate(epochs, windows, Slack(span)), windows, by, NAMED)
+
+
+@examples(60)
+@given(st.data(), sliding(), rows(), st.integers(0, 20), keys)
+def test_finals_equal_the_oracle_when_rows_are_late(data, windows, stream, span, by):
+    epochs = data.draw(cuts(stream))
+    outcome = run(SCHEMA, epochs, windows, lw.slack(span), aggregates(NAMED), by)
+    assert_finals(outcome, simulate(epochs, windows, Slack(span)), windows, by, NAMED)
+
+
+@examples(40)
+@given(st.data(), sliding(gaps=False), rows(size=25), st.integers(1, 20))
+def test_closing_in_portions_of_any_size_equals_the_oracle(data, windows, stream, size):
+    epochs, span = data.draw(cuts(stream)), disorder(stream)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing, "PORTION", size)
+        outcome = run(SCHEMA, epochs, windows, lw.slack(span), aggregates(NAMED), ("a",))
+    assert_finals(outcome, simulate(epochs, windows, Slack(span)), windows, ("a",), NAMED)
+
+
+@examples(30)
+@given(st.data(), sliding(), rows(size=25), st.integers(0, 20))
+def test_next_to_an_aggregate_that_is_kept_per_window(data, windows, stream, span):
+    epochs = data.draw(cuts(stream))
+    joined = lw.aggregate("i", init=int, incr=lambda s, v: s + v, final=int, returns="bigint")
+    named = {**aggregates(NAMED), "own": joined}
+    outcome = run(SCHEMA, epochs, windows, lw.slack(span), named, ("b",))
+    assert_finals(outcome, simulate(epochs, windows, Slack(span)), windows, ("b",), NAMED)
+    assert all(r["own"] == r["sum_i"] for r in outcome.results.to_pylist())
+
+
+@examples(60)
+@given(st.data(), rows(), st.integers(1, 30), st.sampled_from([(), ("a",), ("b", "c")]))
+def test_windows_that_end_at_every_row_equal_brute_force(data, stream, size, by):
+    #  rows      . .   .  .       window at t: the rows in (t - range, t]; all groups that have
+    #  windows  (--]              one there give a result
+    #             (---]
+    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    windowed = lw.stream(feed, time="t", progress=lw.slack(disorder(stream))).window(
+        range=size, slide=lw.rows(1)
+    )
+    query = windowed.group_by(*by).agg(**aggregates(NAMED))
+    found = finals(query.run(epochs={feed: epochs}, host="local"), by)
+    expected = {}
+    for end in {r["t"] for r in stream}:
+        for row in stream:
+            if end - size < row["t"] <= end:
+                expected.setdefault((end, *group(row, by)), []).append(row)
+    held_to(expected, found)
+
+
+@examples(60)
+@given(st.data(), rows(), st.integers(1, 20), st.sampled_from([(), ("a",), ("b", "c")]))
+def test_sessions_equal_brute_force(data, stream, gap, by):
+    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    progress = lw.slack(disorder(stream))
+    windowed = lw.stream(feed, time="t", progress=progress).window(gap=gap)
+    query = windowed.group_by(*by).agg(**aggregates(NAMED))
+    found = finals(query.run(epochs={feed: epochs}, host="local"), by)
+    expected, last = {}, {}
+    for row in sorted(stream, key=lambda r: r["t"]):
+        whose = group(row, by)
+        start, end = last.get(whose, (None, -math.inf))
+        if row["t"] - end >= gap:
+            start = row["t"]
+        last[whose] = (start, row["t"])
+        expected.setdefault((start, *whose), []).append(row)
+    held_to(expected, found)
+
+
+@examples(30)
+@given(st.data(), rows(size=25), st.integers(1, 9), st.integers(1, 9))
+def test_windows_over_row_numbers_equal_brute_force(data, stream, size, slide):
+    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(
+        range=lw.rows(size), slide=lw.rows(slide)
+    )
+    query = windowed.agg(**aggregates(NAMED))
+    found = finals(query.run(epochs={feed: epochs}, host="local"))
+    expected = {}
+    for w in range(-size, len(stream)):
+        held = stream[max(0, w * slide) : max(0, w * slide + size)]
+        if held:
+            expected[(w,)] = held
+    held_to(expected, found)
+
+
+KINDS = {
+    "bigint": st.sampled_from([-(2**63), 2**63 - 1, 2**53 + 1, 0, 5]),
+    "tinyint": st.integers(-128, 127),
+    "float": st.sampled_from([0.5, -0.0, 0.0, math.nan, math.inf, 0.1]).map(
+        lambda v: float(np.float32(v))
+    ),
+    "double": st.sampled_from([0.5, -0.0, 0.0, math.nan, math.inf, -math.inf, 0.1]),
+    "decimal(38, 10)": st.decimals(-(10**27), 10**27, places=10) | st.just(Decimal("1E-10")),
+    "string": st.text(max_size=2),
+    "binary": st.binary(max_size=2),
+    "date": st.dates(),
+    "timestamp": st.datetimes().map(lambda v: v.replace(tzinfo=UTC)),
+    "timestamp_ntz": st.datetimes(),
+    "boolean": st.booleans(),
+}
+NUMBERS = ("bigint", "tinyint", "float", "double", "decimal(38, 10)")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sketch", [False, True])
+def test_every_type_equals_the_oracle(kind, sketch):
+    # A sketch of so few values is exact.
+    named = {"u": ("count_distinct", "x"), "top": ("top_k", "x", 3), "best": ("mode", "x")}
+    if kind in NUMBERS:
+        named |= {"mid": ("median", "x"), "qs": ("quantile", "x", (0.0, 0.3, 1.0))}
+
+    @examples(30)
+    @given(
+        st.data(), st.lists(st.tuples(st.integers(0, 40), st.none() | KINDS[kind]), max_size=15)
+    )
+    def holds(data, stream):
+        epochs = data.draw(cuts([{"t": t, "x": x} for t, x in stream]))
+        windows, asked = Windows(12, 5), aggregates(named, sketch=sketch)
+        outcome = run(f"t bigint, x {kind}", epochs, windows, lw.slack(50), asked)
+        assert_finals(outcome, simulate(epochs, windows, Slack(50)), windows, (), named)
+
+    holds()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_of_every_type_survive_as_text(kind):
+    t = lw.feed(f"x {kind}").schema.field("x").type
+
+    @examples(20)
+    @given(st.lists(KINDS[kind]))
+    def holds(values):
+        column = pa.array(values, t)
+        again = from_texts(to_texts(column), t)
+        assert again.type == t
+        assert all(map(same, column.to_pylist(), again.to_pylist()))
+
+    holds()
+
+
+# -- what a result is ------------------------------------------------------------------------------
+
+
+def test_quantiles_are_interpolated_as_by_sparks_percentile():
+    row = result("int", [0, 10], q=lw.quantile("x", 0.3), m=lw.median("x"))
+    assert (row["q"], row["m"]) == (3.0, 5.0)
+    values = [6, 7, 9, 10]
+    assert result("int", values, q=lw.quantile("x", [0.5, 0.25]))["q"] == [8.0, 6.75]
+    assert isinstance(result("int", [1], m=lw.median("x"))["m"], float)
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_nan_is_the_greatest_number(sketch):
+    values = [1.0, math.nan, math.inf, -math.inf, math.nan]
+    qs = lw.quantile("x", [0, 0.25, 0.5, 0.75, 1], sketch=sketch)
+    found = result("double", values, qs=qs)["qs"]
+    assert found[:3] == [-math.inf, 1.0, math.inf]
+    assert all(map(math.isnan, found[3:]))
+    top = result("double", values, top=lw.top_k("x", 2, sketch=sketch))["top"]
+    assert [r["count"] for r in top] == [2, 1]
+    assert math.isnan(top[0]["value"])
+    assert top[1]["value"] == -math.inf
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_there_is_one_zero_and_one_nan(sketch):
+    odd = np.array([0xFFF8000000000001, 0x7FF0000000000001], np.uint64).view(np.float64)
+    table = pa.table({"t": range(5), "x": [*odd, math.nan, 0.0, -0.0]})
+    feed = lw.feed("t bigint, x double")
+    windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10)
+    query = windowed.agg(u=lw.count_distinct("x", sketch=sketch), m=lw.mode("x", sketch=sketch))
+    row = query.run(epochs={feed: [table]}).results
+    assert row["u"].to_pylist() == [2]
+    assert math.isnan(row["m"][0].as_py())
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_a_window_of_nulls_gives_null_and_no_distinct_value(sketch):
+    named = {n: a for n, a in ESTIMATED.items() if a[1] == "x"}
+    row = result("double", [None, None], n=lw.count(), **aggregates(named, sketch=sketch))
+    assert row["n"] == 2
+    assert row["u_x"] == 0
+    assert [row[n] for n in named if n != "u_x"] == [None] * 3
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_empty_text_is_a_value(sketch):
+    named = {"u": lw.count_distinct("x", sketch=sketch), "m": lw.mode("x", sketch=sketch)}
+    row = result("string", ["", "", "a", None], **named)
+    assert (row["u"], row["m"]) == (2, "")
+
+
+def test_of_equally_frequent_values_the_least_comes_first():
+    values = [date(2024, 1, 2), date(1999, 1, 1), date(2024, 1, 2), date(1999, 1, 1)]
+    row = result("date", values, top=lw.top_k("x", 5), best=lw.mode("x"))
+    assert row["best"] == date(1999, 1, 1)
+    assert [r["value"] for r in row["top"]] == [date(1999, 1, 1), date(2024, 1, 2)]
+
+
+def test_aggregates_over_one_column_share_what_they_keep():
+    schema = lw.feed("t bigint, x double").schema
+    exact = [lw.median("x"), lw.quantile("x", 0.9), lw.count_distinct("x"), lw.mode("x")]
+    assert len({a.parts(schema) for a in exact}) == 1
+    sketches = [lw.median("x", sketch=True), lw.quantile("x", 0.9, sketch=lw.kll())]
+    assert len({a.parts(schema) for a in sketches}) == 1
+
+
+def test_result_types():
+    feed = lw.feed("t bigint, x smallint, d date")
+    windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10)
+    for sketch in (False, True):
+        query = windowed.agg(
+            m=lw.median("x", sketch=sketch),
+            qs=lw.quantile("x", [0.5], sketch=sketch),
+            u=lw.count_distinct("d", sketch=sketch),
+            top=lw.top_k("d", 2, sketch=sketch),
+            best=lw.mode("d", sketch=sketch),
+        )
+        pair = pa.struct([("value", pa.date32()), ("count", pa.int64())])
+        wanted = [pa.float64(), pa.list_(pa.float64()), pa.int64(), pa.list_(pair), pa.date32()]
+        assert query.schema.types[2:-1] == wanted
+        assert query.run(epochs={feed: []}).results.schema == query.schema
+
+
+def test_a_large_stream_equals_numpy():
+    # 60,000 rows, 20 groups, sliding 60 by 7: bags of thousands of values.
+    rng = np.random.default_rng(7)
+    n = 60_000
+    t, g, x = np.sort(rng.integers(0, 400, n)), rng.integers(0, 20, n), rng.normal(size=n)
+    word = rng.zipf(1.5, n) % 1000
+    table = pa.table({"t": t, "g": g, "x": x, "w": word})
+    feed = lw.feed("t bigint, g bigint, x double, w bigint")
+    query = (
+        lw.stream(feed, time="t", progress=lw.slack(5))
+        .window(range=60, slide=7)
+        .group_by("g")
+        .agg(q=lw.quantile("x", [0.5, 0.95]), u=lw.count_distinct("w"), top=lw.top_k("w", 3))
+    )
+    epochs = [table.slice(i, 10_000) for i in range(0, n, 10_000)]
+    found = query.run(epochs={feed: epochs}, host="local").results.to_pylist()
+    for row in rng.choice(found, 60, replace=False):
+        held = (g == row["g"]) & (t >= row["wid"] * 7) & (t < row["wid"] * 7 + 60)
+        assert row["q"] == pytest.approx(np.quantile(x[held], [0.5, 0.95]), rel=1e-12)
+        counts = Counter(word[held].tolist())
+        assert row["u"] == len(counts)
+        best = sorted(counts, key=lambda v: (-counts[v], v))[:3]
+        assert [(r["value"], r["count"]) for r in row["top"]] == [(v, counts[v]) for v in best]
+
+
+# -- sketches --------------------------------------------------------------------------------------
+
+
+@examples(80)
+@given(st.data(), any_windows(), rows(), keys)
+def test_sketches_of_few_values_equal_the_oracle(data, windows, stream, by):
+    epochs, span = data.draw(cuts(stream)), disorder(stream)
+    outcome = run(
+        SCHEMA, epochs, windows, lw.slack(span), aggregates(ESTIMATED, sketch=True), by
+    )
+    assert_finals(outcome, simulate(epochs, windows, Slack(span)), windows, by, ESTIMATED)
+
+
+@examples(30)
+@given(st.data(), rows(), st.integers(1, 30))
+def test_sketches_in_windows_that_end_at_rows_and_in_sessions_equal_exact_ones(data, stream, size):
+    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    read = lw.stream(feed, time="t", progress=lw.slack(disorder(stream)))
+    exact, estimated = aggregates(ESTIMATED), aggregates(ESTIMATED, sketch=True)
+    for windowed in (read.window(range=size, slide=lw.rows(1)), read.window(gap=size)):
+        left, right = (
+            finals(windowed.group_by("b").agg(**a).run(epochs={feed: epochs}), ("b",))
+            for a in (exact, estimated)
+        )
+        assert left.keys() == right.keys()
+        assert all(same(left[c], right[c]) for c in left)
+
+
+def stream_of(column, epochs=20, per_tick=400):
+    """Cut a column into epochs, so many values to a tick."""
+    n = len(column)
+    table = pa.table({"t": np.arange(n) // per_tick, "x": column})
+    step = -(-n // epochs)
+    return [table.slice(i, step) for i in range(0, n, step)]
+
+
+WINDOWINGS = {
+    "sliding": {"range": 50, "slide": 10},
+    "landmark": {"range": lw.unbounded, "slide": 25},
+    "at rows": {"range": 30, "slide": lw.rows(1)},
+}
+
+
+def windows_of(kind, windowing, column, **named):
+    """Return (values of the window, result) for every window over a column."""
+    feed = lw.feed(f"t bigint, x {kind}")
+    query = lw.stream(feed, time="t", progress=lw.ordered()).window(**windowing).agg(**named)
+    ticks = np.arange(len(column)) // 400
+    for row in query.run(epochs={feed: stream_of(column)}).results.to_pylist():
+        start, end = row["window"]["start"], row["window"]["end"]
+        if "slide" in windowing and windowing["slide"] == lw.rows(1):
+            held = (ticks > row["wid"] - 30) & (ticks <= row["wid"])
+        else:
+            held = (ticks >= (-math.inf if start is None else start)) & (ticks < end)
+        yield column[held], row
+
+
+@pytest.mark.parametrize("windowing", WINDOWINGS.values(), ids=WINDOWINGS)
+@pytest.mark.parametrize("k", [200, 50])
+def test_kll_is_within_its_bound_over_many_panes(windowing, k):
+    column = np.random.default_rng(3).lognormal(size=50_000)
+    bound = datasketches.kll_doubles_sketch.get_normalized_rank_error(k, False)
+    shares = [0.01, 0.25, 0.5, 0.75, 0.99]
+    asked = lw.quantile("x", shares, sketch=lw.kll(k))
+    off = [
+        abs((held < value).mean() - share)
+        for held, row in windows_of("double", windowing, column, q=asked)
+        for value, share in zip(row["q"], shares, strict=True)
+    ]
+    assert len(off) > 20
+    # The bound holds in 99 % of cases; the coins that are thrown cannot be seeded.
+    assert np.quantile(off, 0.9) <= bound
+    assert max(off) <= 3 * bound
+
+
+def test_the_ends_of_a_kll_sketch_are_exact():
+    column = np.random.default_rng(3).normal(size=50_000)
+    asked = lw.quantile("x", [0, 1], sketch=True)
+    for held, row in windows_of("double", WINDOWINGS["sliding"], column, q=asked):
+        assert row["q"] == [held.min(), held.max()]
+
+
+def test_kll_counts_nan_as_the_greatest_also_when_it_estimates():
+    column = np.random.default_rng(3).normal(size=20_000)
+    column[::4] = math.nan
+    asked = lw.quantile("x", [0.375, 0.74, 0.76], sketch=True)
+    rows_of = list(windows_of("double", WINDOWINGS["sliding"], column, q=asked))
+    assert rows_of
+    for held, row in rows_of:
+        numbers = held[~np.isnan(held)]
+        assert (numbers < row["q"][0]).mean() == pytest.approx(0.5, abs=0.05)
+        assert row["q"][1] > np.quantile(numbers, 0.9)
+        assert math.isnan(row["q"][2])
+
+
+@pytest.mark.parametrize("windowing", WINDOWINGS.values(), ids=WINDOWINGS)
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_hll_is_within_its_bound_over_many_panes(windowing, kind):
+    numbers = np.random.default_rng(5).integers(0, 30_000, 50_000)
+    column = numbers if kind == "bigint" else numbers.astype(str).astype(object)
+    bound = abs(datasketches.hll_sketch.get_rel_err(True, True, 12, 1))
+    asked = lw.count_distinct("x", sketch=True)
+    off = [
+        row["u"] / len(set(held.tolist())) - 1
+        for held, row in windows_of(kind, windowing, column, u=asked)
+    ]
+    assert np.abs(off).max() <= 4 * bound
+    assert np.sqrt(np.square(off).mean()) <= 2 * bound
+
+
+def test_hll_does_not_depend_on_how_rows_come():
+    rng = np.random.default_rng(5)
+    column = rng.integers(0, 30_000, 20_000)
+    found = []
+    for order in (column, rng.permutation(column), np.sort(column)):
+        for epochs in (1, 7):
+            feed = lw.feed("t bigint, x bigint")
+            windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=1000)
+            query = windowed.agg(u=lw.count_distinct("x", sketch=True))
+            (row,) = query.run(epochs={feed: stream_of(order, epochs)}).results.to_pylist()
+            found.append(row["u"])
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("windowing", WINDOWINGS.values(), ids=WINDOWINGS)
+@pytest.mark.parametrize("kind", ["bigint", "string"])
+def test_frequent_items_are_within_their_bound_over_many_panes(windowing, kind):
+    numbers = np.random.default_rng(9).zipf(1.2, 50_000) % 10_000
+    column = numbers if kind == "bigint" else numbers.astype(str).astype(object)
+    share = datasketches.frequent_strings_sketch.get_epsilon_for_lg_size(7)
+    sketch = lw.frequent_items(lg_k=7)
+    asked = {"top": lw.top_k("x", 5, sketch=sketch), "best": lw.mode("x", sketch=sketch)}
+    for held, row in windows_of(kind, windowing, column, **asked):
+        counts, bound = Counter(held.tolist()), share * len(held)
+        estimates = [r["count"] for r in row["top"]]
+        assert estimates == sorted(estimates, reverse=True)
+        for found in row["top"]:
+            assert 0 <= found["count"] - counts[found["value"]] <= bound
+        fifth = sorted(counts.values())[-5]
+        assert all(counts[r["value"]] >= fifth - bound for r in row["top"])
+        assert row["best"] == row["top"][0]["value"]
+
+
+def test_frequent_items_and_hll_give_the_same_bytes_again():
+    column = np.random.default_rng(9).integers(0, 5_000, 20_000)
+    table, ticks = pa.table({"x": column}), np.zeros(len(column), np.int64)
+    codes = np.arange(len(column)) % 7
+    for asked in (lw.top_k("x", 3, sketch=True), lw.count_distinct("x", sketch=True)):
+        (part,) = asked.parts(table.schema)
+        again = []
+        for _ in range(2):
+            cells = part.lift(Rows(table, ticks), codes, 7)
+            loaded = part.load(part.store(cells))
+            again.append(part.store(part.merge(loaded, np.arange(7) // 3, 3))[0].to_pylist())
+        assert again[0] == again[1]
+
+
+def test_a_sketch_in_state_is_left_alone():
+    values = [float(v) for v in range(1000)]
+    table = pa.table({"x": values})
+    rows_of, codes = Rows(table, np.arange(1000)), np.arange(1000) // 500
+    for asked in (
+        lw.median("x", sketch=True),
+        lw.count_distinct("x", sketch=True),
+        lw.mode("x", sketch=True),
+    ):
+        part = asked.parts(table.schema)[0]
+        cells = part.lift(rows_of, codes, 2)
+        before = part.store(cells)[0].to_pylist()
+        part.combine(cells, cells.take(slice(None, None, -1)))
+        part.merge(cells, np.zeros(2, np.int64), 1)
+        part.scan(cells.reshape(2, 1))
+        part.scan_up(cells.reshape(2, 1))
+        assert part.store(cells)[0].to_pylist() == before
+
+
+def test_state_stays_small_on_landmark_windows():
+    rng, sizes = random.Random(4), {}
+    feed = lw.feed("t bigint, x double")
+    for n in (20_000, 80_000):
+        stream = [(t // 100, rng.random()) for t in range(n)]
+        query = (
+            lw.stream(feed, time="t", progress=lw.ordered())
+            .window(range=lw.unbounded, slide=100)
+            .agg(
+                m=lw.median("x", sketch=True),
+                u=lw.count_distinct("x", sketch=True),
+                b=lw.mode("x", sketch=True),
+            )
+        )
+        epochs = [stream[i : i + 10_000] for i in range(0, n, 10_000)]
+        sizes[n] = query.run(epochs={feed: epochs}).status.bytes
+    assert sizes[80_000] < 1.5 * sizes[20_000]
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: lw.quantile("x", 1.5), r"q=1\.5 must be a share from 0 to 1"),
+        (lambda: lw.quantile("x", -0.1), r"q=-0\.1 must be a share"),
+        (lambda: lw.quantile("x", math.nan), "q=nan must be a share"),
+        (lambda: lw.quantile("x", True), "q=True must be a share"),
+        (lambda: lw.quantile("x", "half"), "q='half' must be a share"),
+        (lambda: lw.quantile("x", None), "q=None must be a share"),
+        (lambda: lw.quantile("x", [0.5, 2]), "q=2 must be a share"),
+        (lambda: lw.quantile("x", []), r"q=\[\] asks for nothing"),
+        (lambda: lw.top_k("x", 0), "k=0 must be a whole number from 1"),
+        (lambda: lw.top_k("x", 1.5), r"k=1\.5 must be a whole number"),
+        (lambda: lw.top_k("x", 1000, sketch=True), r"768 values at most.*frequent_items\(lg_k=11\)"),
+        (lambda: lw.median("x", sketch=lw.hll()), r"does not go with median.*lw\.kll\(k=200\)"),
+        (lambda: lw.median("x", sketch=200), "sketch=200 does not go with median"),
+        (lambda: lw.count_distinct("x", sketch=lw.kll()), r"count_distinct.*lw\.hll\(lg_k=12\)"),
+        (lambda: lw.mode("x", sketch=lw.kll()), r"mode.*lw\.frequent_items\(lg_k=10\)"),
+        (lambda: lw.kll(k=7), "k=7 must be a whole number from 8 to 65535"),
+        (lambda: lw.hll(lg_k=3), "lg_k=3 must be a whole number from 4 to 21"),
+        (lambda: lw.frequent_items(lg_k=2), "lg_k=2 must be a whole number from 3 to 21"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_at_once(make, says):
+    with pytest.raises(lw.SpecError, match=says):
+        make()
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "string", "boolean", "binary"])
+@pytest.mark.parametrize("sketch", [False, True])
+def test_quantiles_of_what_is_no_number_are_refused_with_a_way_out(kind, sketch):
+    says = r"median\('x'\): the column is .*cast it to a number first, or take lw\.min"
+    with pytest.raises(lw.SpecError, match=says):
+        result(kind, [None], m=lw.median("x", sketch=sketch))
+    with pytest.raises(lw.SpecError, match=r"quantile\('x'\)"):
+        result(kind, [None], m=lw.quantile("x", 0.9, sketch=sketch))
+
+
+@pytest.mark.parametrize("make", [lw.count_distinct, lw.mode, lambda c: lw.top_k(c, 2)])
+def test_nested_columns_are_refused(make):
+    with pytest.raises(lw.SpecError, match=r"\('x'\): list<.*has no order; take a field"):
+        result("array<int>", [[1]], m=make("x"))
+
+
+@pytest.mark.parametrize("make", [lw.median, lw.count_distinct, lw.mode])
+def test_unknown_columns_are_refused(make):
+    with pytest.raises(lw.SpecError, match="did you mean"):
+        result("int", [1], m=make("xx"))
+
+
+@pytest.mark.parametrize("make", [lw.median, lw.count_distinct, lw.mode])
+def test_landmark_windows_take_sketches_only(make):
+    feed = lw.feed("t bigint, x double")
+    read = lw.stream(feed, time="t", progress=lw.ordered())
+    windowed = read.window(range=lw.unbounded, slide=10)
+    with pytest.raises(lw.SpecError, match=r"m=.* keeps all values of a window.*sketch=True"):
+        windowed.agg(m=make("x"))
+    windowed.agg(m=make("x", sketch=True))
+
+
+# -- what is told ----------------------------------------------------------------------------------
+
+
+def test_errors_are_told_by_explain_as_the_library_states_them():
+    feed = lw.feed("t bigint, x double")
+    windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10)
+    text = windowed.agg(
+        p=lw.quantile("x", 0.9, sketch=True),
+        u=lw.count_distinct("x", sketch=lw.hll(lg_k=14)),
+        top=lw.top_k("x", 3, sketch=True),
+        exact=lw.median("x"),
+    ).explain()
+    errors = [line for line in text.splitlines() if line.startswith("error")]
+    assert len(errors) == 3
+    assert "p: rank within ±1.33 % in 99 % of cases" in errors[0]
+    assert "u: standard error 0.81 %" in errors[1]
+    assert "top: counts at most 0.34 % of all values too high" in errors[2]
+    assert "all values, since these do not shrink: Values" in text
+
+
+def test_a_fingerprint_tells_accuracies_apart():
+    feed = lw.feed("t bigint, x double")
+    windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10)
+    asked = [
+        lw.median("x"),
+        lw.median("x", sketch=True),
+        lw.median("x", sketch=lw.kll(k=400)),
+        lw.quantile("x", 0.4),
+        lw.quantile("x", [0.5]),
+        lw.mode("x"),
+        lw.mode("x", sketch=True),
+    ]
+    digests = [windowed.agg(m=a).fingerprint(1)["digest"] for a in asked]
+    assert all(a != b for a, b in itertools.combinations(digests, 2))
+
+
+def test_a_timestamp_is_counted_and_ranked_by_its_own():
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    for sketch in (False, True):
+        row = result("timestamp", [noon, None, noon], m=lw.mode("x", sketch=sketch))
+        assert row["m"] == noon
