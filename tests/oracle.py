@@ -206,7 +206,9 @@ def same(expected: Any, found: Any) -> bool:
     if isinstance(expected, list) and isinstance(found, list):
         return len(expected) == len(found) and all(map(same, expected, found))
     if isinstance(expected, dict) and isinstance(found, dict):
-        return expected.keys() == found.keys() and all(same(v, found[k]) for k, v in expected.items())
+        return expected.keys() == found.keys() and all(
+            same(v, found[k]) for k, v in expected.items()
+        )
     if isinstance(expected, float) and isinstance(found, float):
         return expected == found or (math.isnan(expected) and math.isnan(found))
     if expected is None or found is None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-import datasketches as ds
-
 from lowwater.errors import SpecError
+
+ds: Any
+"""Apache DataSketches, or None where it is not installed: it has no wheels for every Python."""
+try:
+    ds = import_module("datasketches")
+except ImportError:
+    ds = None
 
 _FULL = 0.75
 """How full the table of a frequent-items sketch may be before it drops values."""
@@ -16,6 +22,11 @@ _FULL = 0.75
 def _within(name: str, value: Any, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         raise SpecError(f"{name}={value!r} must be a whole number from {least} to {most}")
+    if ds is None:
+        raise SpecError(
+            "a sketch needs the package datasketches, which is not installed: install it, or leave "
+            "sketch= out"
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +56,7 @@ class Bags(Partial):
         assert self.values is not None  # noqa: S101
         return self.values
 
-    def put(self, index: np.ndarray, cells: Partial) -> None:
+    def put(self, index: Any, cells: Partial) -> None:
         """Overwrite the cells at `index` by others of the same pool."""
         if not isinstance(cells, Bags) or cells.rank is not self.rank:
             raise AssertionError("bags of two pools are merged, not put into each other")
@@ -76,6 +76,12 @@ class Bags(Partial):
         arrays = zip(self.arrays, other.arrays, strict=True)
         joined = tuple(np.concatenate((mine, its + shift)) for mine, its in arrays)
         return Bags(joined, self.values, rank=rank, count=count)
+
+
+def as_bags(cells: Partial) -> Bags:
+    """Return cells that are bags as such."""
+    assert isinstance(cells, Bags)  # noqa: S101
+    return cells
 
 
 def bags_of(column: pa.Array, cell: np.ndarray, n: int, count: np.ndarray | None = None) -> Bags:
@@ -146,23 +152,24 @@ class Values(Part):
         return Bags((nothing, nothing.copy()), values, rank=nothing[:0], count=nothing[:0])
 
     def combine(self, a: Partial, b: Partial) -> Bags:  # noqa: D102
-        assert isinstance(a, Bags)  # noqa: S101
-        assert isinstance(b, Bags)  # noqa: S101
-        return self.merge(a.beside(b), np.tile(np.arange(len(a)), 2), len(a))
+        both = as_bags(a).beside(as_bags(b))
+        return self.merge(both, np.tile(np.arange(len(a)), 2), len(a))
 
     def merge(self, cells: Partial, codes: np.ndarray, n: int) -> Bags:  # noqa: D102
-        assert isinstance(cells, Bags)  # noqa: S101
-        cell, rank, count = cells.items()
-        return counted(codes[cell], rank, count, n, cells.distinct)
+        bags = as_bags(cells)
+        cell, rank, count = bags.items()
+        return counted(codes[cell], rank, count, n, bags.distinct)
 
     def store(self, cells: Partial) -> list[pa.Array]:  # noqa: D102
-        assert isinstance(cells, Bags)  # noqa: S101
-        _, rank, count = cells.items()
-        offsets = pa.array(np.append(0, np.cumsum(cells.sizes)))
-        flat = [cells.distinct.take(pa.array(rank)), pa.array(count)]
+        bags = as_bags(cells)
+        _, rank, count = bags.items()
+        offsets = pa.array(np.append(0, np.cumsum(bags.sizes)))
+        flat = [bags.distinct.take(pa.array(rank)), pa.array(count)]
         return [pa.LargeListArray.from_arrays(offsets, f) for f in flat]
 
     def load(self, columns: Sequence[pa.Array]) -> Bags:  # noqa: D102
+        if not len(columns[0]):
+            return self.empty(0)
         offsets = columns[0].offsets.to_numpy()
         offsets = offsets - offsets[0]
         rank, _, values = ranked(columns[0].flatten())

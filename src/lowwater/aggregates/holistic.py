@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll
-from lowwater.aggregates.bags import Bags, Values, most_frequent, order_statistics, totals
+from lowwater.aggregates.bags import Values, as_bags, most_frequent, order_statistics, totals
 from lowwater.aggregates.partial import Part, Partial
 from lowwater.aggregates.sketches import FrequentCells, HllCells, KllCells, NanCount
 from lowwater.aggregates.spec import Aggregate, column_type
@@ -53,22 +53,11 @@ class Quantile(Aggregate):
         return pa.list_(pa.float64()) if self.many else pa.float64()
 
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
-        kept = cells[0]
-        if isinstance(kept, Bags):
-            count = totals(kept)
-        else:
-            part = KllCells(self.column, self.sketch or Kll())
-            count = part.seen(kept) + (cells[1].arrays[0] if len(cells) > 1 else 0)
+        count = self._counts(cells)
         held = np.flatnonzero(count)
         position = (count[held, None] - 1) * np.array(self.shares)
         low, high = (f(position).astype(np.int64) for f in (np.floor, np.ceil))
-        places = np.concatenate((low, high), axis=1)
-        chosen = kept.take(held)
-        found = (
-            order_statistics(chosen, places)
-            if isinstance(chosen, Bags)
-            else part.order_statistics(chosen, places)
-        )
+        found = self._numbers(cells[0].take(held), np.concatenate((low, high), axis=1))
         left, right = np.split(found, 2, axis=1)
         with np.errstate(invalid="ignore"):
             between = (high - position) * left + (position - low) * right
@@ -78,6 +67,19 @@ class Quantile(Aggregate):
         out = np.zeros(len(count))
         out[held] = values[:, 0]
         return pa.array(out, mask=count == 0)
+
+    def _counts(self, cells: Sequence[Partial]) -> np.ndarray:
+        """Return how many numbers, NaN included, each cell holds."""
+        if self.sketch is None:
+            return totals(as_bags(cells[0]))
+        seen = KllCells(self.column, self.sketch).seen(cells[0])
+        return seen + cells[1].arrays[0] if len(cells) > 1 else seen
+
+    def _numbers(self, cells: Partial, places: np.ndarray) -> np.ndarray:
+        """Return the numbers at some places of each cell, all of which there are."""
+        if self.sketch is None:
+            return order_statistics(as_bags(cells), places)
+        return KllCells(self.column, self.sketch).order_statistics(cells, places)
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,8 @@ class TopK(Aggregate):
         return pa.list_(pa.struct([("value", t), ("count", pa.int64())]))
 
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
-        (part,) = self.parts(schema)
-        held = part.bags(cells[0]) if isinstance(part, FrequentCells) else cells[0]
-        assert isinstance(held, Bags)  # noqa: S101
+        part = _frequent("top_k", self.column, self.sketch, schema)
+        held = part.bags(cells[0]) if isinstance(part, FrequentCells) else as_bags(cells[0])
         rank, count, sizes = most_frequent(held, self.k)
         fields = list(self.result_type(schema).value_type)
         columns = [held.distinct.take(pa.array(rank)), pa.array(count, pa.int64())]

@@ -1,8 +1,8 @@
 """Sketches: small stand-ins for all values of a cell, with a known error (Apache DataSketches).
 
 A sketch stays small however many rows it has seen, and two of them merge into the sketch of both,
-so running totals, landmark windows and long windows cost one merge for each cell and result, as those
-of a sum cost one addition.
+so running totals, landmark windows and long windows cost one merge for each cell and result, where
+those of a sum cost one addition.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-import datasketches as ds
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll
+from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll, ds
 from lowwater.aggregates.bags import Bags, bags_of
 from lowwater.aggregates.order import from_texts, is_ranked, to_keys, to_texts
 from lowwater.aggregates.partial import Columnwise, Part, Partial, Rows, Slot, valid_mask
+
 
 class Sketched(Part):
     """A part whose cells are sketches.
@@ -31,7 +32,7 @@ class Sketched(Part):
     """
 
     @property
-    def types(self) -> tuple[pa.DataType, ...]:
+    def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
         return (pa.large_binary(),)
 
     @abstractmethod
@@ -56,10 +57,10 @@ class Sketched(Part):
         for i in np.flatnonzero(_there(kept)).tolist():
             yield i, self.opened(kept[i])
 
-    def empty(self, n: int, like: Partial | None = None) -> Partial:
+    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: D102
         return Partial((np.full(n, None, object),))
 
-    def combine(self, a: Partial, b: Partial) -> Partial:
+    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
         shape = a.arrays[0].shape
         left, right = a.arrays[0].ravel(), b.arrays[0].ravel()
         out = np.where(_there(left), left, right)
@@ -67,7 +68,7 @@ class Sketched(Part):
             out[i] = self.joined([self.opened(left[i]), self.opened(right[i])])
         return Partial((out.reshape(shape),))
 
-    def merge(self, cells: Partial, codes: np.ndarray, n: int) -> Partial:
+    def merge(self, cells: Partial, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
         out = self.empty(n)
         kept = cells.arrays[0]
         there = np.flatnonzero(_there(kept))
@@ -75,10 +76,12 @@ class Sketched(Part):
         for cell, start, stop in _runs(codes[order]):
             members = [kept[i] for i in order[start:stop].tolist()]
             many = len(members) > 1
-            out.arrays[0][cell] = self.joined(list(map(self.opened, members))) if many else members[0]
+            out.arrays[0][cell] = (
+                self.joined(list(map(self.opened, members))) if many else members[0]
+            )
         return out
 
-    def store(self, cells: Partial) -> list[pa.Array]:
+    def store(self, cells: Partial) -> list[pa.Array]:  # noqa: D102
         kept = [
             c if c is None or isinstance(c, bytes) else self.to_bytes(c) for c in cells.arrays[0]
         ]
@@ -246,21 +249,18 @@ class FrequentCells(Sketched):
         ]
         cell, texts, counts = zip(*found, strict=True) if found else ((), (), ())
         values = from_texts(list(texts), self.type)
-        return bags_of(
-            values, np.array(cell, np.int64), len(cells), np.array(counts, np.int64)
-        )
+        return bags_of(values, np.array(cell, np.int64), len(cells), np.array(counts, np.int64))
 
 
 def _there(cells: np.ndarray) -> np.ndarray:
-    return np.asarray(np.not_equal(cells, None), bool)
+    return np.asarray(cells != None, bool)  # noqa: E711
 
 
 def _runs(codes: np.ndarray) -> Iterator[tuple[int, int, int]]:
     """Yield (code, start, stop) for every run of equal codes."""
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    yield from zip(
-        codes[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True
-    )
+    bounds = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
+    for start, stop in pairwise(bounds):
+        yield int(codes[start]), start, stop
 
 
 def _each(bags: Bags) -> Iterator[tuple[int, list[int], list[int]]]:

@@ -101,9 +101,7 @@ class _Grid:
     end: np.ndarray
     height: int
 
-    def close(
-        self, cells: Cells, parts: Sequence[Part], segment: np.ndarray
-    ) -> Iterator[Closed]:
+    def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Iterator[Closed]:
         """Close all batches; `segment` is the column of each cell."""
         width, size, step = len(self.begin), self.spec.panes, self.spec.panes_per_slide
         start = self.begin[segment] * step

@@ -34,10 +34,9 @@ class Tallies:
 
     def to_bytes(self) -> bytes:
         """Return the counts as bytes."""
-        table = self.keys.append_column(_COUNT, pa.array(self.count))
-        if not self.names:
-            table = pa.table({_COUNT: self.count})
-        return packed(table)
+        count = pa.array(self.count)
+        keyed = self.keys.append_column(_COUNT, count) if self.names else pa.table({_COUNT: count})
+        return packed(keyed)
 
     def of(self, keys: pa.Table, groups: int) -> np.ndarray:
         """Return the counts of groups, 0 for those not seen before."""
