@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def folding() -> dict[str, Any]:
 def holistic() -> dict[str, Any]:
     """Aggregates that keep all values, and sketches of few enough values to be exact."""
     exact = {"mid": lw.median("i"), "top": lw.top_k("s", 2), "distinct": lw.count_distinct("x")}
+    estimated = find_spec("datasketches") is not None
     sketches = {
-        "kll": lw.median("i", sketch=True),
-        "frequent": lw.top_k("s", 2, sketch=True),
-        "hll": lw.count_distinct("x", sketch=True),
+        "kll": lw.median("i", sketch=estimated),
+        "frequent": lw.top_k("s", 2, sketch=estimated),
+        "hll": lw.count_distinct("x", sketch=estimated),
     }
     return {**aggregates(NAMED), **exact, **sketches}
 

@@ -8,8 +8,8 @@ import random
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
-import datasketches
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -17,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
-from lowwater.aggregates import Rows
+from lowwater.aggregates import Rows, accuracy
 from lowwater.aggregates.order import from_texts, to_texts
 from lowwater.kernels import closing
 from tests.oracle import FUNCTIONS, Slack, Windows, group, same, simulate
 from tests.querying import aggregates, assert_finals, finals, run
 from tests.streams import KEYS, SCHEMA, any_windows, cuts, disorder, examples, rows, sliding
+
+datasketches = pytest.importorskip("datasketches", exc_type=ImportError)
 
 NAMED = {
     "n": ("count", None),
@@ -515,6 +517,14 @@ def test_state_stays_small_on_landmark_windows():
     assert sizes[80_000] < 1.5 * sizes[20_000]
 
 
+def test_without_the_library_a_sketch_is_refused_with_a_way_out(monkeypatch):
+    monkeypatch.setattr(accuracy, "ds", None)
+    for make in (lw.median, lw.count_distinct, lw.mode):
+        with pytest.raises(lw.SpecError, match=r"needs the package datasketches.*leave sketch= out"):
+            make("x", sketch=True)
+    assert result("int", [1, 2], m=lw.median("x"))["m"] == 1.5
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 
@@ -599,6 +609,26 @@ def test_errors_are_told_by_explain_as_the_library_states_them():
     assert "u: standard error 0.81 %" in errors[1]
     assert "top: counts at most 0.34 % of all values too high" in errors[2]
     assert "all values, since these do not shrink: Values" in text
+
+
+@pytest.mark.parametrize(
+    ("accuracy_of", "says"),
+    [
+        (lambda: [lw.kll(k) for k in (100, 200, 400, 800)], ("2.61", "1.33", "0.68", "0.35")),
+        (lambda: [lw.hll(k) for k in (10, 12, 14, 16)], ("3.24", "1.62", "0.81", "0.41")),
+        (
+            lambda: [lw.frequent_items(k) for k in (8, 10, 12, 14)],
+            ("1.37", "0.34", "0.09", "0.02"),
+        ),
+    ],
+)
+def test_the_errors_in_the_documentation_are_those_of_the_library(accuracy_of, says):
+    table = (Path(__file__).parent.parent / "docs" / "aggregates.md").read_text(encoding="utf-8")
+    for found, share in zip(accuracy_of(), says, strict=True):
+        name, (field,) = type(found).__name__, vars(found).items()
+        function = {"Kll": "kll", "Hll": "hll", "FrequentItems": "frequent_items"}[name]
+        assert f" {share} %" in found.error.replace("±", " ")
+        assert f"| `{function}({field[0]}={field[1]})` | {share} % |" in table
 
 
 def test_a_fingerprint_tells_accuracies_apart():

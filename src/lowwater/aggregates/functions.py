@@ -92,11 +92,11 @@ def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = Fa
     >>> query = (
     ...     lw.stream(feed, time="t", progress=lw.ordered())
     ...     .window(range=10)
-    ...     .agg(mid=lw.median("ms"), tail=lw.quantile("ms", [0.9, 1]))
+    ...     .agg(mid=lw.median("ms"), tail=lw.quantile("ms", [0.75, 1]))
     ... )
     >>> rows = [(1, 30.0), (2, 10.0), (3, 20.0), (4, 90.0), (5, None)]
     >>> query.run(epochs={feed: [rows]}).results.select(["mid", "tail"]).to_pylist()
-    [{'mid': 25.0, 'tail': [72.0, 90.0]}]
+    [{'mid': 25.0, 'tail': [45.0, 90.0]}]
     """
     given: Any = q
     many = isinstance(q, Sequence | np.ndarray) and not isinstance(given, str)
@@ -160,8 +160,7 @@ def mode(column: str, *, sketch: bool | FrequentItems = False) -> Aggregate:
 def kll(k: int = 200) -> Kll:
     """Say how exact a sketch for quantiles shall be: the larger `k` (8 to 65535), the more.
 
-    >>> kll(k=800).error
-    'rank within ±0.35 % in 99 % of cases (KLL, k=800)'
+    The error in rank is about ±1.33 % for k=200, ±0.68 % for k=400, ±0.35 % for k=800.
     """
     return Kll(k)
 
@@ -169,8 +168,7 @@ def kll(k: int = 200) -> Kll:
 def hll(lg_k: int = 12) -> Hll:
     """Say how exact a sketch for distinct counts shall be: 2^lg_k bytes, `lg_k` from 4 to 21.
 
-    >>> hll(lg_k=14).error
-    'standard error 0.81 % (HLL, lg_k=14)'
+    The standard error is 3.24 % for lg_k=10, 1.62 % for lg_k=12, 0.81 % for lg_k=14.
     """
     return Hll(lg_k)
 
@@ -178,8 +176,8 @@ def hll(lg_k: int = 12) -> Hll:
 def frequent_items(lg_k: int = 10) -> FrequentItems:
     """Say how many values a sketch for frequent ones may keep: 0.75·2^lg_k, `lg_k` from 3 to 21.
 
-    >>> frequent_items(lg_k=12).capacity
-    3072
+    A count is too high by at most 1.37 % of all values for lg_k=8, 0.34 % for lg_k=10, 0.09 % for
+    lg_k=12.
     """
     return FrequentItems(lg_k)
 
