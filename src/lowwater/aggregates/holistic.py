@@ -129,7 +129,8 @@ class TopK(Aggregate):
 
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
         part = _frequent("top_k", self.column, self.sketch, schema)
-        held = part.bags(cells[0]) if isinstance(part, FrequentCells) else as_bags(cells[0])
+        kept = cells[0]
+        held = part.bags(kept, self.k) if isinstance(part, FrequentCells) else as_bags(kept)
         rank, count, sizes = most_frequent(held, self.k)
         fields = list(self.result_type(schema).value_type)
         columns = [held.distinct.take(pa.array(rank)), pa.array(count, pa.int64())]

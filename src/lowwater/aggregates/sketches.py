@@ -239,17 +239,28 @@ class FrequentCells(Sketched):
     def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
         return ds.frequent_strings_sketch.deserialize(kept)
 
-    def bags(self, cells: Partial) -> Bags:
-        """Return the values that each cell still holds, with their estimated counts."""
-        kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
+    def bags(self, cells: Partial, k: int) -> Bags:
+        """Return at least the k most frequent values of each cell, with their estimated counts."""
         found = [
             (i, text, estimate)
             for i, sketch in self.sketches(cells)
-            for text, estimate, _, _ in sketch.get_frequent_items(kind)
+            for text, estimate, _, _ in _most_frequent(sketch, k)
         ]
         cell, texts, counts = zip(*found, strict=True) if found else ((), (), ())
         values = from_texts(list(texts), self.type)
         return bags_of(values, np.array(cell, np.int64), len(cells), np.array(counts, np.int64))
+
+
+def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
+    """Return k values or more, and all that are as frequent as any of these."""
+    kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
+    # About 2k values at most are as frequent as this, so most of the sketch need not be looked at.
+    least = sketch.total_weight // (2 * k)
+    while True:
+        found: list[tuple[str, int, int, int]] = sketch.get_frequent_items(kind, least)
+        if least == 0 or len(found) >= k:
+            return found
+        least //= 8
 
 
 def _there(cells: np.ndarray) -> np.ndarray:
