@@ -171,8 +171,7 @@ def _quantile(values: Sequence[Any], q: float | Sequence[float]) -> Any:
     at = (len(there) - 1) * q
     low, high = math.floor(at), math.ceil(at)
     a, b = float(there[low]), float(there[high])
-    between = a if low == high or a == b else (high - at) * a + (at - low) * b
-    return Near(between, max(abs(a), abs(b))) if isinstance(there[0], Decimal) else between
+    return a if low == high or a == b else a + (at - low) * (b - a)
 
 
 def _top_k(values: Sequence[Any], k: int) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.order import from_keys, to_keys
+from lowwater.aggregates.order import from_keys, to_doubles, to_keys
 from lowwater.aggregates.partial import Part, Partial, Rows
 
 _DENSE = 4
@@ -183,7 +183,7 @@ def order_statistics(cells: Bags, places: np.ndarray) -> np.ndarray:
     Every cell holds a value, and every place is there.
     """
     _, rank, count = cells.items()
-    numbers = cells.distinct.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    numbers = to_doubles(cells.distinct)
     upto = np.cumsum(count)
     first = np.cumsum(cells.sizes) - cells.sizes
     before = upto[first] - count[first]

@@ -24,7 +24,7 @@ class Quantile(Aggregate):
     """The numbers below which given shares of all lie, interpolated as by Spark's `percentile`.
 
     Of n numbers x[0] ≤ … ≤ x[n-1] the share q is at p = q·(n-1), between its two neighbours:
-    (⌈p⌉ - p)·x[⌊p⌋] + (p - ⌊p⌋)·x[⌈p⌉].
+    x[⌊p⌋] + (p - ⌊p⌋)·(x[⌈p⌉] - x[⌊p⌋]).
     """
 
     column: str
@@ -59,8 +59,8 @@ class Quantile(Aggregate):
         low, high = (f(position).astype(np.int64) for f in (np.floor, np.ceil))
         found = self._numbers(cells[0].take(held), np.concatenate((low, high), axis=1))
         left, right = np.split(found, 2, axis=1)
-        with np.errstate(invalid="ignore"):
-            between = (high - position) * left + (position - low) * right
+        with np.errstate(invalid="ignore", over="ignore"):
+            between = left + (position - low) * (right - left)
         values = np.where((low == high) | (left == right), left, between)
         if self.many:
             return _lists(pa.array(values.ravel()), np.where(count > 0, len(self.shares), 0))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll, ds
 from lowwater.aggregates.bags import Bags, bags_of
-from lowwater.aggregates.order import from_texts, is_ranked, to_keys, to_texts
+from lowwater.aggregates.order import from_texts, is_ranked, to_doubles, to_keys, to_texts
 from lowwater.aggregates.partial import Columnwise, Part, Partial, Rows, Slot, valid_mask
 
 
@@ -100,9 +100,7 @@ class KllCells(Sketched):
     accuracy: Kll
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
-        column = rows.column(self.column).cast(pa.float64(), safe=False)
-        # NULL becomes NaN.
-        numbers = column.to_numpy(zero_copy_only=False)
+        numbers = to_doubles(rows.column(self.column))
         used = np.flatnonzero(~np.isnan(numbers))
         order = used[np.argsort(codes[used], kind="stable")]
         numbers = numbers[order] + 0.0
