@@ -162,6 +162,18 @@ def test_frequent_items_are_within_their_bound_over_many_panes(windowing, kind):
         assert row["best"] == row["top"][0]["value"]
 
 
+def test_where_no_value_is_frequent_few_or_none_are_returned():
+    # Each value is there once: a sketch that is full drops them all.
+    column, sketch = np.arange(20_000), lw.frequent_items(lg_k=5)
+    asked = {"top": lw.top_k("x", 5, sketch=sketch), "best": lw.mode("x", sketch=sketch)}
+    share = datasketches.frequent_strings_sketch.get_epsilon_for_lg_size(5)
+    for held, row in windows_of("bigint", WINDOWINGS["sliding"], column, **asked):
+        for found in row["top"] or []:
+            assert found["value"] in held
+            assert 0 <= found["count"] - 1 <= share * len(held)
+        assert row["best"] == (row["top"][0]["value"] if row["top"] else None)
+
+
 def test_frequent_items_and_hll_give_the_same_bytes_again():
     column = np.random.default_rng(9).integers(0, 5_000, 20_000)
     table, ticks = pa.table({"x": column}), np.zeros(len(column), np.int64)

@@ -128,7 +128,8 @@ def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggre
     Exact, all different values of a window are kept. With `sketch=True`, or
     `sketch=frequent_items(lg_k=12)`, at most 0.75·2^lg_k values are: with lg_k=10 a count is too
     high by at most 0.34 % of the number of values in the window, and a value more frequent than
-    that is not missed. Windows with up to 768 different values are exact.
+    that is not missed; where few are, or none, the list may be shorter, or NULL. Windows with up to
+    768 different values are exact.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("t bigint, word string")
