@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, localcontext
@@ -160,10 +161,53 @@ AGGREGATES: dict[str, Callable[[Sequence[Any]], Any]] = {
 """Each takes the values of a window in the order of (time, arrival)."""
 
 
+def _quantile(values: Sequence[Any], q: float | Sequence[float]) -> Any:
+    """Spark's `percentile`: of n numbers in order the one at q·(n-1), between its neighbours."""
+    there = sorted(_present(values), key=_order)
+    if not there:
+        return None
+    if not isinstance(q, float):
+        return [_quantile(values, each) for each in q]
+    at = (len(there) - 1) * q
+    low, high = math.floor(at), math.ceil(at)
+    a, b = float(there[low]), float(there[high])
+    return a if low == high or a == b else a + (at - low) * (b - a)
+
+
+def _top_k(values: Sequence[Any], k: int) -> Any:
+    there = _present(values)
+    kept = {normal(v): v for v in there}
+    counts = Counter(map(normal, there))
+    best = sorted(kept, key=lambda v: (-counts[v], _order(kept[v])))
+    return [{"value": kept[v], "count": counts[v]} for v in best[:k]] or None
+
+
+def _mode(values: Sequence[Any]) -> Any:
+    best = _top_k(values, 1)
+    return best[0]["value"] if best else None
+
+
+HOLISTIC: dict[str, Callable[..., Any]] = {
+    "median": lambda values: _quantile(values, 0.5),
+    "quantile": _quantile,
+    "count_distinct": lambda values: len(set(map(normal, _present(values)))),
+    "top_k": _top_k,
+    "mode": _mode,
+}
+"""Those that keep all values, some with a parameter."""
+FUNCTIONS: dict[str, Callable[..., Any]] = {**AGGREGATES, **HOLISTIC}
+
+
 def same(expected: Any, found: Any) -> bool:
     """Whether a result is the expected one; NaN equals NaN, and no number equals NULL."""
     if isinstance(expected, Near):
         return expected.matches(found)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(same, expected, found))
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return expected.keys() == found.keys() and all(
+            same(v, found[k]) for k, v in expected.items()
+        )
     if isinstance(expected, float) and isinstance(found, float):
         return expected == found or (math.isnan(expected) and math.isnan(found))
     if expected is None or found is None:
@@ -323,7 +367,7 @@ class Story:
     held: list[tuple[int, Row, list[int]]] = field(default_factory=list)
 
     def finals(
-        self, keys: Sequence[str], aggregates: Mapping[str, tuple[str, str | None]]
+        self, keys: Sequence[str], aggregates: Mapping[str, tuple[Any, ...]]
     ) -> dict[tuple[Hashable, ...], dict[str, Any]]:
         """The result of every (window, group) that holds a row."""
         cells: dict[tuple[Hashable, ...], list[tuple[int, int, Row]]] = {}
@@ -334,8 +378,8 @@ class Story:
         for cell, rows in cells.items():
             ordered = [r for _, _, r in sorted(rows, key=lambda x: x[:2])]
             out[cell] = {
-                name: AGGREGATES[function]([1 if c is None else r[c] for r in ordered])
-                for name, (function, c) in aggregates.items()
+                name: FUNCTIONS[function]([1 if c is None else r[c] for r in ordered], *given)
+                for name, (function, c, *given) in aggregates.items()
             }
         return out
 

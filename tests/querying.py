@@ -8,18 +8,18 @@ from typing import Any
 import lowwater as lw
 from tests.oracle import Late, Row, Story, Windows, group, normal, same
 
-Aggregates = Mapping[str, tuple[str, str | None]]
-"""name -> (function, column or None for count(*))."""
+Aggregates = Mapping[str, tuple[Any, ...]]
+"""name -> (function, column or None for count(*), what else it is given)."""
 
 _ADDED = ("late_degree", "missed", "admitted")
 COUNTS = ("in", "admitted", "late", "outside", "malformed", "partly_late")
 
 
-def aggregates(named: Aggregates) -> dict[str, Any]:
+def aggregates(named: Aggregates, **options: Any) -> dict[str, Any]:
     """Return the aggregates as Lowwater's own."""
     return {
-        name: getattr(lw, function)() if column is None else getattr(lw, function)(column)
-        for name, (function, column) in named.items()
+        name: getattr(lw, function)(*([] if column is None else [column]), *given, **options)
+        for name, (function, column, *given) in named.items()
     }
 
 

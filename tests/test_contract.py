@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ def folding() -> dict[str, Any]:
     return {"own": longest, **aggregates(NAMED)}
 
 
+def holistic() -> dict[str, Any]:
+    """Aggregates that keep all values, and sketches of few enough values to be exact."""
+    exact = {"mid": lw.median("i"), "top": lw.top_k("s", 2), "distinct": lw.count_distinct("x")}
+    estimated = find_spec("datasketches") is not None
+    sketches = {
+        "kll": lw.median("i", sketch=estimated),
+        "frequent": lw.top_k("s", 2, sketch=estimated),
+        "hll": lw.count_distinct("x", sketch=estimated),
+    }
+    return {**aggregates(NAMED), **exact, **sketches}
+
+
 @dataclass(frozen=True)
 class Case:
     """One way the kernels work."""
@@ -54,11 +67,14 @@ class Case:
     rule: Any
     keys: tuple[str, ...] = ("b",)
     own: bool = False
+    all_values: bool = False
     consistent: bool = False
     late: bool = True
 
     @property
     def named(self) -> dict[str, Any]:
+        if self.all_values:
+            return holistic()
         return folding() if self.own else aggregates(NAMED)
 
     def query(self, feed: Any) -> lw.Query:
@@ -71,6 +87,7 @@ CASES = {
     "gaps": Case(Windows(3, 10), lw.slack(6), Slack(6), keys=("c", "a")),
     "landmark": Case(Windows(None, 9), lw.slack(6), Slack(6)),
     "kept per window": Case(Windows(15, 4), lw.slack(6), Slack(6), own=True),
+    "all values, and sketches": Case(Windows(15, 4), lw.slack(6), Slack(6), all_values=True),
     "consistent": Case(Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), consistent=True),
     "consistent, kept per window": Case(
         Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), own=True, consistent=True
@@ -179,6 +196,11 @@ def test_vectorised_equals_row_by_row(case):
     assert story.late or not case.late, "the stream should have late rows to tell apart"
     assert_accounts(outcome, story)
     assert_finals(outcome, story, case.windows, case.keys, NAMED)
+    if case.all_values:
+        for row in outcome.results.to_pylist():
+            assert row["mid"] == row["kll"]
+            assert row["top"] == row["frequent"]
+            assert row["distinct"] == row["hll"]
     if case.own:
         held = story.finals(case.keys, {"n": ("count", "s")})
         found = finals(outcome, case.keys)

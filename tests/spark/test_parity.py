@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 import lowwater as lw
@@ -18,6 +20,7 @@ AGGREGATES = {
     "opening": lw.first("amount"),
     "closing": lw.last("name"),
 }
+SKETCHES = find_spec("datasketches") is not None
 LONGEST = lw.aggregate("name", lift=len, combine=max, lower=int, returns="int")
 JOINED = lw.aggregate("key", init=list, incr=lambda kept, v: [*kept, v], final=len, returns="int")
 
@@ -105,6 +108,20 @@ CASES = {
         .window(lw.windows(short="2 seconds", long=("12 seconds", "3 seconds")))
         .group_by("key")
         .agg(n=lw.count(), total=lw.sum("value"))
+    ),
+    "all values, and sketches": lambda f: (
+        query_of(f, lw.slack("2 seconds"), range="6 seconds", slide="2 seconds")
+        .group_by("key")
+        .agg(
+            mid=lw.median("amount"),
+            tails=lw.quantile("value", [0.1, 0.9]),
+            distinct=lw.count_distinct("name"),
+            top=lw.top_k("name", 2),
+            most=lw.mode("flag"),
+            about_mid=lw.median("value", sketch=SKETCHES),
+            about_distinct=lw.count_distinct("name", sketch=SKETCHES),
+            about_top=lw.top_k("amount", 2, sketch=SKETCHES),
+        )
     ),
     "user-defined": lambda f: (
         query_of(f, lw.slack("2 seconds"), range="6 seconds", slide="2 seconds")

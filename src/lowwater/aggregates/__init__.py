@@ -1,5 +1,6 @@
 """Aggregates: lift rows into cells, combine cells, lower them to results."""
 
+from lowwater.aggregates.bags import spread
 from lowwater.aggregates.partial import Part, Partial, Rows
 from lowwater.aggregates.parts import MultipleCount, RowCount, Span
 from lowwater.aggregates.spec import Aggregate, column_type
@@ -16,4 +17,5 @@ __all__ = [
     "Rows",
     "Span",
     "column_type",
+    "spread",
 ]

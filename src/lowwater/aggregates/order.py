@@ -14,6 +14,9 @@ import pyarrow.compute as pc
 from lowwater.aggregates.partial import valid_mask
 
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+_EXACT = 2**53
+_EXACT_POWER = 22
+"""Whole numbers below the first, and powers of ten up to the second, are doubles without loss."""
 
 
 def is_ranked(t: pa.DataType) -> bool:
@@ -61,6 +64,48 @@ def from_keys(
     if pa.types.is_date32(t) or pa.types.is_time32(t):
         return whole.cast(pa.int32()).cast(t)
     return whole.cast(t)
+
+
+def to_doubles(column: pa.Array) -> np.ndarray:
+    """Return numbers as doubles, each rounded but once, as Java does it; NULL becomes NaN.
+
+    >>> to_doubles(pa.array([1, None, 3])).tolist()
+    [1.0, nan, 3.0]
+    """
+    t = column.type
+    if not pa.types.is_decimal(t) or not len(column):
+        found = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(found)
+    wide = column.cast(pa.decimal128(38, t.scale)).fill_null(0)
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = words[wide.offset : wide.offset + len(wide)].T
+    out = low / 10.0**t.scale
+    # The quotient of two exact doubles is rounded once; the others take the long way.
+    exact = (high == low >> 63) & (np.abs(low) < _EXACT) & (t.scale <= _EXACT_POWER)
+    for i in np.flatnonzero(~exact).tolist():
+        out[i] = float(wide[i].as_py())
+    valid = valid_mask(column)
+    return out if valid is None else np.where(valid, out, np.nan)
+
+
+def to_texts(values: pa.Array) -> list[str]:
+    """Return values of any ordered type as text that `from_texts` can read."""
+    t = values.type
+    if not is_ranked(t):
+        return list(map(str, to_keys(values)[0].tolist()))
+    if pa.types.is_binary(t):
+        return [v.decode("latin-1") for v in values.to_pylist()]
+    return list(map(str, values.to_pylist()))
+
+
+def from_texts(texts: list[str], t: pa.DataType) -> pa.Array:
+    """Turn what `to_texts` wrote back into values."""
+    if not is_ranked(t):
+        keys = np.array(list(map(int, texts)), np.int64)
+        return from_keys(keys, t, missing=np.zeros(len(keys), bool), values=None)
+    if pa.types.is_binary(t):
+        return pa.array([v.encode("latin-1") for v in texts], t)
+    return pa.array(texts, pa.string()).cast(t)
 
 
 def _as_int64(column: pa.Array) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,13 +32,18 @@ class Partial:
     def __len__(self) -> int:
         return len(self.arrays[0])
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """How much each cell holds; more than one where cells grow with their rows."""
+        return np.ones(len(self), np.int64)
+
     def take(self, index: Any) -> Partial:
         """Return the cells at `index`: an index array, a mask or a slice."""
-        return Partial(tuple(a[index] for a in self.arrays), self.values)
+        return replace(self, arrays=tuple(a[index] for a in self.arrays))
 
     def reshape(self, *shape: int) -> Partial:
         """Return the cells as a grid."""
-        return Partial(tuple(a.reshape(shape) for a in self.arrays), self.values)
+        return replace(self, arrays=tuple(a.reshape(shape) for a in self.arrays))
 
     def put(self, index: Any, cells: Partial) -> None:
         """Overwrite the cells at `index`."""

@@ -45,6 +45,11 @@ def column_type(schema: pa.Schema, column: str) -> pa.DataType:
 class Aggregate(ABC):
     """An aggregate function over the rows of a window."""
 
+    @property
+    def error(self) -> str | None:
+        """How far a result may be off, in words, if it is an estimate."""
+        return None
+
     @abstractmethod
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:
         """Return what is kept per cell."""

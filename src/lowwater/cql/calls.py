@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lowwater.aggregates import Aggregate, functions
@@ -15,6 +16,22 @@ from lowwater.aggregates import Aggregate, functions
 
 def _column(aggregate: Any) -> tuple[Any, ...]:
     return () if aggregate.column is None else (aggregate.column,)
+
+
+def _column_and_share(aggregate: Any) -> tuple[Any, ...]:
+    return aggregate.column, aggregate.shares[0]
+
+
+def _column_and_k(aggregate: Any) -> tuple[Any, ...]:
+    return aggregate.column, aggregate.k
+
+
+def _quantile(column: str, share: Any) -> Aggregate:
+    return functions.quantile(column, float(share))
+
+
+def _top_k(column: str, k: Any) -> Aggregate:
+    return functions.top_k(column, int(k))
 
 
 @dataclass(frozen=True)
@@ -45,6 +62,12 @@ AGGREGATES: dict[str, Call] = {
     "stddev": Call(functions.stddev),
     "first": Call(functions.first),
     "last": Call(functions.last),
+    "median": Call(functions.median),
+    "quantile": Call(_quantile, _column_and_share, least=2, most=2),
+    "count_distinct": Call(functions.count_distinct),
+    "top_k": Call(_top_k, _column_and_k, least=2, most=2),
+    "mode": Call(functions.mode),
+    "approx_count_distinct": Call(partial(functions.count_distinct, sketch=True)),
     "mean": Call(functions.avg),
     "var_samp": Call(functions.variance),
     "stddev_samp": Call(functions.stddev),

@@ -11,8 +11,9 @@ from lowwater.cql.mistakes import mistake
 from lowwater.cql.names import Scope, column
 from lowwater.cql.nodes import Length, RankOf, RowNumber, StreamWindow
 from lowwater.durations import instant
+from lowwater.errors import SpecError
 from lowwater.kernels import ARRIVAL, WindowPlan
-from lowwater.windows import Axis, Landmark, Rank, Session, SlideByRow, Sliding, arrival
+from lowwater.windows import Axis, Landmark, Rank, Session, Shared, SlideByRow, Sliding, arrival
 
 ROW_NUM = "row-num"
 """The papers' word for the order of arrival, unless a stream has a column of that name."""
@@ -59,6 +60,8 @@ def _column(node: exp.Expr, scope: Scope) -> str:
 
 def window_of(plan: WindowPlan) -> StreamWindow:
     """Return the window of a plan."""
+    if isinstance(plan.spec, Shared):
+        raise SpecError("several windows at once have no text: print a query for each of them")
     spec, axis = plan.spec, plan.axis
     window = StreamWindow()
     if isinstance(spec, Session):

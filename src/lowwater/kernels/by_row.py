@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates import Part, Partial, Rows
+from lowwater.aggregates import Part, Partial, Rows, spread
 from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells
@@ -24,7 +24,7 @@ from lowwater.kernels.closing import Closed
 from lowwater.kernels.ends import Ends
 from lowwater.kernels.packets import Packet, packed, table_of, unpacked
 from lowwater.kernels.plan import ARRIVAL
-from lowwater.kernels.ranges import merged, places, running, running_up, slices, spread
+from lowwater.kernels.ranges import merged, places, portions, running, running_up
 from lowwater.kernels.results import result_rows
 from lowwater.kernels.tallies import Tallies
 from lowwater.windows import FOREVER, SlideByRow
@@ -215,7 +215,7 @@ def _close(cells: Cells, parts: Sequence[Part], size: int, windows: _Windows) ->
     ]
     own = wid // size
     before, within = block[first] < own, block[last] == own
-    for chosen in slices(np.ones(len(wid), np.int64), _RESULTS):
+    for chosen in portions(parts, cells.parts, first, last + 1, _RESULTS):
         f, e = first[chosen], last[chosen]
         done = [
             merged(part, kept, f, e + 1)

@@ -22,7 +22,7 @@ import numpy as np
 
 from lowwater.aggregates import Part, Partial
 from lowwater.kernels.cells import Cells, compact_wide
-from lowwater.kernels.ranges import merged
+from lowwater.kernels.ranges import PORTION, merged, portions
 from lowwater.windows import Landmark, Sliding
 
 GRID_CELLS = 2_000_000
@@ -92,7 +92,7 @@ def _close_sliding(
         chosen = order[bounds[a] : bounds[b]]
         end = np.minimum(begin[a:b] + batch_size, until[group[a:b]])
         grid = _Grid(spec, group[a:b], begin[a:b], end, height)
-        yield grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
+        yield from grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class _Grid:
     end: np.ndarray
     height: int
 
-    def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Closed:
+    def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Iterator[Closed]:
         """Close all batches; `segment` is the column of each cell."""
         width, size, step = len(self.begin), self.spec.panes, self.spec.panes_per_slide
         start = self.begin[segment] * step
@@ -136,15 +136,19 @@ class _Grid:
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
-        found = [None if grid is None else grid.take(holds) for grid in grids]
-        if None in grids:
-            ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid[holds] * step, size)
-            found = [
-                merged(part, kept, *ranges) if done is None else done
-                for part, kept, done in zip(parts, cells.parts, found, strict=True)
+        code, wid = np.broadcast_to(self.group, holds.shape)[holds], wid[holds]
+        done = [None if grid is None else grid.take(holds) for grid in grids]
+        if all(part.bounded for part in parts):
+            yield Closed(code, wid, [d for d in done if d is not None])
+            return
+        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid * step, size)
+        for chosen in portions(parts, cells.parts, *ranges, PORTION):
+            first, end = (r[chosen] for r in ranges)
+            finished = [
+                merged(part, kept, first, end) if totals is None else totals.take(chosen)
+                for part, kept, totals in zip(parts, cells.parts, done, strict=True)
             ]
-        group = np.broadcast_to(self.group, holds.shape)[holds]
-        return Closed(group, wid[holds], [done for done in found if done is not None])
+            yield Closed(code[chosen], wid[chosen], finished)
 
 
 def _ranges(

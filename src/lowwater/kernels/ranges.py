@@ -7,14 +7,14 @@ grows with the rows and that running totals would copy again and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lowwater.aggregates import Part, Partial
+from lowwater.aggregates import Part, Partial, spread
 
-PAIRS = 4_000_000
-"""Ranges are merged in slices of about this many (range, cell) pairs, to bound memory."""
+PORTION = 4_000_000
+"""Ranges are merged in runs that hold about this many results and values, to bound memory."""
 
 
 def running(part: Part, cells: Partial, place: np.ndarray) -> Partial:
@@ -41,24 +41,24 @@ def running_up(part: Part, cells: Partial, left: np.ndarray) -> Partial:
 
 def merged(part: Part, cells: Partial, first: np.ndarray, end: np.ndarray) -> Partial:
     """Combine the cells [first, end) of every range."""
-    out = part.empty(len(first), cells)
-    for chosen in slices(end - first, PAIRS):
-        index, which = spread(first[chosen], end[chosen])
-        whole = part.merge(cells.take(index), which, len(chosen))
-        out.put(chosen, whole)
-    return out
+    index, which = spread(first, end)
+    return part.merge(cells.take(index), which, len(first))
 
 
-def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (element, number of its range) for all elements of the ranges [first, end).
-
-    >>> [x.tolist() for x in spread(np.array([3, 9]), np.array([5, 10]))]
-    [[3, 4, 9], [0, 0, 1]]
-    """
-    copies = end - first
-    which = np.repeat(np.arange(len(first)), copies)
-    nth = np.arange(len(which)) - np.repeat(np.cumsum(copies) - copies, copies)
-    return first[which] + nth, which
+def portions(
+    parts: Sequence[Part],
+    cells: Sequence[Partial],
+    first: np.ndarray,
+    end: np.ndarray,
+    limit: int,
+) -> Iterator[np.ndarray]:
+    """Cut ranges of cells into runs that hold about `limit`, by what parts that grow keep there."""
+    content = np.ones(len(first), np.int64)
+    for part, kept in zip(parts, cells, strict=True):
+        if not part.bounded:
+            upto = np.append(0, np.cumsum(kept.sizes))
+            content += upto[end] - upto[first]
+    return slices(content, limit)
 
 
 def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:

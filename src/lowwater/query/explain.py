@@ -36,11 +36,12 @@ def explain(plan: WindowPlan, progress: Progress, steps: Sequence[Step] = ()) ->
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
         f"aggregates  {', '.join(f'{n} = {a}' for n, a in plan.aggregates.items())}",
+        *(f"error       {n}: {a.error}" for n, a in plan.aggregates.items() if a.error),
         f"state       {_state(plan)}",
         f"progress    {progress}",
     ]
     if plan.sequential:
-        lines.insert(len(told) + 5, "shards      one, since all rows are counted together")
+        lines.insert(-1, "shards      one, since all rows are counted together")
     if plan.sources_close_groups:
         lines.append(f"            the mark of each {plan.source} closes its own groups")
     return "\n".join(lines)
