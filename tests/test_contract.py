@@ -87,6 +87,10 @@ CASES = {
     "gaps": Case(Windows(3, 10), lw.slack(6), Slack(6), keys=("c", "a")),
     "landmark": Case(Windows(None, 9), lw.slack(6), Slack(6)),
     "kept per window": Case(Windows(15, 4), lw.slack(6), Slack(6), own=True),
+    "landmark, states that go on": Case(Windows(None, 9), lw.slack(6), Slack(6), own=True),
+    "sources, landmark, states that go on": Case(
+        Windows(None, 9), lw.per_source("b", lw.slack(6)), PerSource("b", 6, own=True), own=True
+    ),
     "all values, and sketches": Case(Windows(15, 4), lw.slack(6), Slack(6), all_values=True),
     "consistent": Case(Windows(15, 4), lw.slack(6, mode="consistent"), Slack(6), consistent=True),
     "consistent, kept per window": Case(

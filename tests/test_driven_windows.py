@@ -304,6 +304,7 @@ def test_several_windows_that_make_no_sense_are_refused(named, window, reason):
         {"range": lw.rows(4), "on": lw.rank("t")},
         {"gap": 4},
         {"range": 9, "slide": 3},
+        {"range": lw.unbounded, "slide": 7},
         {"several": lw.windows(a=9, b=(12, 3))},
     ],
     ids=repr,
@@ -336,6 +337,24 @@ def test_values_that_do_not_combine_come_in_the_order_of_time():
     epochs = [[(9, "d")], [(0, "a"), (3, "b"), (9, "e")], [(5, "c")]]
     (row,) = query.run(epochs={feed: epochs}, host="local").results.to_pylist()
     assert (row["all"], row["first"], row["last"]) == ("abcde", "a", "e")
+
+
+def test_a_state_goes_on_from_one_landmark_window_to_the_next():
+    # "b" comes when [.., 10) has closed, "g" when [.., 30) has: they are in all later windows,
+    # after what is in the state already. incr changes the list that it is given.
+    feed = lw.feed("t bigint, s string")
+
+    def incr(state, value):
+        state.append(value)
+        return state
+
+    listed = lw.aggregate("s", init=list, incr=incr, final="".join, returns="string")
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range=lw.unbounded, slide=10).agg(all=listed)
+    epochs = [[(1, "a"), (12, "c")], [(22, "d")], [(3, "b"), (31, "e")], [(33, "f")], [(5, "g")]]
+    outcome = query.run(epochs={feed: epochs}, host="local")
+    found = {r["wid"]: r["all"] for r in outcome.results.to_pylist()}
+    assert found == {0: "a", 1: "abc", 2: "abcd", 3: "abcdgef"}
 
 
 # -- refusals --------------------------------------------------------------------------------------

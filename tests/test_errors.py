@@ -198,12 +198,6 @@ CASES = {
         lambda: lw.aggregate("x", lift="abs", combine=max, lower=identity, returns="double"),
         ["lift='abs'"],
     ),
-    "fold over landmark windows": (
-        lambda: stream()
-        .window(range=lw.unbounded, slide="1 minute")
-        .agg(n=lw.aggregate("x", init=list, incr=identity, final=identity, returns="double")),
-        ["landmark", "lift/combine/lower"],
-    ),
     "fold over a million slides": (
         lambda: over_numbers(range=1_000_000, slide=1).agg(
             n=lw.aggregate("x", init=list, incr=identity, final=identity, returns="double")

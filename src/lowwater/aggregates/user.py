@@ -106,8 +106,59 @@ class Folding(_Objects):
         return Partial((out,))
 
 
+class _Kept(_Objects):
+    """Values on their way into states of `init`/`incr`/`final`, each with its position."""
+
+    folding: Folding
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that the values are of."""
+        return self.folding.columns
+
+    def gather(self, rows: Rows, codes: np.ndarray, n: int) -> np.ndarray:
+        """Return the values of each cell, in the order of arrival."""
+        out = np.full(n, NOTHING, object)
+        for row, value in self.values(rows, np.arange(len(rows))):
+            kept = (int(rows.ticks[row]), value)
+            if out[codes[row]] is NOTHING:
+                out[codes[row]] = [kept]
+            else:
+                out[codes[row]].append(kept)
+        return out
+
+    def folded(self, state: Any, values: list[tuple[int, Any]]) -> Any:
+        """Return what a state becomes by values, in the order of their positions."""
+        for _, value in sorted(values, key=lambda kept: kept[0]):
+            state = self.folding.incr(state, value)
+        return state
+
+    def fold(self, cells: Partial) -> Partial:
+        """Return the states of finished windows."""
+        out = self.empty(len(cells))
+        for i, kept in enumerate(cells.arrays[0]):
+            if kept is not NOTHING:
+                out.arrays[0][i] = self.state_of(kept)
+        return out
+
+    def state_of(self, kept: Any) -> Any:
+        """Return the state that a cell stands for."""
+        raise NotImplementedError
+
+    def joined(self, a: Any, b: Any) -> Any:
+        """Return the content of two cells as one."""
+        raise NotImplementedError
+
+    def combine(self, a: Partial, b: Partial) -> Partial:
+        left, right = a.arrays[0], b.arrays[0]
+        out = np.full(left.shape, NOTHING, object)
+        for i, (x, y) in enumerate(zip(left.flat, right.flat, strict=True)):
+            out.flat[i] = y if x is NOTHING else x if y is NOTHING else self.joined(x, y)
+        return Partial((out,))
+
+
 @dataclass(frozen=True)
-class Collected(_Objects):
+class Collected(_Kept):
     """The values themselves, for `init`/`incr`/`final` in windows that only the data tell.
 
     Values stand in the order of their positions, those at one position in the order of arrival.
@@ -116,37 +167,51 @@ class Collected(_Objects):
     bounded: ClassVar[bool] = False
     folding: Folding
 
-    @property
-    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that the values are of."""
-        return self.folding.columns
+    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+        return Partial((self.gather(rows, codes, n),))
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        return a + b
+
+    def state_of(self, kept: Any) -> Any:  # noqa: D102
+        return self.folded(self.folding.init(), kept)
+
+
+@dataclass(frozen=True)
+class Continued(_Kept):
+    """A state so far and the values after it, for `init`/`incr`/`final` since the beginning.
+
+    Landmark windows hold one another, so the state of the last one that has closed goes on in the
+    next. A cell is (whether there is a state, the state, values); of cells that are joined one at
+    most has a state.
+    """
+
+    folding: Folding
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
         out = self.empty(n)
-        cells = out.arrays[0]
-        numbered = self.values(rows, np.arange(len(rows)))
-        for row, value in numbered:
-            kept = (int(rows.ticks[row]), value)
-            if cells[codes[row]] is NOTHING:
-                cells[codes[row]] = [kept]
-            else:
-                cells[codes[row]].append(kept)
-        return out
-
-    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
-        left, right = a.arrays[0], b.arrays[0]
-        out = np.full(left.shape, NOTHING, object)
-        for i, (x, y) in enumerate(zip(left.flat, right.flat, strict=True)):
-            out.flat[i] = y if x is NOTHING else x if y is NOTHING else x + y
-        return Partial((out,))
-
-    def fold(self, cells: Partial) -> Partial:
-        """Return the states that the values lead to."""
-        out = self.empty(len(cells))
-        for i, values in enumerate(cells.arrays[0]):
+        for i, values in enumerate(self.gather(rows, codes, n)):
             if values is not NOTHING:
-                state = self.folding.init()
-                for _, value in sorted(values, key=lambda kept: kept[0]):
-                    state = self.folding.incr(state, value)
-                out.arrays[0][i] = state
+                out.arrays[0][i] = (False, None, values)
         return out
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        if b[0]:  # rows that came late for closed windows lie before them
+            a, b = b, a
+        if b[0]:
+            raise AssertionError("states of init/incr/final do not combine")
+        return (a[0], a[1], a[2] + b[2])
+
+    def state_of(self, kept: Any) -> Any:  # noqa: D102
+        begun, state, values = kept
+        # incr may change a state in place, and the next window goes on from the same one.
+        begin = pickle.loads(pickle.dumps(state)) if begun else self.folding.init()  # noqa: S301
+        return self.folded(begin, values)
+
+    def settle(self, cells: Partial, closed: np.ndarray) -> Partial:
+        """Return cells with the values of closed windows taken into their states."""
+        out = cells.arrays[0].copy()
+        for i in np.flatnonzero(closed):
+            if out[i] is not NOTHING:
+                out[i] = (True, self.state_of(out[i]), [])
+        return Partial((out,))

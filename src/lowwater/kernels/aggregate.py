@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates import Rows
+from lowwater.aggregates import Continued, Rows
 from lowwater.control import Control, Marks
 from lowwater.kernels.buckets import Bucket, Buckets
 from lowwater.kernels.cells import Cells, Packed, merge
@@ -226,11 +226,22 @@ class WindowEpoch:
                 return cells, cells.pane[:0]
             packed = cells.pack(plan.parts)
             folded = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
-            return merge([folded], plan.parts), np.unique([*cells.pane[moved], *closed[moved]])
+            cells = self.settled(merge([folded], plan.parts), after)
+            return cells, np.unique([*packed.pane[moved], *closed[moved]])
         if not plan.sources_close_groups:
             return cells, cells.pane[:0]
         kept = self.still_needed(cells.pane, until[cells.code])
         return cells.take(kept), np.unique(cells.pane[~kept])
+
+    def settled(self, cells: Cells, after: Marks) -> Cells:
+        """Take values into states where all windows that hold them alone have closed."""
+        until = self.group_open(cells, after)
+        done = cells.pane < until[cells.code]
+        parts = [
+            part.settle(kept, done) if isinstance(part, Continued) else kept
+            for part, kept in zip(self.plan.parts, cells.parts, strict=True)
+        ]
+        return replace(cells, parts=parts)
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
         """Return which panes (or windows) belong to a window that is open."""

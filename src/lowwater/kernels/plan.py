@@ -11,6 +11,7 @@ import pyarrow as pa
 from lowwater.aggregates import (
     Aggregate,
     Collected,
+    Continued,
     Folding,
     MultipleCount,
     Part,
@@ -77,13 +78,17 @@ class WindowPlan:
 
     def kept(self, part: Part) -> Part:
         """Return the part that stands for one whose states cannot be kept per window here."""
-        return Collected(part) if isinstance(part, Folding) and not self.laid_out else part
+        if not isinstance(part, Folding):
+            return part
+        if isinstance(self.spec, Landmark):
+            return Continued(part)
+        return part if self.laid_out else Collected(part)
 
     def settled(self, part: Part, closed: list[Partial]) -> Partial:
         """Return the content of an aggregate's part in finished windows."""
         kept = self.kept(part)
         found = closed[self.parts.index(kept)]
-        return kept.fold(found) if isinstance(kept, Collected) else found
+        return kept.fold(found) if isinstance(kept, Collected | Continued) else found
 
     def only(self, name: str, window: Sliding) -> WindowPlan:
         """Return the plan as it is for one of several windows, for the rows that are given out."""

@@ -210,11 +210,6 @@ def _check(plan: WindowPlan) -> None:
                 f"{unbounded[0]}=... keeps all values of a window, and a landmark window has all "
                 f"there ever were; take a sketch, for example lw.quantile(..., sketch=True)"
             )
-        if plan.keeping == "windows":
-            raise SpecError(
-                "an aggregate by init/incr/final is kept per window, and a row belongs to all "
-                "later landmark windows; define it by lift/combine/lower"
-            )
     elif (
         isinstance(spec, Sliding)
         and plan.keeping == "windows"
