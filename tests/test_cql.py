@@ -175,6 +175,11 @@ AGGREGATES = {
     "count(*)": lw.count(), "count(x)": lw.count("x"), "sum(n)": lw.sum("n"), "avg(x)": lw.avg("x"),
     "min(name)": lw.min("name"), "max(x)": lw.max("x"), "variance(x)": lw.variance("x"),
     "stddev(x)": lw.stddev("x"), "first(x)": lw.first("x"), "last(`seg-id`)": lw.last("seg-id"),
+    "median(x)": lw.median("x"),
+    "quantile(x, 0.9)": lw.quantile("x", 0.9),
+    "count_distinct(x)": lw.count_distinct("x"),
+    "top_k(x, 3)": lw.top_k("x", 3),
+    "mode(x)": lw.mode("x"),
 }  # fmt: skip
 
 
@@ -185,6 +190,18 @@ def test_every_aggregate_can_be_called_and_is_named_by_its_text(call):
     )
     assert list(query.plan.aggregates.values()) == [AGGREGATES[call]]
     assert query.cql() == f"SELECT {call} FROM s [RANGE 1 minute SLIDE 1 minute WATTR ts]"
+
+
+def test_distinct_counts_are_written_as_in_sql():
+    query = lw.sql("SELECT count(DISTINCT x) AS n FROM s [RANGE 1 min]", s=stream())
+    assert query.plan.aggregates == {"n": lw.count_distinct("x")}
+
+
+def test_a_sketch_is_called_by_the_name_that_spark_gives_it():
+    pytest.importorskip("datasketches")
+    query = lw.sql("SELECT approx_count_distinct(x) AS n FROM s [RANGE 1 min]", s=stream())
+    assert query.plan.aggregates == {"n": lw.count_distinct("x", sketch=True)}
+    assert lw.sql(query.cql(), s=stream()).plan.aggregates == query.plan.aggregates
 
 
 def test_where_and_expressions_are_steps_before_the_window():
