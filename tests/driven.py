@@ -33,15 +33,19 @@ class Came:
         return self.t >= self.closed
 
 
-def arrivals(epochs: Sequence[Sequence[Row]], span: int) -> list[list[Came]]:
-    """Say of each row when it came, under a slack of `span`."""
-    out, number, newest = [], 0, -math.inf
+def arrivals(
+    epochs: Sequence[Sequence[Row]], span: int, partition: Sequence[str] = ()
+) -> list[list[Came]]:
+    """Say of each row when it came, in its partition, under a slack of `span`."""
+    out, newest = [], -math.inf
+    counts: dict[Any, int] = {}
     decided = [-math.inf, -math.inf]
     for rows in epochs:
         came = []
         for row in rows:
-            number += 1
-            came.append(Came(row, number, decided[-2]))
+            part = group(row, partition)
+            counts[part] = counts.get(part, 0) + 1
+            came.append(Came(row, counts[part], decided[-2]))
             newest = max(newest, row[TIME])
         decided.append(newest - span)
         out.append(came)

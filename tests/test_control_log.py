@@ -14,6 +14,7 @@ from lowwater.control import (
     FolderLog,
     Marks,
     MemoryLog,
+    Opening,
     Pace,
     Standing,
 )
@@ -80,10 +81,13 @@ def test_an_empty_log_has_no_newest_entry(log):
 def test_what_an_epoch_takes_in_is_fixed_when_it_begins(tmp_path):
     log = FolderLog(str(tmp_path))
     assert log.opened(0) is None
-    log.open(0, ["a.parquet", 7])
-    log.open(0, ["b.parquet", 9])
-    assert FolderLog(str(tmp_path)).opened(0) == ["a.parquet", 7]
+    assert log.open(0, ["a.parquet", 7])
+    assert not log.open(0, ["b.parquet", 9]), "another run takes in something else"
+    assert log.open(0, ["a.parquet", 7]), "the same epoch is run again"
+    assert FolderLog(str(tmp_path)).opened(0) == Opening(["a.parquet", 7])
     assert log.newest() is None, "an epoch that has only begun has no entry"
+    log.append(entry(0, 5))
+    assert not log.open(0, ["a.parquet", 7]), "it has ended"
 
 
 def test_a_torn_file_is_no_entry(tmp_path):

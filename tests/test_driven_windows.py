@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pyarrow.compute as pc
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.local.host import LocalEpochs
 from tests import driven
 from tests.oracle import Near, same
 from tests.querying import aggregates, finals
@@ -80,7 +82,7 @@ def test_windows_that_rows_end_when_rows_are_late(kind, data, stream, size, span
     assert outcome.status["partly_late"] == sum(not r.in_time for r in came) - len(late)
 
 
-@pytest.mark.parametrize("kind", ["every row", "every third by rank", "multiples of a column"])
+@pytest.mark.parametrize("kind", ENDS)
 @examples(10)
 @given(st.data(), rows(), spans, st.integers(0, 15))
 def test_each_partition_has_windows_of_its_own(kind, data, stream, size, span):
@@ -89,7 +91,7 @@ def test_each_partition_has_windows_of_its_own(kind, data, stream, size, span):
     outcome = run(
         epochs, lw.slack(span), aggregates(NAMED), shards=3, range=size, partition_by="a", **window
     )
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, span, by))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by, by), by)
 
 
@@ -131,10 +133,11 @@ def test_rows_of_other_groups_end_windows_too_unless_they_are_partitions():
 def test_windows_over_arriving_rows(data, stream, size, slide, by, span):
     epochs = data.draw(cuts(stream))
     window = {"range": lw.rows(size), "slide": lw.rows(slide)}
-    outcome = run(epochs, lw.slack(span), aggregates(NUMBERED), by, **window)
+    outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, **window)
     came = flat(driven.arrivals(epochs, span))
-    assert_same(outcome, driven.numbered(came, size, slide, by), by, NUMBERED)
+    assert_same(outcome, driven.numbered(came, size, slide, by), by)
     assert outcome.status["late"] == 0
+    assert outcome.status["outside"] == sum(n % slide >= size for n in range(len(stream)))
 
 
 @examples(20)
@@ -142,9 +145,9 @@ def test_windows_over_arriving_rows(data, stream, size, slide, by, span):
 def test_each_partition_counts_its_own_rows(data, stream, size, slide, shards):
     epochs, by = data.draw(cuts(stream)), ("a", "b")
     window = {"range": lw.rows(size), "slide": lw.rows(slide), "partition_by": "a"}
-    outcome = run(epochs, lw.slack(3), aggregates(NUMBERED), ("b",), shards, **window)
+    outcome = run(epochs, lw.slack(3), aggregates(NAMED), ("b",), shards, **window)
     came = flat(driven.arrivals(epochs, 3))
-    assert_same(outcome, driven.numbered(came, size, slide, by, ("a",)), by, NUMBERED)
+    assert_same(outcome, driven.numbered(came, size, slide, by, ("a",)), by)
 
 
 @pytest.mark.parametrize("partition", [(), ("a",)])
@@ -156,7 +159,7 @@ def test_windows_over_ranked_rows(partition, data, stream, size, slide, span):
     outcome = run(
         epochs,
         lw.slack(span),
-        aggregates(NUMBERED),
+        aggregates(NAMED),
         ("b",),
         range=lw.rows(size),
         slide=lw.rows(slide),
@@ -165,11 +168,8 @@ def test_windows_over_ranked_rows(partition, data, stream, size, slide, span):
     )
     came = flat(driven.arrivals(epochs, span))
     cells = driven.numbered(came, size, slide, by, partition, by_rank=True)
-    assert_same(outcome, cells, by, NUMBERED)
+    assert_same(outcome, cells, by)
     assert outcome.status["late"] == len(outcome.late) == sum(not r.in_time for r in came)
-
-
-NUMBERED = {n: a for n, a in NAMED.items() if a[0] not in ("first", "last")}
 
 
 def test_q2_takes_windows_then_groups_and_q4_groups_then_windows():
@@ -193,6 +193,18 @@ def test_q2_takes_windows_then_groups_and_q4_groups_then_windows():
         (-1, "a"): 2, (0, "a"): 4, (1, "a"): 2,
         (-1, "b"): 2, (0, "b"): 4, (1, "b"): 2,
     }  # fmt: skip
+
+
+def test_rows_after_the_end_of_a_stream_are_late_and_close_nothing_again():
+    feed = lw.feed("ts bigint")
+    stream = lw.stream(feed, time="ts", progress=lw.ordered())
+    query = stream.window(range=lw.rows(4)).agg(n=lw.count())
+    epochs = LocalEpochs(query, query.plan.with_shards(2), lw.VirtualClock())
+    epochs.run([feed.table([(1,), (2,)])], last=True)
+    epochs.run([], last=True)
+    assert epochs.status()["results"] == 1
+    epochs.run([feed.table([(3,), (4,)])], last=False)
+    assert (epochs.status()["results"], epochs.status()["late"]) == (1, 2)
 
 
 def test_a_window_of_rows_is_given_as_soon_as_its_last_row_is_there():
@@ -232,6 +244,44 @@ def test_a_row_bridges_two_sessions():
     assert (row["window"], row["n"]) == ({"start": 0, "end": 17}, 5)
     two = query.run(epochs={feed: epochs[:2]}, host="local").results.to_pylist()
     assert [(r["window"]["start"], r["n"]) for r in two] == [(0, 2), (10, 2)]
+
+
+# -- silence ---------------------------------------------------------------------------------------
+
+
+class Hands:
+    """A clock that stands where it is set."""
+
+    def __init__(self):
+        self.at = 0
+
+    def now(self, epoch):
+        return self.at
+
+
+@pytest.mark.parametrize(
+    "window", [{"gap": "5 seconds"}, {"range": lw.rows(2), "on": lw.rank("ts")}], ids=repr
+)
+def test_in_a_lull_the_clock_closes_what_is_open_and_then_rests(window):
+    # Two rows at 1 s, then silence. The clock moves the mark in steps of a quarter of the lull
+    # while anything is open; then no epoch is worth running any more.
+    feed = lw.feed("ts timestamp")
+    progress = lw.slack("1 second", lull="4 seconds")
+    query = lw.stream(feed, time="ts", progress=progress).window(**window).agg(n=lw.count())
+    hands = Hands()
+    epochs = LocalEpochs(query, query.plan.with_shards(1), hands)
+    epochs.run([feed.table([(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)] * 2)], last=False)
+    ran = 0
+    for tenth in range(400):
+        hands.at = tenth * 100_000
+        entry = epochs.log.before(epochs.epoch)
+        if not entry.control.quiet or epochs.controller.due(entry, hands.at):
+            epochs.run([], last=False)
+            ran += 1
+    assert epochs.status()["results"] == 1
+    assert epochs.status().cells == 0
+    assert ran <= 20
+    assert not epochs.controller.due(epochs.log.before(epochs.epoch), 10**15)
 
 
 # -- several windows -------------------------------------------------------------------------------

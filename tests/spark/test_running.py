@@ -107,3 +107,52 @@ def test_an_exact_sum_that_overflows_ends_the_query_with_an_error(spark):
     table = pa.table({"ts": pa.array([0, 1], pa.timestamp("us", "UTC")), "x": [2**62, 2**62]})
     with pytest.raises(lw.HostError, match="left the range of bigint"):
         query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")
+
+
+def test_a_sink_may_stop_its_own_query(spark, tmp_path, pieces):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    for i, piece in enumerate(pieces):
+        pq.write_table(piece, folder / f"{i}.parquet")
+    stream = lw.stream(
+        lw.files(folder, files_per_epoch=1), time="ts", progress=lw.slack("2 seconds")
+    )
+    running = []
+
+    def stop_at_the_first_result(epoch, table):
+        wait_until(lambda: running)
+        running[0].stop()
+
+    query = stream.window(range="2 seconds").agg(n=lw.count())
+    running.append(
+        query.start(sink=lw.callback(stop_at_the_first_result), checkpoint=str(tmp_path / "c"))
+    )
+    assert running[0].wait(60)
+    assert 0 < running[0].status()["in"] < 1_200
+
+
+def test_an_epoch_without_rows_that_had_begun_is_repeated_without_rows(spark, tmp_path, pieces):
+    # The epoch after the last file had begun, for the lull, when the process died; then more
+    # files came, and the lull is no longer asked for.
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    pq.write_table(pieces[0], folder / "0.parquet")
+
+    def start():
+        stream = lw.stream(lw.files(folder), time="ts", progress=lw.slack("3 seconds"))
+        query = stream.window(range="5 seconds").agg(n=lw.count())
+        return query.start(sink=lw.parquet(tmp_path / "out"), checkpoint=str(tmp_path / "c"))
+
+    run = start()
+    wait_until(lambda: run.status().counts.get("in") == 200)
+    wait_until(lambda: run.epochs.newest.control.quiet)
+    run.stop()
+    newest = run.epochs.newest
+    assert run.epochs.log.open(newest.epoch + 1, newest.taken)
+    pq.write_table(pieces[1], folder / "1.parquet")
+    run = start()
+    wait_until(lambda: run.status().counts.get("in") == 400)
+    run.stop()
+    log = run.epochs.log
+    assert log.read(newest.epoch + 1).totals["in"] == 200
+    assert log.read(newest.epoch + 2).totals["in"] == 400

@@ -52,11 +52,17 @@ class Partial:
 
 
 class Rows:
-    """Raw rows on their way into cells: a table and the tick of each row."""
+    """Raw rows on their way into cells: a table, the tick of each row, and its position.
 
-    def __init__(self, table: pa.Table, ticks: np.ndarray) -> None:
+    The position is where it lies in a window: its tick, or its number where rows are counted.
+    """
+
+    def __init__(
+        self, table: pa.Table, ticks: np.ndarray, positions: np.ndarray | None = None
+    ) -> None:
         self.table = table
         self.ticks = ticks
+        self.positions = ticks if positions is None else positions
 
     def __len__(self) -> int:
         return len(self.ticks)
@@ -68,7 +74,8 @@ class Rows:
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at `index`."""
-        return Rows(self.table.take(pa.array(index)), self.ticks[index])
+        taken = self.table.take(pa.array(index))
+        return Rows(taken, self.ticks[index], self.positions[index])
 
 
 class Part(ABC):

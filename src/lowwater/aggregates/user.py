@@ -120,7 +120,7 @@ class _Kept(_Objects):
         """Return the values of each cell, in the order of arrival."""
         out = np.full(n, NOTHING, object)
         for row, value in self.values(rows, np.arange(len(rows))):
-            kept = (int(rows.ticks[row]), value)
+            kept = (int(rows.positions[row]), value)
             if out[codes[row]] is NOTHING:
                 out[codes[row]] = [kept]
             else:
@@ -207,6 +207,22 @@ class Continued(_Kept):
         # incr may change a state in place, and the next window goes on from the same one.
         begin = pickle.loads(pickle.dumps(state)) if begun else self.folding.init()  # noqa: S301
         return self.folded(begin, values)
+
+    def scan(self, grid: Partial) -> Partial:
+        """Go on from window to window, each value taken into a state once."""
+        out = grid.arrays[0].copy()
+        for column in range(out.shape[1]):
+            before = NOTHING
+            for row in range(out.shape[0]):
+                cell = out[row, column]
+                if cell is NOTHING:
+                    cell = before
+                elif before is not NOTHING:
+                    cell = self.joined(before, cell)
+                if cell is not NOTHING and cell[2]:
+                    cell = (True, self.state_of(cell), [])
+                out[row, column] = before = cell
+        return Partial((out,))
 
     def settle(self, cells: Partial, closed: np.ndarray) -> Partial:
         """Return cells with the values of closed windows taken into their states."""

@@ -1,7 +1,7 @@
 """Control: the records, the durable log and the controller that writes it."""
 
 from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Pace
-from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog
+from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
 from lowwater.control.records import Control, Marks, Seen, Source, Standing
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "FolderLog",
     "Marks",
     "MemoryLog",
+    "Opening",
     "Pace",
     "Seen",
     "Source",

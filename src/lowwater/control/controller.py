@@ -38,13 +38,15 @@ class Pace:
     """How marks become punctuations that a query can use.
 
     `align` rounds a mark down to where it closes a window: anything finer is not sent. `final`
-    gives, from the newest time, the mark that ends the stream.
+    gives, from the newest time, the mark that ends the stream. Where windows may end anywhere, the
+    clock alone moves a mark only by `grain`, and only while something is open.
     """
 
     align: Callable[[int], int]
     final: Callable[[int | None], int]
     by_source: bool = False
     wall: bool = False
+    grain: int = 0
 
 
 class Controller:
@@ -77,6 +79,8 @@ class Controller:
         newest = _latest(before.standing.newest, seen.newest)
         ending = ending or before.ended or any(m.get("last") for m in measured)
         marks = before.standing.marks.raised(self._punctuations(raw))
+        if not seen.rows and seen.marks == Marks() and not self._worth_it(before, marks):
+            marks = before.standing.marks
         if ending:
             marks = marks.raised(Marks(self.pace.final(newest)))
         entry = Entry(
@@ -103,12 +107,19 @@ class Controller:
 
     def due(self, entry: Entry, now: int) -> bool:
         """Say whether, after `entry`, the wall clock alone would close a window."""
-        if entry.ended or not any(cells for cells, *_ in entry.totals.get("shards", {}).values()):
+        if entry.ended or not _something_open(entry):
             return False
         _, raw = self.tracker.advance(entry.memory, seen_in((), entry), now)
-        marks = entry.standing.marks
-        risen = _risen(marks, marks.raised(self._punctuations(raw)))
-        return risen != Marks()
+        marks = entry.standing.marks.raised(self._punctuations(raw))
+        return self._worth_it(entry, marks) and _risen(entry.standing.marks, marks) != Marks()
+
+    def _worth_it(self, before: Entry, marks: Marks) -> bool:
+        """Say whether marks that no row has moved may be sent."""
+        if not self.pace.grain:
+            return True
+        low, moved = before.standing.marks.low, marks.low
+        far = moved is not None and (low is None or moved - low >= self.pace.grain)
+        return _something_open(before) and (far or marks.sources != before.standing.marks.sources)
 
     def _punctuations(self, raw: Marks) -> Marks:
         low = None if raw.low is None else self.pace.align(raw.low)
@@ -150,6 +161,10 @@ def seen_in(measured: Iterable[Mapping[str, Any]], before: Entry) -> Seen:
         if "marks" in m:
             marks = marks.raised(Marks.from_json(m["marks"]))
     return Seen(rows, newest, sources, tuple(tails), marks, before.standing.marks.low)
+
+
+def _something_open(entry: Entry) -> bool:
+    return any(cells for cells, *_ in entry.totals.get("shards", {}).values())
 
 
 def _latest(a: int | None, b: int | None) -> int | None:

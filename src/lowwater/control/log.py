@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -73,6 +74,13 @@ class Entry:
         )
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What an epoch that has begun takes in, up to where in its source."""
+
+    taken: Any
+
+
 class ControlLog(ABC):
     """Where entries are kept."""
 
@@ -135,14 +143,21 @@ class FolderLog(ControlLog):
         names = [n for n in self._folder.names() if n.endswith(_ENTRY)]
         return self.read(int(max(names).removesuffix(_ENTRY)) - 1) if names else None
 
-    def open(self, epoch: int, taken: Any) -> None:
-        """Write down what an epoch takes in, before it begins."""
-        self._folder.write(_name(epoch, _OPENING), json.dumps(taken).encode(), once=True)
+    def open(self, epoch: int, taken: Any) -> bool:
+        """Write down what an epoch takes in, before it begins.
 
-    def opened(self, epoch: int) -> Any:
+        Say whether it does: not if it has begun with something else, or has ended.
+        """
+        if self.read(epoch) is not None:
+            return False
+        content = json.dumps({"taken": taken}).encode()
+        won = self._folder.write(_name(epoch, _OPENING), content, once=True)
+        return won or self.opened(epoch) == Opening(taken)
+
+    def opened(self, epoch: int) -> Opening | None:
         """Return what an epoch that has begun takes in, None if it has not begun."""
         kept = self._folder.read(_name(epoch, _OPENING))
-        return None if kept is None else json.loads(kept)
+        return None if kept is None else Opening(json.loads(kept)["taken"])
 
 
 _ENTRY, _OPENING = ".json", ".opening"
@@ -150,6 +165,9 @@ _ENTRY, _OPENING = ".json", ".opening"
 
 def _name(epoch: int, ending: str = _ENTRY) -> str:
     return f"{epoch + 1:012d}{ending}"
+
+
+_ATOMIC_PUTS = ("s3", "gcs", "abfs")
 
 
 class Folder:
@@ -186,9 +204,7 @@ class Folder:
         if once and self.read(name) is not None:
             return False
         if self._files is not None:
-            self._files.create_dir(self._root, recursive=True)
-            with self._files.open_output_stream(f"{self._root}/{name}") as stream:
-                stream.write(content)
+            self._put(name, content)
             return True
         target = Path(self._root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -208,6 +224,17 @@ class Folder:
             aside.unlink()
         return True
 
+    def _put(self, name: str, content: bytes) -> None:
+        """Write a file elsewhere: where a put is not atomic, a move is."""
+        assert self._files is not None  # noqa: S101
+        self._files.create_dir(self._root, recursive=True)
+        target = f"{self._root}/{name}"
+        aside = target if self._files.type_name in _ATOMIC_PUTS else f"{self._root}/.{name}.tmp"
+        with self._files.open_output_stream(aside) as stream:
+            stream.write(content)
+        if aside != target:
+            self._files.move(aside, target)
+
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         if self._files is None:
@@ -221,7 +248,8 @@ class Folder:
             root = Path(self._root)
             return [p.name for p in root.iterdir() if p.name[0] != "."] if root.is_dir() else []
         selector = pafs.FileSelector(self._root, allow_not_found=True)
-        return [i.base_name for i in self._files.get_file_info(selector)]
+        found = [i.base_name for i in self._files.get_file_info(selector)]
+        return [name for name in found if name[0] != "."]
 
 
 def _resolve(path: str) -> tuple[pafs.FileSystem | None, str]:
@@ -229,5 +257,5 @@ def _resolve(path: str) -> tuple[pafs.FileSystem | None, str]:
         return None, str(Path(path.removeprefix("file:")).absolute())
     if path.startswith("file://"):
         return None, path.removeprefix("file://")
-    files, root = pafs.FileSystem.from_uri(path)
+    files, root = pafs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", path))
     return files, root

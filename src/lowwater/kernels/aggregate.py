@@ -70,7 +70,9 @@ class WindowEpoch:
         self.plan, self.shard, self.state = plan, shard, state
         self.meta = _Meta.read(state)
         self.out = Step()
-        self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
+        self.counts = dict.fromkeys(("admitted", "late", "partly_late", "outside", "results"), 0)
+        self.waiting = 0
+        """Rows that no window has taken in yet."""
 
     def run(self, packets: list[Packet]) -> Step:
         """Admit the data, then act on the control (semantics 2)."""
@@ -87,7 +89,7 @@ class WindowEpoch:
         buckets = self.meta.buckets
         measures = {
             "shard": self.shard,
-            "cells": buckets.cells,
+            "cells": buckets.cells + self.waiting,
             "bytes": buckets.size,
             **self.counts,
         }

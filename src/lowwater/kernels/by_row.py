@@ -47,13 +47,14 @@ class ByRowEpoch(WindowEpoch):
 
     def prepare(self, packets: list[Packet]) -> None:
         """Take in where windows may end, if that is for the whole stream to say."""
-        self.ends, self.before = Ends.none(), self.meta.marks
+        self.ends, self.before, self.heard = Ends.none(), self.meta.marks, False
         if self.plan.ends_of_stream:
             kept = self.state.get(ENDS)
             came = Ends.together([table_of(p) for p in packets if p.kind == "ends"])
             low = self.meta.marks.low
             if low is not None:  # a window that ends behind the mark is closed, or never was
                 came = came.between(low, 2 * FOREVER)
+            self.heard = bool(len(came.tick))
             old = [] if kept is None else [unpacked(kept)]
             self.ends = Ends.together([*old, came.to_table()])
 
@@ -61,14 +62,13 @@ class ByRowEpoch(WindowEpoch):
         """Give rows their numbers, if windows slide over them, then tell the late ones apart."""
         if not self.plan.counts_arrivals:
             return super().admit_all(tables)
-        given = int(self.state.get(ARRIVALS, b"0"))
+        tallies = Tallies.read(self.state, ARRIVALS, self.plan.partition)
         numbered = []
         for seq, table in tables:
-            number = pa.array(np.arange(given + 1, given + len(table) + 1))
-            numbered.append((seq, table.append_column(ARRIVAL, number)))
-            given += len(table)
+            number, tallies = tallies.numbered(table)
+            numbered.append((seq, table.append_column(ARRIVAL, pa.array(number + 1))))
         if tables:
-            self.out.changes[ARRIVALS] = str(given).encode()
+            self.out.changes[ARRIVALS] = tallies.to_bytes()
         rows = super().admit_all(numbered)
         if self.plan.ends_of_stream:
             self._count_ends(rows)
@@ -83,6 +83,7 @@ class ByRowEpoch(WindowEpoch):
             at = block.ticks[part.chosen(block.table)]
             fresh = Ends.of(at, np.ones(len(at), np.int64)).between(low, 2 * FOREVER)
             self.ends = Ends.together([self.ends.to_table(), fresh.to_table()])
+            self.heard |= bool(len(fresh.tick))
 
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that the windows between two marks reach into."""
@@ -136,7 +137,7 @@ class ByRowEpoch(WindowEpoch):
         place, _ = places(code)
         total = np.cumsum(rows)
         start = np.flatnonzero(place == 0)
-        sizes = np.diff([*start, len(code)])
+        sizes = np.diff(np.append(start, len(code)))
         within = total - np.repeat(total[start] - rows[start], sizes)
         tallies = Tallies.read(self.state, RANKS, self.plan.keys)
         base = tallies.of(cells.keys, cells.groups)
@@ -157,9 +158,12 @@ class ByRowEpoch(WindowEpoch):
         """
         if not self.plan.ends_of_stream:
             return
+        passed = self._closing(self.before, marks).rows
+        if not self.heard and not len(passed):
+            return
         if self.plan.counts_ranks:
-            passed = int(self._closing(self.before, marks).rows.sum())
-            self.out.changes[RANKS] = str(int(self.state.get(RANKS, b"0")) + passed).encode()
+            settled = int(self.state.get(RANKS, b"0")) + int(passed.sum())
+            self.out.changes[RANKS] = str(settled).encode()
         low = -FOREVER if marks.low is None else marks.low
         left = self.ends.between(low, 2 * FOREVER)
         self.out.changes[ENDS] = packed(left.to_table()) if len(left.tick) else None
@@ -209,8 +213,13 @@ def _close(cells: Cells, parts: Sequence[Part], size: int, windows: _Windows) ->
     block = cells.pane // size
     moved = (np.diff(block, prepend=block[0]) != 0) | (np.diff(cells.code, prepend=0) != 0)
     place, left = places(np.cumsum(moved))
+    held = last + 1 - first
+    # Running totals are over all cells; a few windows of few cells are sooner merged one by one.
+    few = int(held.sum()) <= len(cells) * int(left.max(initial=0)).bit_length()
     totals = [
-        (running_up(part, kept, left), running(part, kept, place)) if part.bounded else None
+        None
+        if few or not part.bounded
+        else (running_up(part, kept, left), running(part, kept, place))
         for part, kept in zip(parts, cells.parts, strict=True)
     ]
     own = wid // size

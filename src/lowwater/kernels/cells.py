@@ -49,7 +49,7 @@ class Packed:
         reader = pa.BufferReader(payload)
         keys = pa.ipc.open_stream(reader).read_all()
         cells = pa.ipc.open_stream(reader).read_all().combine_chunks()
-        code, pane, *columns = (_whole(c) for c in cells.columns)
+        code, pane, *columns = (whole(c) for c in cells.columns)
         groups = len(keys) if keys.num_columns else 1
         return cls(keys, groups, code.to_numpy(), pane.to_numpy(), columns)
 
@@ -102,7 +102,7 @@ def unify(packs: Sequence[Packed]) -> tuple[pa.Table, int, np.ndarray]:
     """Name the groups of several packs alike: (keys, how many there are, group of each cell)."""
     keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
     offsets = np.cumsum([0, *(p.groups for p in packs)])
-    unified, chosen = group_rows([_whole(c) for c in keys.columns], int(offsets[-1]))
+    unified, chosen = group_rows([whole(c) for c in keys.columns], int(offsets[-1]))
     code = unified[np.concatenate([p.code + o for p, o in zip(packs, offsets, strict=False)])]
     return (keys.take(pa.array(chosen)) if keys.num_columns else keys), len(chosen), code
 
@@ -137,7 +137,8 @@ def load(columns: Sequence[pa.Array], parts: Sequence[Part]) -> list[Partial]:
     return out
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
     return (
         column.chunk(0)
         if column.num_chunks == 1

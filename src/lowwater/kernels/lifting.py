@@ -20,7 +20,7 @@ def lift(plan: WindowPlan, rows: Rows) -> Packed:
         cell, first = session_of(group, rows.ticks, rows.ticks, plan.spec.gap)
         code, panes = group[first], rows.ticks[first]
     else:
-        cell, code, panes = number_cells(group, len(chosen), plan.spec.pane_of(rows.ticks))
+        cell, code, panes = number_cells(group, len(chosen), plan.spec.pane_of(rows.positions))
     columns = [c for part in plan.parts for c in part.store(part.lift(rows, cell, len(code)))]
     names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
     return Packed(names, len(chosen), code, panes, columns)

@@ -15,11 +15,9 @@ from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells, Packed, merge
 from lowwater.kernels.closing import close
-from lowwater.kernels.groups import group_rows
 from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import packed, table_packet, unpacked
-from lowwater.kernels.ranges import places
 from lowwater.kernels.results import late_rows, result_rows
 from lowwater.kernels.tallies import Tallies
 from lowwater.windows import FOREVER
@@ -37,33 +35,49 @@ class NumberedEpoch(WindowEpoch):
         plan = self.plan
         ended = marks.low is not None and marks.low >= FOREVER
         ready = self._by_rank(rows, marks) if plan.numbering == "rank" else rows
-        tallies = Tallies.read(self.state, NUMBERS, plan.partition)
-        numbered, after = self._number(ready, tallies)
-        kept = [Packed.from_bytes(self.state[b.name]) for b in self.meta.buckets]
-        came = [lift(plan, r) for r in numbered]
         self.meta.marks = marks
-        if kept or came:
-            cells = merge(kept + came, plan.parts)
-            since = plan.spec.first_open(tallies.of(cells.keys, cells.groups))
-            count = after.of(cells.keys, cells.groups)
-            until = plan.spec.first_open(np.full(cells.groups, FOREVER) if ended else count)
-            self._close(cells, since, until)
-            needed = cells.pane >= until[cells.code] * plan.spec.panes_per_slide
-            self.write_all(cells.take(needed))
-        if numbered:
-            self.out.changes[NUMBERS] = after.to_bytes()
+        if ready or ended:
+            self._take_in(ready, ended=ended)
         self.out.changes["meta"] = self.meta.to_bytes()
 
+    def _take_in(self, ready: list[Rows], *, ended: bool) -> None:
+        plan, spec = self.plan, self.plan.positioned
+        tallies = after = Tallies.read(self.state, NUMBERS, plan.partition)
+        came = []
+        for rows in ready:
+            number, after = after.numbered(rows.table)
+            inside = np.flatnonzero(spec.last(number) >= spec.first(number))
+            self.counts["outside"] += len(number) - len(inside)
+            self.counts["admitted"] -= len(number) - len(inside)
+            if len(inside):
+                came.append(lift(plan, Rows(rows.table, rows.ticks, number).take(inside)))
+        if ready:
+            self.out.changes[NUMBERS] = after.to_bytes()
+        kept = [Packed.from_bytes(self.state[b.name]) for b in self.meta.buckets]
+        if not kept and not came:
+            return
+        cells = merge(kept + came, plan.parts)
+        since = spec.first_open(tallies.of(cells.keys, cells.groups))
+        count = after.of(cells.keys, cells.groups)
+        until = spec.first_open(np.full(cells.groups, FOREVER) if ended else count)
+        self._close(cells, since, until)
+        needed = cells.pane >= until[cells.code] * spec.panes_per_slide
+        self.write_all(cells.take(needed))
+
     def admit_all(self, tables: list[tuple[int, pa.Table]]) -> list[Rows]:
-        """Take in all rows; by rank, those behind the mark are late: their ranks are settled."""
+        """Take in all rows until the stream has ended.
+
+        By rank, rows behind the mark are late: their ranks are settled.
+        """
         rows = []
         for seq, table in tables:
             ticks = table.column(TICK).combine_chunks().to_numpy()
-            late = np.zeros(len(ticks), bool)
+            late, low = np.zeros(len(ticks), bool), self.meta.marks.low
             if self.plan.numbering == "rank":
-                low = self.meta.marks.low
                 dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
                 late = dead if low is None else dead | (ticks < low)
+            elif low is not None and low >= FOREVER:
+                late = np.ones(len(ticks), bool)
             if late.any():
                 lost = late_rows(
                     self.plan, table.filter(pa.array(late)), None, admitted=~late[late]
@@ -89,6 +103,9 @@ class NumberedEpoch(WindowEpoch):
         mark = -FOREVER if marks.low is None else marks.low
         left = np.flatnonzero(ticks >= mark)
         ready = np.flatnonzero(ticks < mark)
+        self.waiting = len(left)
+        if not rows and not len(ready):
+            return []
         if len(left):
             self.out.changes[HELD] = packed(whole.take(pa.array(left)))
         elif kept is not None:
@@ -97,23 +114,6 @@ class NumberedEpoch(WindowEpoch):
             return []
         order = ready[np.argsort(ticks[ready], kind="stable")]
         return [Rows(whole.take(pa.array(order)).drop_columns(["__tick"]), ticks[order])]
-
-    def _number(self, rows: list[Rows], tallies: Tallies) -> tuple[list[Rows], Tallies]:
-        """Give every row its number, in its partition, as its position."""
-        if not rows:
-            return [], tallies
-        plan = self.plan
-        table = pa.concat_tables([r.table for r in rows]).combine_chunks()
-        whole = Rows(table, np.concatenate([r.ticks for r in rows]))
-        keys = [whole.column(k) for k in plan.partition]
-        code, chosen = group_rows(keys, len(whole))
-        order = np.argsort(code, kind="stable")
-        place = np.empty(len(order), np.int64)
-        place[order], _ = places(code[order])
-        names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.partition))
-        number = tallies.of(names, len(chosen))[code] + place
-        more = np.bincount(code, minlength=len(chosen))
-        return [Rows(table, number)], tallies.plus(names, more)
 
     def _close(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> None:
         for seq, chunk in enumerate(

@@ -148,14 +148,14 @@ class WindowPlan:
 
     @property
     def counts_arrivals(self) -> bool:
-        """Whether rows get numbers as they arrive, which one shard alone can give."""
+        """Whether rows get numbers as they arrive."""
         sliding = isinstance(self.spec, SlideByRow) and self.spec.slide_on == ARRIVAL
         return sliding or (self.numbering == "arrival" and not self.partition)
 
     @property
     def sequential(self) -> bool:
         """Whether one shard must see all rows."""
-        return self.counts_arrivals or (self.numbering is not None and not self.partition)
+        return not self.partition and (self.counts_arrivals or self.numbering is not None)
 
     @property
     def travels_whole(self) -> bool:
@@ -171,6 +171,11 @@ class WindowPlan:
     def bounds(self) -> Axis:
         """The attribute that windows begin and end on."""
         return self.axis if self.numbering is None else Axis("row number", pa.int64())
+
+    @property
+    def rounds_marks(self) -> bool:
+        """Whether windows end at certain positions only, to which marks are rounded."""
+        return self.numbering is None and not isinstance(self.spec, SlideByRow | Session)
 
     def align(self, mark: int) -> int:
         """Return the largest mark that closes what `mark` closes."""

@@ -81,6 +81,6 @@ def places(segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(segment):
         return segment, segment
     starts = np.flatnonzero(np.diff(segment, prepend=segment[0] - 1))
-    sizes = np.diff([*starts, len(segment)])
+    sizes = np.diff(np.append(starts, len(segment)))
     place = np.arange(len(segment)) - np.repeat(starts, sizes)
     return place, np.repeat(sizes, sizes) - 1 - place

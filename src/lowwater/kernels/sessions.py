@@ -48,7 +48,8 @@ class SessionEpoch(WindowEpoch):
             until = self._group_marks(cells.keys, cells.groups, marks)[cells.code]
             closing = self._ends(cells) <= until
             self._close(cells, closing)
-            self.write_all(cells.take(~closing))
+            if fresh or rows or closing.any():
+                self.write_all(cells.take(~closing))
         self.out.changes["meta"] = self.meta.to_bytes()
 
     def _joined(self, packs: list[Packed]) -> Cells:

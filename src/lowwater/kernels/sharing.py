@@ -61,9 +61,15 @@ class SharedEpoch(WindowEpoch):
         """Return the buckets that windows of any name between two marks reach into."""
         if before.low is None or self.plan.sources_close_groups:
             return set(self.meta.buckets.all)
-        reached = before.low if after.low is None else after.low
-        low = self.spec.first_pane(before.low)
-        return self.meta.buckets.between(int(low), int(self.spec.pane_of(min(reached, FOREVER))))
+        reached = min(before.low if after.low is None else after.low, FOREVER)
+        found: set[int] = set()
+        for _, window in self.spec:
+            low, high = int(window.first_open(before.low)), int(window.first_open(reached))
+            if high > low:
+                step = window.panes_per_slide
+                end = (high - 1) * step + window.panes
+                found |= self.meta.buckets.between(low * step, end)
+        return found
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
         """Return which panes belong to a window that is open; `first_open` is a mark here."""

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lowwater.kernels.cells import whole
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import packed, unpacked
+from lowwater.kernels.ranges import places
 
 _COUNT = "__count"
 
@@ -59,6 +61,17 @@ class Tallies:
         chosen[place[::-1]] = np.arange(len(place) - 1, -1, -1)
         return Tallies(both.take(pa.array(chosen)), count, self.names)
 
+    def numbered(self, table: pa.Table) -> tuple[np.ndarray, Tallies]:
+        """Number rows on, each group from where it is: (number of each row, the counts after)."""
+        keys = [whole(table.column(k)) for k in self.names]
+        code, chosen = group_rows(keys, len(table))
+        order = np.argsort(code, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order], _ = places(code[order])
+        names = pa.table([k.take(pa.array(chosen)) for k in keys], list(self.names))
+        number = self.of(names, len(chosen))[code] + place
+        return number, self.plus(names, np.bincount(code, minlength=len(chosen)))
+
     def _both(self, keys: pa.Table) -> pa.Table:
         wanted = keys.select(list(self.names))
         return pa.concat_tables([self.keys, wanted]) if len(self.keys) else wanted
@@ -67,9 +80,6 @@ class Tallies:
         """Number the groups of both sides: (mine, theirs, how many there are)."""
         if not self.names:
             return np.zeros(len(self.count), np.int64), np.zeros(groups, np.int64), 1
-        columns = [c.combine_chunks() for c in self._both(keys).columns]
-        columns = [
-            pa.concat_arrays(c.chunks) if isinstance(c, pa.ChunkedArray) else c for c in columns
-        ]
+        columns = [whole(c) for c in self._both(keys).columns]
         code, chosen = group_rows(columns, len(self.count) + groups)
         return code[: len(self.count)], code[len(self.count) :], len(chosen)

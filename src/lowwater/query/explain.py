@@ -8,6 +8,7 @@ from lowwater.kernels import ARRIVAL, WindowPlan
 from lowwater.progress import Progress
 from lowwater.sources import Step
 from lowwater.windows import (
+    Axis,
     Landmark,
     Session,
     Shared,
@@ -68,19 +69,20 @@ def _window(plan: WindowPlan) -> str:
     if isinstance(spec, Session):
         return f"session: gap {say(spec.gap)}, on {on}{by}"
     if isinstance(spec, SlideByRow):
-        return f"{describe(spec)}: range {say(spec.range)} on {on}, {_ending(spec)}{by}"
+        return f"{describe(spec)}: range {say(spec.range)} on {on}, {_ending(plan, spec)}{by}"
     size = "unbounded" if isinstance(spec, Landmark) else say(spec.range)
     return f"{describe(spec)}: range {size}, slide {say(spec.slide)}, on {on}{by}"
 
 
-def _ending(spec: SlideByRow) -> str:
+def _ending(plan: WindowPlan, spec: SlideByRow) -> str:
     if spec.slide_on is None:
         return (
             "ending at every row" if spec.slide == 1 else f"ending at every {spec.slide}th by rank"
         )
     if spec.slide_on == ARRIVAL:
         return f"ending at every {spec.slide}th row that arrives"
-    return f"ending where {spec.slide_on} is a multiple of {spec.slide}"
+    other = Axis(spec.slide_on, plan.schema.field(spec.slide_on).type)
+    return f"ending where {spec.slide_on} is a multiple of {other.say(spec.slide)}"
 
 
 def _state(plan: WindowPlan) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lowwater.aggregates import Aggregate
 from lowwater.control import Pace
+from lowwater.durations import ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import WindowPlan
 from lowwater.kernels.plan import Numbering
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from lowwater.query.stream import Stream
 
 MAX_FOLDED_WINDOWS = 10_000
-STATE_VERSION = 2
+BEATS_PER_LULL = 4
+"""How often in a lull the clock moves a mark, where windows may end anywhere."""
+STATE_VERSION = 3
 """Raised when a new version cannot read the checkpoints of an older one."""
 
 
@@ -78,7 +81,13 @@ class Query:
             partial(final_mark, self.plan.spec),
             by_source=self.plan.sources_close_groups,
             wall=self.stream.progress.clock == "wall",
+            grain=0 if self.plan.rounds_marks else self._lull // BEATS_PER_LULL,
         )
+
+    @property
+    def _lull(self) -> int:
+        lull = self.stream.progress.lull
+        return 0 if lull is None else ticks(lull, name="lull")
 
     @property
     def schema(self) -> pa.Schema:

@@ -16,7 +16,7 @@ from lowwater.query.query import Query
 from lowwater.query.windowing import NamedWindows, Words, axis_of, make_window
 from lowwater.sources import Select, Step, Where, WithColumns, transformed
 from lowwater.sources.expressions import column_text
-from lowwater.windows import Arrival, Axis, Rank, SlideByRow, WindowSpec
+from lowwater.windows import Arrival, Axis, Rank, Session, SlideByRow, WindowSpec
 
 _RESERVED = ("window", "wid", "window_name", "kind")
 
@@ -134,6 +134,7 @@ class Stream:
         """
         words = Words(range, slide, on, slide_on, origin, gap)
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        parts = tuple(dict.fromkeys(parts))
         for column in parts:
             _groupable("partition_by", column, self.schema)
         if several is not None:
@@ -168,9 +169,10 @@ class Windowed:
         if len(set(columns)) != len(columns):
             raise SpecError(f"group_by{columns}: a column is named twice")
         keys = tuple(dict.fromkeys([*self.partition, *columns]))
-        if isinstance(self.spec, SlideByRow) and self.partition and keys != self.partition:
+        driven = isinstance(self.spec, SlideByRow | Session)
+        if driven and self.partition and keys != self.partition:
             raise SpecError(
-                f"group_by{columns}: windows that slide by the rows of a partition cannot be "
+                f"group_by{columns}: windows that the rows of a partition make cannot be "
                 f"grouped further; put the columns into partition_by, or leave that out"
             )
         return replace(self, keys=keys)

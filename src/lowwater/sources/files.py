@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.errors import SpecError
+from lowwater.errors import HostError, SpecError
 from lowwater.schemas import parse_schema, plain
 from lowwater.sources.blocks import Block, BlockSource
 from lowwater.sources.formats import (
@@ -64,7 +64,13 @@ class Files(BlockSource):
         return len(names)
 
     def blocks(self, start: str, end: str) -> Sequence[Block]:  # noqa: D102
-        found = [b for name in self.names(start, end) for b in self._blocks_of(name)]
+        names = self.names(start, end)
+        if end != start and (not names or names[-1] != end):
+            raise HostError(
+                f"an epoch had begun with files up to {end!r} in {self.path!r}, which are gone; "
+                f"put them back, or start with a new checkpoint"
+            )
+        found = [b for name in names for b in self._blocks_of(name)]
         if found and end == self.until:
             found[-1] = replace(found[-1], last=True)
         return found
@@ -130,7 +136,8 @@ def _schema_of(folder: Path, format: Format) -> pa.Schema:
         raise SpecError(
             f"format={format!r} needs schema=, for example 'ts timestamp, speed double'"
         )
-    found = sorted(p for p in folder.iterdir() if p.name.endswith(ENDINGS["parquet"]))
+    every = (p for p in folder.iterdir() if p.name[0] not in "._")
+    found = sorted(p for p in every if p.name.endswith(ENDINGS["parquet"]))
     if not found:
         raise SpecError(f"path={str(folder)!r} holds no Parquet file yet; give schema= as well")
     return plain(pq.read_schema(found[0]))

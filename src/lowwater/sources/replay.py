@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +34,11 @@ class Replay(BlockSource):
         table = pq.read_table(self.path, columns=self.schema.names)
         ticks, valid = _arrivals(self, table)
         order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
-        target = Path(folder, "recording.arrow")
+        # A name of its own: workers may still have the recording of an earlier run in memory.
+        target = Path(folder, f"recording-{uuid4().hex}.arrow")
         target.parent.mkdir(parents=True, exist_ok=True)
+        for old in target.parent.glob("recording*.arrow"):
+            old.unlink()
         with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table.take(pa.array(order)), max_chunksize=65_536)
         return replace(self, path=str(target.absolute()))
@@ -86,15 +91,15 @@ def replay(
     return Replay(str(file.absolute()), arrival, schema, speed, max_rows_per_epoch)
 
 
-_RECORDINGS: dict[str, pa.Table] = {}
+_KEPT = 4
+"""Recordings that a process keeps at hand."""
 _CLOCKS: dict[Replay, _Clock] = {}
 
 
+@lru_cache(maxsize=_KEPT)
 def _recording(path: str) -> pa.Table:
     """Return a recording, mapped into memory once per process."""
-    if path not in _RECORDINGS:
-        _RECORDINGS[path] = pa.ipc.open_file(pa.memory_map(path)).read_all()
-    return _RECORDINGS[path]
+    return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
 def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -119,6 +124,8 @@ class _Clock:
     @classmethod
     def of(cls, source: Replay, start: int) -> _Clock:
         if source not in _CLOCKS:
+            while len(_CLOCKS) >= _KEPT:
+                del _CLOCKS[next(iter(_CLOCKS))]
             _CLOCKS[source] = cls(source, start)
         return _CLOCKS[source]
 

@@ -20,6 +20,11 @@ class Checkpoint:
     root: str
 
     @property
+    def remote(self) -> bool:
+        """Whether it is anywhere but on a local disk."""
+        return "://" in self.root
+
+    @property
     def spark(self) -> str:
         """Where Spark keeps offsets and commits."""
         return f"{self.root}/spark"

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.control import Controller, Entry, FolderLog
+from lowwater.control import Controller, Entry, FolderLog, Opening
 from lowwater.errors import HostError
 from lowwater.kernels import Packet, WindowPlan, ingest
 from lowwater.kernels.packets import measures_of
@@ -61,13 +61,15 @@ class Epochs:
         self.lock = threading.Lock()
         self.rate: float | None = None
         self.closed = False
+        self.worker: int | None = None
+        """The thread that runs the epoch at work."""
 
     # -- what an epoch takes in -------------------------------------------------------------------
 
     def take_batch(self, batch: int, rows: DataFrame) -> None:
         """Run the epoch of a micro-batch, unless it had ended before Spark was stopped."""
         with self.lock:
-            if batch > self._taken:
+            if self._is_next(batch):
                 ingest_rows = IngestRows(self.plan, self.newest.standing)
                 self._run(batch, rows.mapInArrow(ingest_rows, PACKET_DDL))
 
@@ -76,17 +78,18 @@ class Epochs:
     ) -> None:
         """Run the epoch of a micro-batch whose rows are read as blocks."""
         with self.lock:
-            if batch > self._taken:
+            if self._is_next(batch):
                 pieces = [Piece(b, i, self.newest.standing) for i, b in enumerate(blocks)]
                 self._run(batch, self._read(reader, pieces))
 
     def take_blocks(self, source: BlockSource) -> bool:
         """Run an epoch over the blocks that are new, if any are; say whether there were."""
         with self.lock:
+            if self._repeated():
+                return True
             start = source.begin() if self.newest.taken is None else self.newest.taken
-            end = self.log.opened(self.newest.epoch + 1)
-            if end is None:
-                end = source.reach(start)
+            opening = self.log.opened(self.newest.epoch + 1)
+            end = source.reach(start) if opening is None else opening.taken
             if end == start:
                 return False
             pieces = self._pieces(source, source.blocks(start, end))
@@ -109,11 +112,32 @@ class Epochs:
 
     def _take_nothing(self, *, ending: bool = False) -> bool:
         taken = self.newest.taken
-        opened = self.log.opened(self.newest.epoch + 1)
-        if opened is not None and opened != taken:
+        opening = self.log.opened(self.newest.epoch + 1)
+        if opening is not None and opening.taken != taken:
             return False
         self._run(taken, None, ending=ending)
         return True
+
+    def _repeated(self) -> bool:
+        """Run again an epoch without rows that had begun, if there is one: it gets no rows now."""
+        if self.log.opened(self.newest.epoch + 1) != Opening(self.newest.taken):
+            return False
+        self._run(self.newest.taken, None)
+        return True
+
+    def _is_next(self, batch: int) -> bool:
+        """Say whether a micro-batch is the next to be taken in, and not one that has been."""
+        self._repeated()
+        if batch > self._taken + 1:
+            raise HostError(
+                f"Spark is at micro-batch {batch}, the control log at {self._taken}: the "
+                f"checkpoint is not whole; start the query with a new one"
+            )
+        return batch > self._taken
+
+    def has_taken(self, batch: int) -> bool:
+        """Say whether the epoch of a micro-batch has ended."""
+        return batch <= self._taken
 
     def end(self) -> None:
         """Run the epochs that end the stream, after its last row."""
@@ -139,7 +163,20 @@ class Epochs:
     def _run(self, taken: Any, ingested: Ingested, *, ending: bool = False) -> None:
         epoch = self.newest.epoch + 1
         began = time.perf_counter()
-        self.log.open(epoch, taken)
+        if not self.log.open(epoch, taken):
+            raise HostError(
+                f"epoch {epoch} is being run by another run on this checkpoint; stop that one, "
+                f"then start again"
+            )
+        self.worker = threading.get_ident()
+        try:
+            self._work(epoch, taken, ingested, ending=ending)
+        finally:
+            self.worker = None
+        rows = self.newest.totals["in"] - (self.log.before(epoch).totals.get("in") or 0)
+        self.rate = rows / (time.perf_counter() - began)
+
+    def _work(self, epoch: int, taken: Any, ingested: Ingested, *, ending: bool) -> None:
         emitted = self._job(epoch, ingested)
         self.outputs.write(epoch, self.plan, emitted)
         measures = [
@@ -148,8 +185,6 @@ class Epochs:
         self.newest = self.controller.decide(
             epoch, measures, self.now(epoch), ending=ending, taken=taken
         )
-        rows = sum(m.get("in", 0) for m in measures)
-        self.rate = rows / (time.perf_counter() - began)
 
     def _job(self, epoch: int, ingested: Ingested) -> list[Packet]:
         shards = self.plan.shards

@@ -25,7 +25,8 @@ from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
 from lowwater.spark.plain_files import PlainFiles
-from lowwater.spark.session import QUERY_SETTINGS, session, settings_for_start
+from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
+from lowwater.spark.state import ShardState
 from lowwater.spark.warmup import warm_up
 
 STDERR = Console(stderr=True)
@@ -92,7 +93,7 @@ class SparkRun(Run):
     ) -> None:
         spark = source.frame.sparkSession if isinstance(source, DataFrameSource) else session()
         warm_up(spark)
-        folder = Checkpoint(checkpoint)
+        folder = Checkpoint(checkpoint.removeprefix("file://"))
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         self.plan = query.plan.with_shards(folder.claim(query, wanted))
         self.clock, self.trigger = clock, trigger
@@ -111,6 +112,12 @@ class SparkRun(Run):
             outputs=outputs,
             now=self._now,
         )
+        kept_beside = isinstance(source, list) or getattr(source, "paced", False)
+        if folder.remote and kept_beside:
+            raise PlanError(
+                f"checkpoint={checkpoint!r}: a feed or a recording is kept beside the checkpoint, "
+                f"which must be a local folder for it"
+            )
         if isinstance(source, list):
             source = written(source, folder.source, self.plan.schema)
         self.blocks: BlockSource | None = None
@@ -125,6 +132,10 @@ class SparkRun(Run):
         else:
             raise PlanError(f"Spark cannot read {type(source).__name__}")
         self.query = self._start(spark, source, folder.spark)
+        # Another run on this checkpoint has ended by now, at the latest.
+        self.epochs.newest = log.newest() or self.epochs.newest
+        for shard in range(self.plan.shards):
+            ShardState.forget(folder.state, shard, self.epochs.newest.epoch)
         self.started.set()
         if self.blocks is None:
             threading.Thread(target=self._beat, daemon=True).start()
@@ -134,7 +145,10 @@ class SparkRun(Run):
             stream, on_batch = source.frame, self._on_batch
         else:
             stream, on_batch = _ticks(spark), self._on_tick
-        with settings_for_start(spark, QUERY_SETTINGS):
+        settings = dict(QUERY_SETTINGS)
+        if Checkpoint(checkpoint).remote:
+            settings.pop(FILE_MANAGER)
+        with settings_for_start(spark, settings):
             writer = stream.writeStream.foreachBatch(on_batch)
             writer = writer.option("checkpointLocation", checkpoint)
             if self.trigger is not None:
@@ -146,9 +160,11 @@ class SparkRun(Run):
     # -- epochs -----------------------------------------------------------------------------------
 
     def _on_batch(self, frame: DataFrame, batch: int) -> None:
+        self.started.wait()
         if self.stopping.is_set():
             raise HostError("the query is being stopped")
-        self.started.wait()
+        if self.epochs.has_taken(batch):
+            return
         blocks = None if self.files is None else self.files.blocks(self.query)
         if self.files is None or blocks is None:
             self.epochs.take_batch(batch, frame)
@@ -158,6 +174,7 @@ class SparkRun(Run):
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
         """Run an epoch as soon as there is one to run."""
         assert self.blocks is not None  # noqa: S101
+        self.started.wait()
         until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
         while not self.stopping.is_set() and not self.finished.is_set():
             if self.epochs.newest.done:
@@ -199,7 +216,8 @@ class SparkRun(Run):
         """Stop by itself if the stream ends, as a recording does."""
 
         def watch() -> None:
-            self.finished.wait()
+            while not self.finished.wait(1.0) and self.query.isActive:
+                pass
             self.query.stop()
 
         threading.Thread(target=watch, daemon=True).start()
@@ -209,6 +227,7 @@ class SparkRun(Run):
         try:
             if self.blocks is None:
                 self.query.processAllAvailable()
+                self._must_be_alive()
                 self.epochs.end()
             else:
                 self._follow()
@@ -225,9 +244,16 @@ class SparkRun(Run):
             task = bar.add_task("rows", total=self.rows)
             while not self.finished.wait(POLL_SECONDS):
                 bar.update(task, completed=self.epochs.newest.totals.get("in", 0))
-                if not self.query.isActive:
+                if not self.query.isActive and not self.finished.is_set():
                     self.query.awaitTermination()  # raises what ended it
-                    return
+                    self._must_be_alive()
+
+    def _must_be_alive(self) -> None:
+        """Refuse to call a stream ended that someone has stopped."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.query.isActive:
+            raise HostError("the query was stopped before its end; run it again to go on")
 
     def status(self) -> Status:
         """Return where the query stands."""
@@ -236,6 +262,9 @@ class SparkRun(Run):
     def stop(self) -> None:
         """Stop after the epoch at work."""
         self.stopping.set()
+        if self.epochs.worker == threading.get_ident():  # a sink: its epoch cannot wait for itself
+            threading.Thread(target=self.stop, daemon=True).start()
+            return
         with self.epochs.lock:
             self.finished.set()
             self.epochs.closed = True

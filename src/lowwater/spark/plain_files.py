@@ -29,6 +29,9 @@ _HARMLESS_OPTIONS = {
 }  # fmt: skip
 """Options about which files are read, not about how."""
 _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
+_REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
+_VERSION = b"org.apache.spark.version"
+_NEW_CALENDAR = 3
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -45,13 +48,14 @@ class PlainFiles:
             relation = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
             if relation.getClass().getSimpleName() != "StreamingRelation":
                 return None
-            source = relation.dataSource()
+            source, conf = relation.dataSource(), frame.sparkSession.conf
             options = {str(pair._1()).lower() for pair in _each(source.options().toSeq())}  # noqa: SLF001
             is_plain = (
                 source.className() == "parquet"
                 and source.partitionColumns().isEmpty()
                 and options <= _HARMLESS_OPTIONS
-                and not any(frame.sparkSession.conf.get(name) == "true" for name in _LENIENT)
+                and not any(str(conf.get(name, "false")).lower() == "true" for name in _LENIENT)
+                and str(conf.get(_REBASE, "CORRECTED")).upper() == "CORRECTED"
             )
         except Py4JError:
             return None
@@ -77,7 +81,8 @@ class PlainFiles:
             footer = pq.read_schema(path)
         except (OSError, pa.ArrowException):
             return False
-        if any(key in (footer.metadata or {}) for key in _OLD_CALENDAR):
+        told = footer.metadata or {}
+        if any(key in told for key in _OLD_CALENDAR) or _is_old(told.get(_VERSION, b"3")):
             return False
         if len({name.lower() for name in footer.names}) != len(footer.names):
             return False  # names differ only in case, which Spark does not tell apart
@@ -87,6 +92,12 @@ class PlainFiles:
     def read(self, block: Block) -> pa.Table:
         """Read a block."""
         return read_parquet_block(block, self.schema)
+
+
+def _is_old(version: bytes) -> bool:
+    """Say whether a version of Spark wrote dates in another calendar than today's."""
+    major = version.split(b".")[0]
+    return major.isdigit() and int(major) < _NEW_CALENDAR
 
 
 def _each(items: Any) -> list[Any]:

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 _EXECUTION = "org.apache.spark.sql.execution.streaming"
 
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+
 QUERY_SETTINGS = {
     # The default forks dozens of processes per epoch on a local disk.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    FILE_MANAGER: (f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Ingest reduces whole batches; few large ones cost less than many small ones.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",

@@ -74,6 +74,14 @@ class ShardState(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._places)
 
+    @staticmethod
+    def forget(root: str, shard: int, after: int) -> None:
+        """Delete what epochs after one have left behind that did not end."""
+        folder = Folder(f"{root}/{shard}")
+        for name in folder.names():
+            if name.endswith(_ENDING) and int(name.removesuffix(_ENDING)) > after:
+                folder.delete(name)
+
     def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Write the state after the epoch: what changed, and all else as it was."""
         kept = {name: place for name, place in self._places.items() if name not in changes}

@@ -43,7 +43,7 @@ def extent(spec: OneWindow, wid: int, positions: Iterable[int] | None = None) ->
     if isinstance(spec, SlideByRow):  # (w − range, w] in whole ticks
         return Extent(wid - spec.range + 1, wid + 1)
     if isinstance(spec, Session):
-        at = _sorted(positions)
+        at = np.unique(_given(positions))
         last = wid
         for position in at[at >= wid].tolist():
             if position - last >= spec.gap:
@@ -53,7 +53,12 @@ def extent(spec: OneWindow, wid: int, positions: Iterable[int] | None = None) ->
     return Extent(int(spec.start(wid)), int(spec.end(wid)))
 
 
-def wids(spec: OneWindow, at: int, positions: Iterable[int] | None = None) -> Sequence[int]:
+def wids(
+    spec: OneWindow,
+    at: int,
+    positions: Iterable[int] | None = None,
+    slide_values: Iterable[int] | None = None,
+) -> Sequence[int]:
     """Return the ids of the windows that hold position `at`: the inverse of `extent`.
 
     A landmark window's ids have no end; the range then stops at the largest tick. Windows that the
@@ -66,11 +71,11 @@ def wids(spec: OneWindow, at: int, positions: Iterable[int] | None = None) -> Se
     [25, 30]
     """
     if isinstance(spec, SlideByRow):
-        known = windows(spec, _sorted(positions))
+        known = windows(spec, _given(positions), slide_values)
         return [int(w) for w in known if at <= w < at + spec.range]
     if isinstance(spec, Session):
-        known = windows(spec, _sorted(positions))
-        return [int(w) for w in known if at in extent(spec, int(w), positions)]
+        rows = _given(positions)
+        return [int(w) for w in windows(spec, rows) if at in extent(spec, int(w), rows)]
     first, last = int(spec.first(at)), int(spec.last(at))
     return range(first, max(first, last + 1))
 
@@ -117,10 +122,10 @@ def _ends(spec: SlideByRow, at: np.ndarray, slide_values: Iterable[int] | None) 
     return np.unique(at[rank % spec.slide == 0])
 
 
-def _sorted(positions: Iterable[int] | None) -> np.ndarray:
+def _given(positions: Iterable[int] | None) -> np.ndarray:
     if positions is None:
         raise SpecError("positions= is needed: which windows there are, only the rows tell")
-    return np.unique(np.fromiter(positions, np.int64))
+    return np.fromiter(positions, np.int64)
 
 
 def classify(spec: WindowSpec) -> WindowClass:
