@@ -139,14 +139,11 @@ _HOURS = {"hour": "1 hour", "half_day": "12 hours", "day": "24 hours"}
 
 def _shared(table: pa.Table) -> Iterator[str]:
     def one(size: str) -> lw.Outcome:
-        return _local(
-            table,
-            lambda s: s.window(range=size, slide="1 minute").group_by("key").agg(n=lw.count()),
-        )
+        return _local(table, lambda s: s.window(range=size, slide="1 minute").agg(n=lw.count()))
 
     def together() -> lw.Outcome:
         several = lw.windows(**{name: (size, "1 minute") for name, size in _HOURS.items()})
-        return _local(table, lambda s: s.window(several).group_by("key").agg(n=lw.count()))
+        return _local(table, lambda s: s.window(several).agg(n=lw.count()))
 
     longest, shared, apart = _seconds(
         lambda: one("24 hours"), together, lambda: [one(size) for size in _HOURS.values()]
