@@ -311,8 +311,9 @@ MISTAKES = {
         "SELECT n [RANGE 1 min], count(*) FROM s [RANGE 1 min]",
         1,
         10,
-        "only there",
+        "behind a stream in FROM",
     ),
+    "two windows": ("SELECT count(*) [RANGE 1 min] FROM s [RANGE 2 min]", 1, 17, "already"),
     "a function for a stream": (
         "SELECT count(*) FROM s(SELECT 1 FROM s [RANGE 1 min]) [RANGE 1 min]",
         1,

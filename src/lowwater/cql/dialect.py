@@ -13,8 +13,9 @@ from sqlglot.parsers.spark import SparkParser
 
 from lowwater.cql.calls import AGGREGATES
 from lowwater.cql.lengths import UNITS, endless, length, unit_of
-from lowwater.cql.mistakes import from_parser, mark, meant
+from lowwater.cql.mistakes import from_parser, mark, meant, mistake
 from lowwater.cql.nodes import (
+    Early,
     Kept,
     Length,
     RankOf,
@@ -30,6 +31,7 @@ CLAUSES = {
     "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
 }  # fmt: skip
 """The words of a window, and the arguments they give."""
+_PLACE = "a window stands behind a stream in FROM, or between SELECT and FROM"
 _STARTS_A_QUERY = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
 
 
@@ -76,9 +78,14 @@ class Cql(Spark):
         def _parse_bracket(self, this: Any = None) -> Any:
             if not self._at_window():
                 return super()._parse_bracket(this)
-            if not isinstance(this, exp.Table):
-                self._refuse("a window stands behind a stream in FROM, and only there")
-            return this
+            if isinstance(this, exp.Table):
+                return this
+            if this is None:
+                self._refuse(_PLACE)
+            early = Early(this=this, window=self._window())
+            if self._curr.token_type != TokenType.FROM:
+                raise mistake(_PLACE, self.sql, early.args["window"])
+            return early
 
         def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
             if self._word() in ("KEEP", "SLIDE"):
@@ -259,7 +266,26 @@ def parse(text: str) -> exp.Expr:
         raise CqlError(str(problem).splitlines()[0], text, len(text.rstrip())) from None
     if len(found) != 1 or not isinstance(found[0], exp.Query):
         raise CqlError("a text is one query: SELECT … FROM …", text, 0)
+    for early in list(found[0].find_all(Early)):
+        _put_in_place(early, text)
     return found[0]
+
+
+def _put_in_place(early: Early, text: str) -> None:
+    """Give the window before FROM to what stands in FROM: a stream, or a join as a query."""
+    select, window = early.parent, early.args["window"]
+    if not isinstance(select, exp.Select) or "from_" not in select.args:
+        raise mistake(_PLACE, text, window)
+    early.replace(early.this)
+    source = select.args["from_"]
+    if select.args.get("joins"):
+        moved = {name: select.args.pop(name, None) for name in ("from_", "joins", "where")}
+        inner = exp.Select(expressions=[exp.Star()], **{k: v for k, v in moved.items() if v})
+        source = exp.From(this=exp.Subquery(this=inner))
+        select.set("from_", source)
+    if isinstance(source.this, Windowed | Kept):
+        raise mistake("the stream has a window already", text, window)
+    source.set("this", Windowed(this=source.this, window=window))
 
 
 def normal_form(tree: exp.Expr) -> str:

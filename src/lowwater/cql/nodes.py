@@ -46,6 +46,12 @@ class Windowed(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
 
 
+class Early(exp.Expression):
+    """An item of SELECT and the window behind it, as OOP writes it: it is that of FROM."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
+
+
 class Kept(exp.Expression):
     """`stream KEEP 3 seconds SLIDE 1 second`: an input of a join and how long its rows are kept."""
 
