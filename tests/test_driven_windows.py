@@ -234,6 +234,16 @@ def test_sessions_equal_the_definition(data, stream, gap, span, by, shards):
         assert row["window"]["end"] == max(r.t for r in mine) + gap
 
 
+def test_rows_a_whole_gap_apart_are_two_sessions():
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", progress=lw.ordered()).window(gap=5).agg(n=lw.count())
+    outcome = query.run(epochs={feed: [[(0,), (4,), (9,)]]}, host="local")
+    assert [r["window"] for r in outcome.results.to_pylist()] == [
+        {"start": 0, "end": 9},
+        {"start": 9, "end": 14},
+    ]
+
+
 def test_a_row_bridges_two_sessions():
     # 0..3    and 10..12 are two sessions of gap 5, until 7 comes: 3→7 and 7→10 are less than 5
     feed = lw.feed("t bigint")
@@ -262,7 +272,8 @@ class Hands:
 @pytest.mark.parametrize(
     "window", [{"gap": "5 seconds"}, {"range": lw.rows(2), "on": lw.rank("ts")}], ids=repr
 )
-def test_in_a_lull_the_clock_closes_what_is_open_and_then_rests(window):
+@pytest.mark.parametrize("step", [100_000, 2_000_000], ids=["often", "epochs as long as a beat"])
+def test_in_a_lull_the_clock_closes_what_is_open_and_then_rests(window, step):
     # Two rows at 1 s, then silence. The clock moves the mark in steps of a quarter of the lull
     # while anything is open; then no epoch is worth running any more.
     feed = lw.feed("ts timestamp")
@@ -273,7 +284,7 @@ def test_in_a_lull_the_clock_closes_what_is_open_and_then_rests(window):
     epochs.run([feed.table([(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)] * 2)], last=False)
     ran = 0
     for tenth in range(400):
-        hands.at = tenth * 100_000
+        hands.at = tenth * step
         entry = epochs.log.before(epochs.epoch)
         if not entry.control.quiet or epochs.controller.due(entry, hands.at):
             epochs.run([], last=False)
@@ -312,13 +323,14 @@ def test_several_windows_give_what_each_gives_alone(data, stream, found, span, b
                 assert same(near, shared[cell][column]), (name, cell, column)
 
 
-def test_a_row_can_be_late_for_one_window_and_in_time_for_another():
+@pytest.mark.parametrize("named", [{"short": 5, "long": 40}, {"long": 40, "short": 5}], ids=repr)
+def test_a_row_can_be_late_for_one_window_and_in_time_for_another(named):
     #        0         10        20    rows at 1, 2, 25, then 1 again when the mark is past 20:
     # short  |----)|----)|----)|----)  it is late for [0, 5) and in time for [0, 40)
     # long   |--------------------------------------)
     feed = lw.feed("t bigint")
     stream = lw.stream(feed, time="t", progress=lw.slack(3))
-    query = stream.window(lw.windows(short=5, long=40)).agg(n=lw.count())
+    query = stream.window(lw.windows(**named)).agg(n=lw.count())
     outcome = query.run(epochs={feed: [[(1,), (2,), (25,)], [], [(1,)]]}, host="local")
     found = {(r["window_name"], r["wid"]): r["n"] for r in outcome.results.to_pylist()}
     assert found == {("short", 0): 2, ("short", 5): 1, ("long", 0): 4}
