@@ -17,12 +17,17 @@ PASSING: frozenset[Kind] = frozenset({"malformed", "measure"})
 
 @dataclass(frozen=True)
 class Packet:
-    """A piece of a stream: `seq` is its place in arrival order within its epoch."""
+    """A piece of a stream: `seq` is its place in arrival order within its epoch.
+
+    Data and control are for a port of an operator; results, late rows and measurements are of one.
+    """
 
     shard: int
     seq: int
     kind: Kind
     payload: bytes
+    operator: int = 0
+    port: int = 0
 
 
 def packed(table: pa.Table) -> bytes:
@@ -38,9 +43,9 @@ def unpacked(payload: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.BufferReader(payload)).read_all()
 
 
-def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table) -> Packet:
+def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table, port: int = 0) -> Packet:
     """Pack a table."""
-    return Packet(shard, seq, kind, packed(table))
+    return Packet(shard, seq, kind, packed(table), port=port)
 
 
 def table_of(packet: Packet) -> pa.Table:
