@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
-from lowwater.control import ACCOUNTS, Controller, MemoryLog
+from lowwater.control import ACCOUNTS, Controller, Gauge, Marks, MemoryLog
 from tests.oracle import PerSource, Slack, Windows, simulate
 from tests.querying import assert_accounts, assert_finals, finals, run
 from tests.streams import SCHEMA, any_windows, cuts, examples, rows, sliding
@@ -62,24 +62,37 @@ class Unmoved:
         return {}
 
     def advance(self, memory, seen, now):
-        from lowwater.control import Marks
-
         return dict(memory), Marks()
 
 
-def controller():
-    from lowwater.control import Pace
+class Still:
+    """A plan that never moves."""
 
-    return Controller(MemoryLog(), Unmoved(), Pace(align=lambda m: m, final=lambda _: 0))
+    contradictable = frozenset()
+
+    def reach(self, inputs):
+        return (Marks(),)
+
+
+def came(rows, **counts):
+    return {"input": 0, "rows": rows, "counts": {"0": {"in": rows, **counts}}}
+
+
+def worked(**counts):
+    return {"operator": 0, "shard": 0, "cells": 0, "bytes": 0, **counts}
+
+
+def controller():
+    return Controller(MemoryLog(), [Gauge(Unmoved())], Still())
 
 
 @pytest.mark.parametrize(
     ("measures", "told"),
     [
-        ([{"in": 3, "malformed": 1, "outside": 0}, {"admitted": 1, "late": 0}], "3 came in, 2"),
-        ([{"in": 1}, {"admitted": 1, "late": 1}], "1 came in, 2"),
-        ([{"in": 5}], "5 came in, 0"),
-        ([{"admitted": 2}], "0 came in, 2"),
+        ([came(3, malformed=1, outside=0), worked(admitted=1, late=0)], "3 came in, 2"),
+        ([came(1), worked(admitted=1, late=1)], "1 came in, 2"),
+        ([came(5)], "5 came in, 0"),
+        ([worked(admitted=2)], "0 came in, 2"),
     ],
 )
 def test_an_epoch_whose_counts_do_not_add_up_is_an_error(measures, told):
@@ -90,13 +103,14 @@ def test_an_epoch_whose_counts_do_not_add_up_is_an_error(measures, told):
 def test_an_epoch_whose_counts_do_not_add_up_leaves_no_entry():
     broken = controller()
     with pytest.raises(lw.HostError):
-        broken.decide(0, [{"in": 1}], now=0)
+        broken.decide(0, [came(1)], now=0)
     assert broken.log.newest() is None
 
 
 def test_partly_late_rows_are_not_counted_twice():
-    sound = controller().decide(0, [{"in": 3}, {"admitted": 2, "late": 1, "partly_late": 2}], now=0)
-    assert sound.totals["in"] == 3
+    measures = [came(3), worked(admitted=2, late=1, partly_late=2)]
+    sound = controller().decide(0, measures, now=0)
+    assert sound.totals["operators"]["0"]["in"] == 3
 
 
 def test_a_kernel_that_loses_a_row_stops_the_query(monkeypatch):

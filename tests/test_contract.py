@@ -21,7 +21,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.control import Entry, Standing
-from lowwater.kernels import ingest, step
+from lowwater.kernels import Dataflow, ingest, step
 from lowwater.kernels.packets import table_of
 from lowwater.local.host import LocalEpochs
 from tests.oracle import PerSource, Punctuated, RowSlack, Slack, Windows, simulate
@@ -180,11 +180,22 @@ class Session:
     def __init__(self, case: Case, shards: int = 2) -> None:
         self.feed = lw.feed(SCHEMA)
         self.query = case.query(self.feed)
-        plan = self.query.plan.with_shards(shards)
-        self.local = LocalEpochs(self.query, plan, CLOCK)
+        self.local = LocalEpochs(self.query.assembly.with_shards(shards), CLOCK)
+
+    @property
+    def flow(self) -> Dataflow:
+        return self.local.flow
+
+    @property
+    def plan(self) -> Any:
+        return self.flow.operators[0].plan
+
+    @property
+    def state(self) -> list[dict[str, bytes]]:
+        return self.local.state[0]
 
     def go(self, rows: list[dict[str, Any]], *, last: bool = False) -> list[bytes]:
-        packets = self.local.run([self.feed.table(rows)], last=last)
+        packets = self.local.run([[self.feed.table(rows)]], last=[last])
         return [p.payload for p in packets]
 
     def all(self, given: list[list[dict[str, Any]]]) -> list[list[bytes]]:
@@ -242,7 +253,9 @@ def test_save_and_restore_in_the_middle_equals_an_uninterrupted_run(case, stop):
     done = [first.go(rows) for rows in given[:stop]]
     # All that survives: the bytes of each shard's state and the bytes of the log.
     second = Session(case)
-    second.local.state = [{n: bytes(b) for n, b in s.items()} for s in first.local.state]
+    second.local.state = [
+        [{n: bytes(b) for n, b in s.items()} for s in shards] for shards in first.local.state
+    ]
     for n in range(-1, stop):
         kept = first.local.log.read(n)
         second.local.log._entries[n] = Entry.from_bytes(kept.to_bytes())
@@ -274,11 +287,11 @@ def test_an_epoch_that_is_run_again_gives_the_same_bytes(case):
 @every_kernel
 def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
     session = Session(case, shards=1)
-    plan, rng = session.local.plan, random.Random(5)
+    flow, plan, rng = session.flow, session.plan, random.Random(5)
     for rows in epochs():
-        entry, state = session.local.log.before(session.local.epoch), session.local.state[0]
+        entry, state = session.local.log.before(session.local.epoch), session.state[0]
         tables = [session.feed.table(b) for b in (rows[::2], rows[1::2]) if b]
-        packets = [p for n, t in enumerate(tables) for p in ingest(plan, t, entry.standing, n)]
+        packets = [p for n, t in enumerate(tables) for p in ingest(flow, 0, t, entry.standing, n)]
         mine = [p for p in packets if p.kind in ("cells", "rows", "ends", "control")]
         expected = step(plan, 0, state, mine)
         for _ in range(3):
@@ -292,14 +305,14 @@ def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
 @every_kernel
 def test_kernels_leave_their_inputs_alone(case):
     session = Session(case)
-    plan = session.local.plan
+    flow, plan = session.flow, session.plan
     for rows in epochs():
         table = session.feed.table(rows)
         before = pa.table(table.to_pydict(), table.schema)
         entry = session.local.log.before(session.local.epoch)
         standing, state = copy.deepcopy(entry.standing), copy.deepcopy(session.local.state)
-        packets = ingest(plan, table, entry.standing, 0)
-        for shard, kept in enumerate(session.local.state):
+        packets = ingest(flow, 0, table, entry.standing, 0)
+        for shard, kept in enumerate(session.state):
             mine = [p for p in packets if p.shard == shard and p.kind in ("cells", "rows", "ends")]
             step(plan, shard, kept, mine)
         assert repr(table.to_pydict()) == repr(before.to_pydict())
@@ -320,7 +333,7 @@ def test_state_is_bounded_after_a_punctuation(case):
             for n in range(16)
         ]
         session.go(rows)
-        sizes.append(sum(len(b) for s in session.local.state for b in s.values()))
+        sizes.append(sum(len(b) for s in session.state for b in s.values()))
         cells.append(session.local.status().cells)
     assert max(sizes[30:]) <= 2 * max(sizes[:15])
     assert max(cells[30:]) <= 2 * max(cells[:15])
@@ -330,9 +343,9 @@ def test_state_is_bounded_after_a_punctuation(case):
 def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
     session = Session(case)
     session.all(epochs())
-    left = {name for s in session.local.state for name in s} - {"meta"} - COUNTS
+    left = {name for s in session.state for name in s} - {"meta"} - COUNTS
     if case.windows.range is None:
-        assert session.local.status().cells <= 2 * len(session.local.state) * 6
+        assert session.local.status().cells <= 2 * len(session.state) * 6
     else:
         assert left == set()
         assert session.local.status().cells == 0
@@ -354,8 +367,8 @@ def test_a_block_in_many_chunks_is_the_same_block(case):
     for rows in epochs():
         whole = session.feed.table(rows)
         pieces = [whole.slice(i, 3) for i in range(0, len(rows), 3)] or [whole]
-        one = session.local.run([whole], last=False)
-        many = other.local.run([pa.concat_tables(pieces)], last=False)
+        one = session.local.run([[whole]], last=[False])
+        many = other.local.run([[pa.concat_tables(pieces)]], last=[False])
         assert [p.payload for p in one] == [p.payload for p in many]
 
 
@@ -378,18 +391,18 @@ def test_ingest_sends_rows_behind_the_mark_whole():
     session.go([row(100, 1, 1)])
     entry = session.local.log.before(1)
     table = session.feed.table([row(200, 1, 1), row(10, 1, 2), row(20, 1, 3)])
-    packets = ingest(session.local.plan, table, entry.standing, 0)
+    packets = ingest(session.flow, 0, table, entry.standing, 0)
     kinds = {p.kind: p for p in packets}
     assert set(kinds) == {"cells", "rows", "measure"}
     assert table_of(kinds["rows"])["t"].to_pylist() == [10, 20]
 
 
 def test_what_travels_grows_with_groups_and_panes_and_not_with_rows():
-    plan = Session(CASES["panes"], shards=1).local.plan
+    flow = Session(CASES["panes"], shards=1).flow
     feed = lw.feed(SCHEMA)
     few = feed.table([row(t % 20, t % 12, 5) for t in range(500)])
     many = feed.table([row(t % 20, t % 12, 5) for t in range(20_000)])
-    sizes = [sum(len(p.payload) for p in ingest(plan, t, Standing(), 0)) for t in (few, many)]
+    sizes = [sum(len(p.payload) for p in ingest(flow, 0, t, Standing(), 0)) for t in (few, many)]
     assert sizes[1] < 1.1 * sizes[0]
 
 
@@ -401,7 +414,7 @@ def digest() -> str:
         for payloads in session.all(epochs()):
             for payload in payloads:
                 found.update(payload)
-        for state in session.local.state:
+        for state in session.state:
             for name in sorted(state):
                 found.update(name.encode() + state[name])
         for n in range(session.local.epoch):

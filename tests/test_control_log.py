@@ -12,10 +12,11 @@ from lowwater.control import (
     Entry,
     Folder,
     FolderLog,
+    Gauge,
     Marks,
     MemoryLog,
     Opening,
-    Pace,
+    Reached,
     Standing,
 )
 from lowwater.control.log import KEPT_ENTRIES
@@ -34,16 +35,20 @@ def log(request, tmp_path):
     return FolderLog((tmp_path / "control").as_uri())
 
 
+def standing(marks):
+    return Standing((Reached(marks, 1),), (marks,), 2)
+
+
 def entry(epoch, low=None, **more):
-    return Entry(epoch, Control(Marks(low)), Standing(Marks(low)), **more)
+    return Entry(epoch, {0: Control(Marks(low))}, standing(Marks(low)), **more)
 
 
 def test_an_entry_is_read_as_it_was_written(log):
     kept = Entry(
         0,
-        Control(Marks(5, {"a": 7, None: 9})),
-        Standing(Marks(5, {"a": 7}), 11, 13),
-        {"newest": 11, "deep": [1, [2, None]]},
+        {0: Control(Marks(5, {"a": 7, None: 9})), 2: Control(Marks(1))},
+        Standing((Reached(Marks(5, {"a": 7}), 11, True),), (Marks(5), Marks()), 13),
+        ({"newest": 11, "deep": [1, [2, None]]},),
         {"in": 3},
         ended=True,
     )
@@ -56,21 +61,21 @@ def test_an_entry_is_read_as_it_was_written(log):
 def test_an_entry_that_exists_is_never_rewritten(log):
     first = log.append(entry(0, 5))
     assert log.append(entry(0, 99)) == first
-    assert log.read(0).control.marks.low == 5
+    assert log.read(0).control[0].marks.low == 5
 
 
 def test_an_entry_is_in_force_for_the_epoch_after_it(log):
     assert log.before(0).epoch == -1
     log.append(entry(0, 5))
-    assert log.before(1).control.marks.low == 5
-    assert log.before(0).control.quiet
+    assert log.before(1).control[0].marks.low == 5
+    assert log.before(0).quiet
 
 
 def test_only_the_newest_entries_are_kept(log):
     for n in range(KEPT_ENTRIES + 20):
         log.append(entry(n, n))
     assert log.read(5) is None
-    assert log.read(20).control.marks.low == 20
+    assert log.read(20).control[0].marks.low == 20
     assert log.newest().epoch == KEPT_ENTRIES + 19
 
 
@@ -101,7 +106,7 @@ def test_a_torn_file_is_no_entry(tmp_path):
     assert following.newest().epoch == 0
     assert following.read(1) is None
     following.append(entry(1, 8))
-    assert following.newest().control.marks.low == 8
+    assert following.newest().control[0].marks.low == 8
 
 
 def test_a_kill_before_an_entry_gets_its_name_leaves_nothing(tmp_path, monkeypatch):
@@ -116,7 +121,7 @@ def test_a_kill_before_an_entry_gets_its_name_leaves_nothing(tmp_path, monkeypat
     monkeypatch.undo()
     again = FolderLog(str(tmp_path))
     assert again.read(0) is None
-    assert again.append(entry(0, 7)).control.marks.low == 7
+    assert again.append(entry(0, 7)).control[0].marks.low == 7
 
 
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
@@ -126,7 +131,7 @@ def test_a_second_process_sees_what_the_first_wrote(tmp_path):
 
 @given(all_marks)
 def test_marks_survive_json(marks):
-    kept = Entry(0, Control(marks), Standing(marks, 1, 2))
+    kept = Entry(0, {0: Control(marks)}, standing(marks))
     assert Entry.from_bytes(kept.to_bytes()) == kept
 
 
@@ -166,13 +171,31 @@ class Newest:
         return {"newest": newest}, Marks(newest)
 
 
+class ByTens:
+    """A plan with one operator that acts at every tenth position."""
+
+    contradictable = frozenset()
+
+    def reach(self, inputs):
+        (one,) = inputs
+        marks = Marks(2**62) if one.ended else one.marks
+        return (marks.mapped(lambda m: m if m == 2**62 else m // 10 * 10),)
+
+
 def controller(log):
-    pace = Pace(align=lambda m: m // 10 * 10, final=lambda _: 2**62)
-    return Controller(log, Newest(), pace)
+    return Controller(log, [Gauge(Newest())], ByTens())
 
 
 def measured(newest, rows=1):
-    return [{"in": rows, "newest": newest}, {"admitted": rows}]
+    counted = {"0": {"in": rows}}
+    return [
+        {"input": 0, "rows": rows, "newest": newest, "counts": counted},
+        {"operator": 0, "shard": 0, "cells": 1, "bytes": 1, "admitted": rows},
+    ]
+
+
+def told(entry):
+    return entry.control[0].marks.low if entry.control else None
 
 
 def test_an_epoch_decided_twice_gives_the_same_entry(log):
@@ -181,7 +204,7 @@ def test_an_epoch_decided_twice_gives_the_same_entry(log):
     second = controller(log)
     again = second.decide(0, measured(99, 7), now=2)
     assert again == first
-    assert second.tracker.asked == 0
+    assert second.gauges[0].tracker.asked == 0
     assert log.read(0) == first
 
 
@@ -196,25 +219,22 @@ def test_a_decision_follows_from_the_entry_before_and_not_from_the_newest(log):
 
 def test_only_marks_that_rose_are_sent(log):
     one = controller(log)
-    sent = [
-        one.decide(n, measured(t), now=n).control.marks.low
-        for n, t in enumerate((25, 27, 31, 20, 40))
-    ]
+    sent = [told(one.decide(n, measured(t), now=n)) for n, t in enumerate((25, 27, 31, 20, 40))]
     assert sent == [20, None, 30, None, 40]
 
 
 def test_totals_add_up_over_epochs(log):
     one = controller(log)
     one.decide(0, measured(25, 3), now=1)
-    assert one.decide(1, measured(26, 4), now=2).totals["in"] == 7
+    assert one.decide(1, measured(26, 4), now=2).totals["operators"]["0"]["in"] == 7
 
 
 def test_the_last_block_ends_the_stream(log):
     one = controller(log)
     assert not one.decide(0, measured(25), now=1).ended
-    last = one.decide(1, [*measured(26), {"last": True}], now=2)
+    last = one.decide(1, [*measured(26), {"input": 0, "last": True}], now=2)
     assert last.ended
-    assert last.control.marks.low == 2**62
+    assert told(last) == 2**62
     assert one.decide(2, [], now=3).ended
 
 

@@ -199,11 +199,11 @@ def test_rows_after_the_end_of_a_stream_are_late_and_close_nothing_again():
     feed = lw.feed("ts bigint")
     stream = lw.stream(feed, time="ts", progress=lw.ordered())
     query = stream.window(range=lw.rows(4)).agg(n=lw.count())
-    epochs = LocalEpochs(query, query.plan.with_shards(2), lw.VirtualClock())
-    epochs.run([feed.table([(1,), (2,)])], last=True)
-    epochs.run([], last=True)
+    epochs = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
+    epochs.run([[feed.table([(1,), (2,)])]], last=[True])
+    epochs.run([[]], last=[True])
     assert epochs.status()["results"] == 1
-    epochs.run([feed.table([(3,), (4,)])], last=False)
+    epochs.run([[feed.table([(3,), (4,)])]], last=[False])
     assert (epochs.status()["results"], epochs.status()["late"]) == (1, 2)
 
 
@@ -280,14 +280,14 @@ def test_in_a_lull_the_clock_closes_what_is_open_and_then_rests(window, step):
     progress = lw.slack("1 second", lull="4 seconds")
     query = lw.stream(feed, time="ts", progress=progress).window(**window).agg(n=lw.count())
     hands = Hands()
-    epochs = LocalEpochs(query, query.plan.with_shards(1), hands)
-    epochs.run([feed.table([(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)] * 2)], last=False)
+    epochs = LocalEpochs(query.assembly.with_shards(1), hands)
+    epochs.run([[feed.table([(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),)] * 2)]], last=[False])
     ran = 0
     for tenth in range(400):
         hands.at = tenth * step
         entry = epochs.log.before(epochs.epoch)
-        if not entry.control.quiet or epochs.controller.due(entry, hands.at):
-            epochs.run([], last=False)
+        if not entry.quiet or epochs.controller.due(entry, hands.at):
+            epochs.run([[]], last=[False])
             ran += 1
     assert epochs.status()["results"] == 1
     assert epochs.status().cells == 0

@@ -26,8 +26,13 @@ def stream(feed, progress=None):
     return lw.stream(feed, time="t", progress=progress or lw.ordered())
 
 
+def table(made, rows=ROWS):
+    (feed,) = made.assembly.sources
+    return made.run(epochs={feed: [rows]}).results
+
+
 def column(made, name, rows=ROWS):
-    return made.source.table(rows).column(name).to_pylist()
+    return table(made, rows).column(name).to_pylist()
 
 
 # -- what they mean ------------------------------------------------------------------------------
@@ -105,7 +110,7 @@ def test_rows_keep_their_order():
     made = stream(feed).with_columns(y="x + 1").where("y % 3 > 0")
     rows = [(0, i * 7919 % 50_021) for i in range(50_000)]
     expected = [x + 1 for _, x in rows if (x + 1) % 3 > 0]
-    assert made.source.table(rows).column("y").to_pylist() == expected
+    assert column(made, "y", rows) == expected
 
 
 def test_columns_no_expression_reads_are_left_as_they_are():
@@ -149,7 +154,7 @@ def test_times_are_in_utc():
         hour="hour(ts)", later="ts + INTERVAL 90 MINUTES", whole="date_trunc('HOUR', ts)"
     )
     at = ZERO + timedelta(hours=5, minutes=40)
-    (row,) = made.source.table([(at, 1)]).to_pylist()
+    (row,) = table(made, [(at, 1)]).to_pylist()
     assert row["hour"] == 5
     assert row["later"] == at + timedelta(minutes=90)
     assert row["whole"] == ZERO + timedelta(hours=5)
@@ -174,19 +179,10 @@ def test_files_are_transformed_where_they_are_read(tmp_path):
 def test_a_transformed_source_travels_to_other_processes(tmp_path):
     pq.write_table(lw.feed(SCHEMA).table(ROWS), tmp_path / "a.parquet")
     made = lw.stream(lw.files(tmp_path), time="t", progress=lw.ordered()).where("t > 3")
-    source = pickle.loads(pickle.dumps(made.source.bounded()))
-    (block,) = source.blocks(source.begin(), source.reach(source.begin()))
-    assert block.last
-    assert source.read(block).column("t").to_pylist() == [4, 12]
-
-
-def test_how_many_rows_a_recording_has_is_not_known_after_a_filter(tmp_path):
-    path = tmp_path / "recording.parquet"
-    pq.write_table(lw.feed(SCHEMA).table(ROWS), path)
-    made = lw.stream(lw.replay(path, arrival="t"), time="t", progress=lw.ordered())
-    assert made.with_columns(u="t + 1").source.rows() == 5
-    assert made.with_columns(u="t + 1").source.paced
-    assert made.where("t > 3").source.rows() is None
+    flow = pickle.loads(pickle.dumps(made.assembly.flow))
+    (route,) = flow.inputs[0].routes
+    (step,) = route.steps
+    assert step(lw.feed(SCHEMA).table(ROWS)).column("t").to_pylist() == [4, 12]
 
 
 # -- what a query says of them -------------------------------------------------------------------

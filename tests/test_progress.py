@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -24,9 +23,9 @@ def entries(schema, epochs, windows, progress, *, keys=(), clock=EVERY_SECOND):
     """Return the log entry of every epoch."""
     feed = lw.feed(schema)
     asked = query(feed, windows, progress, COUNT, keys)
-    local = LocalEpochs(asked, replace(asked.plan, shards=2), clock)
+    local = LocalEpochs(asked.assembly.with_shards(2), clock)
     for epoch in epochs:
-        local.run([feed.table(epoch)], last=False)
+        local.run([[feed.table(epoch)]], last=[False])
     return [local.log.read(n) for n in range(local.epoch)]
 
 
@@ -34,7 +33,7 @@ def marks(epochs, progress, windows=Windows(1, 1), schema="t bigint", **more):  
     """Return the mark after each epoch; windows of one tick show it as it is."""
     given_rows = [[r if isinstance(r, tuple) else (r,) for r in e] for e in epochs]
     found = entries(schema, given_rows, windows, progress, **more)
-    return [e.standing.marks.low for e in found]
+    return [e.standing.ports[0].low for e in found]
 
 
 def closings(epochs, progress, *, size=10, schema="t bigint", keys=(), clock=EVERY_SECOND):
@@ -147,19 +146,19 @@ def test_an_empty_stream_ends_without_results():
 def test_marks_never_fall_and_are_sent_only_at_ends_of_windows(data, windows, stream, span):
     epochs = data.draw(cuts(stream))
     found = entries(SCHEMA, epochs, windows, lw.slack(span))
-    lows = [e.standing.marks.low for e in found if e.standing.marks.low is not None]
+    lows = [e.standing.ports[0].low for e in found if e.standing.ports[0].low is not None]
     assert lows == sorted(lows)
     base = windows.origin or 0
     step = windows.slide
     size = windows.range or 0
     assert all((m - base - size) % step == 0 for m in lows)
-    sent = [e.control.marks.low for e in found if not e.control.quiet]
+    sent = [e.control[0].marks.low for e in found if not e.quiet]
     assert sent == sorted(set(lows))
 
 
 def test_rows_inside_one_slide_send_no_punctuation():
     found = entries("t bigint", [[(t,)] for t in range(100, 110)], Windows(100, 10), lw.ordered())
-    assert [e.control.quiet for e in found] == [False, *[True] * 9]
+    assert [e.quiet for e in found] == [False, *[True] * 9]
 
 
 # -- punctuated ------------------------------------------------------------------------------------
@@ -366,10 +365,10 @@ def timed_marks(epochs, progress, start=NOON, schema=TIMED):
     feed = lw.feed(schema)
     asked = lw.stream(feed, time="t", progress=progress).window(range="1 second").agg(**COUNT)
     clock = lw.VirtualClock(start=start, per_epoch="1 second")
-    local = LocalEpochs(asked, asked.plan, clock)
+    local = LocalEpochs(asked.assembly, clock)
     for epoch in epochs:
-        local.run([feed.table(epoch)], last=False)
-    lows = [local.log.read(n).standing.marks.low for n in range(local.epoch)]
+        local.run([[feed.table(epoch)]], last=[False])
+    lows = [local.log.read(n).standing.ports[0].low for n in range(local.epoch)]
     noon = int(NOON.timestamp())
     return [None if m is None else m // 1_000_000 - noon for m in lows]
 

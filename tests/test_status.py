@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -19,7 +18,7 @@ def started(schema="t timestamp, g int", **window):
         .group_by("g")
         .agg(n=lw.count())
     )
-    return feed, LocalEpochs(query, replace(query.plan, shards=2), lw.VirtualClock())
+    return feed, LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
 
 
 def noon(minute):
@@ -29,7 +28,7 @@ def noon(minute):
 def test_marks_and_newest_are_values_of_the_time_column():
     feed, local = started()
     assert local.status().lwm is None
-    local.run([feed.table([(noon(5), 1)])], last=False)
+    local.run([[feed.table([(noon(5), 1)])]], last=[False])
     status = local.status()
     assert (status.newest, status.lwm) == (noon(5), noon(4))
     assert not status.ended
@@ -37,8 +36,8 @@ def test_marks_and_newest_are_values_of_the_time_column():
 
 def test_the_mark_of_a_stream_that_has_ended_is_none():
     feed, local = started()
-    local.run([feed.table([(noon(5), 1)])], last=True)
-    local.run([], last=True)
+    local.run([[feed.table([(noon(5), 1)])]], last=[True])
+    local.run([[]], last=[True])
     assert local.status().ended
     assert local.status().lwm is None
     assert local.status().newest == noon(5)
@@ -46,18 +45,18 @@ def test_the_mark_of_a_stream_that_has_ended_is_none():
 
 def test_cells_and_bytes_are_those_of_the_state():
     feed, local = started()
-    local.run([feed.table([(noon(m), g) for m in (1, 2) for g in range(5)])], last=False)
+    local.run([[feed.table([(noon(m), g) for m in (1, 2) for g in range(5)])]], last=[False])
     status = local.status()
     assert status.cells == 10
-    assert 0 < status.state_bytes <= sum(len(b) for s in local.state for b in s.values())
-    local.run([], last=True)
-    local.run([], last=True)
+    assert 0 < status.state_bytes <= sum(len(b) for s in local.state[0] for b in s.values())
+    local.run([[]], last=[True])
+    local.run([[]], last=[True])
     assert (local.status().cells, local.status().state_bytes) == (0, 0)
 
 
 def test_counts_are_read_by_name():
     feed, local = started()
-    local.run([feed.table([(noon(5), 1), (None, 2)])], last=False)
+    local.run([[feed.table([(noon(5), 1), (None, 2)])]], last=[False])
     status = local.status()
     assert (status["in"], status["admitted"], status["malformed"]) == (2, 1, 1)
     assert status.balanced
@@ -67,13 +66,13 @@ def test_counts_are_read_by_name():
 
 def test_skew_is_the_busiest_shard_over_the_mean():
     feed, local = started()
-    local.run([feed.table([(noon(5), 1)] * 10)], last=False)
+    local.run([[feed.table([(noon(5), 1)] * 10)]], last=[False])
     assert local.status().skew in (1.0, 2.0)
 
 
 def test_counts_go_on_over_epochs():
     feed, local = started()
     for minute in range(5):
-        local.run([feed.table([(noon(minute), 1)])], last=False)
+        local.run([[feed.table([(noon(minute), 1)])]], last=[False])
     assert local.status()["in"] == 5
     assert local.status().epoch == 4

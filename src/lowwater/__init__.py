@@ -79,7 +79,7 @@ def stream(source: Any, *, time: str, progress: Progress) -> Stream:
             f"source={source!r} is no stream; give a streaming DataFrame, lw.files(...), "
             f"lw.replay(...) or lw.feed(...)"
         )
-    return Stream(source, source.schema, time, progress)
+    return Stream.of(source, time, progress)
 
 
 def windows(*of: Any, **named: Any) -> Any:

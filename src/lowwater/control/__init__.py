@@ -1,8 +1,8 @@
 """Control: the records, the durable log and the controller that writes it."""
 
-from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Pace
+from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
-from lowwater.control.records import Control, Marks, Seen, Source, Standing
+from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
 
 __all__ = [
     "ACCOUNTS",
@@ -11,12 +11,14 @@ __all__ = [
     "ControlLog",
     "Controller",
     "Entry",
+    "Flow",
     "Folder",
     "FolderLog",
+    "Gauge",
     "Marks",
     "MemoryLog",
     "Opening",
-    "Pace",
+    "Reached",
     "Seen",
     "Source",
     "Standing",

@@ -6,17 +6,19 @@ so an epoch that is run again after a crash is decided the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lowwater.control.log import ControlLog, Entry
-from lowwater.control.records import Control, Marks, Seen, Source, Standing
+from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
 from lowwater.errors import HostError
 
 ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
 """Where a row can have gone; their sum is the number of rows that came in (semantics 3)."""
-TALLIES = ("in", *ACCOUNTS, "partly_late", "punctuations", "contradicted", "results")
+TALLIES = (
+    "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
+)  # fmt: skip
 
 
 class ProgressTracker(Protocol):
@@ -34,30 +36,38 @@ class ProgressTracker(Protocol):
 
 
 @dataclass(frozen=True)
-class Pace:
-    """How marks become punctuations that a query can use.
+class Gauge:
+    """How the progress of one input is learned.
 
-    `align` rounds a mark down to where it closes a window: anything finer is not sent. `final`
-    gives, from the newest time, the mark that ends the stream. Where windows may end anywhere, the
-    clock alone moves a mark only by `grain`, and only while something is open.
+    `wall`: the wall clock at the end of an epoch is part of what is known. Where windows may end
+    anywhere, the clock alone moves a mark only by `grain`, and only while something is open.
     """
 
-    align: Callable[[int], int]
-    final: Callable[[int | None], int]
-    by_source: bool = False
+    tracker: ProgressTracker
     wall: bool = False
     grain: int = 0
+
+
+class Flow(Protocol):
+    """How progress flows through a plan: from its inputs to the ports of its operators."""
+
+    def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
+        """Return the marks of all ports, each rounded to what its operator can use."""
+
+    @property
+    def contradictable(self) -> frozenset[int]:
+        """The operators whose late rows contradict a punctuation of the stream."""
 
 
 class Controller:
     """Turns the measurements of epochs into entries of the control log."""
 
-    def __init__(self, log: ControlLog, tracker: ProgressTracker, pace: Pace) -> None:
-        self.log, self.tracker, self.pace = log, tracker, pace
+    def __init__(self, log: ControlLog, gauges: Sequence[Gauge], flow: Flow) -> None:
+        self.log, self.gauges, self.flow = log, gauges, flow
 
     def begin(self, now: int) -> None:
-        """Open the log of a stream that has not begun."""
-        self.log.begin(now if self.pace.wall else None)
+        """Open the log of a query that has not begun."""
+        self.log.begin(self._wall(now))
 
     def decide(
         self,
@@ -74,93 +84,142 @@ class Controller:
             return standing
         before = self.log.before(epoch)
         measured = list(measures)
-        seen = seen_in(measured, before)
-        memory, raw = self.tracker.advance(before.memory or self.tracker.begin(), seen, now)
-        newest = _latest(before.standing.newest, seen.newest)
-        ending = ending or before.ended or any(m.get("last") for m in measured)
-        marks = before.standing.marks.raised(self._punctuations(raw))
-        if not seen.rows and seen.marks == Marks() and not self._worth_it(before, marks):
-            marks = before.standing.marks
-        if ending:
-            marks = marks.raised(Marks(self.pace.final(newest)))
+        memory, inputs = self._advance(before, measured, now, ending=ending)
+        known = self._ports(before)
+        found = self.flow.reach(inputs)
+        ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
         entry = Entry(
             epoch,
-            Control(_risen(before.standing.marks, marks)),
-            Standing(marks.only_above(), newest, now if self.pace.wall else None),
-            memory,
+            _risen(known, ports),
+            Standing(tuple(inputs), tuple(p.only_above() for p in ports), self._wall(now)),
+            tuple(memory),
             self._totals(before, measured),
-            ended=ending,
+            ended=all(i.ended for i in inputs),
             taken=taken,
         )
         return self.log.append(entry)
 
-    def foresee(self, entry: Entry, measures: Iterable[Mapping[str, Any]], now: int) -> Entry:
-        """Return `entry` as it would be if some blocks more had been an epoch of their own.
+    def foresee(self, entry: Entry, measured: Mapping[str, Any]) -> Entry:
+        """Return `entry` as it would be if a block more of an input had been an epoch of its own.
 
         What decides over the next block then does not depend on how blocks are cut into epochs.
         """
-        memory, raw = self.tracker.advance(
-            entry.memory or self.tracker.begin(), seen_in(measures, entry), now
+        memory, inputs = self._advance(entry, [measured], now=0)
+        return replace(
+            entry, memory=tuple(memory), standing=replace(entry.standing, inputs=tuple(inputs))
         )
-        marks = entry.standing.marks.raised(self._punctuations(raw)).only_above()
-        return replace(entry, memory=memory, standing=replace(entry.standing, marks=marks))
 
     def due(self, entry: Entry, now: int) -> bool:
         """Say whether, after `entry`, the wall clock alone would close a window."""
         if entry.ended or not _something_open(entry):
             return False
-        _, raw = self.tracker.advance(entry.memory, seen_in((), entry), now)
-        marks = entry.standing.marks.raised(self._punctuations(raw))
-        return self._worth_it(entry, marks) and _risen(entry.standing.marks, marks) != Marks()
+        _, inputs = self._advance(entry, (), now)
+        known = self._ports(entry)
+        found = self.flow.reach(inputs)
+        ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
+        return bool(_risen(known, ports))
 
-    def _worth_it(self, before: Entry, marks: Marks) -> bool:
-        """Say whether marks that no row has moved may be sent."""
-        if not self.pace.grain:
-            return True
-        low, moved = before.standing.marks.low, marks.low
-        far = moved is not None and (low is None or moved - low >= self.pace.grain)
-        return _something_open(before) and (far or marks.sources != before.standing.marks.sources)
+    def _wall(self, now: int) -> int | None:
+        return now if any(g.wall for g in self.gauges) else None
 
-    def _punctuations(self, raw: Marks) -> Marks:
-        low = None if raw.low is None else self.pace.align(raw.low)
-        if not self.pace.by_source:
-            return Marks(low)
-        return Marks(low, {s: self.pace.align(m) for s, m in raw.sources.items()})
+    def _ports(self, before: Entry) -> Sequence[Marks]:
+        if before.standing.ports:
+            return before.standing.ports
+        return [Marks() for _ in self.flow.reach(self._inputs(before))]
+
+    def _inputs(self, before: Entry) -> Sequence[Reached]:
+        return before.standing.inputs or [Reached() for _ in self.gauges]
+
+    def _advance(
+        self,
+        before: Entry,
+        measured: Sequence[Mapping[str, Any]],
+        now: int,
+        *,
+        ending: bool = False,
+    ) -> tuple[list[dict[str, Any]], list[Reached]]:
+        """Return what the policies remember, and how far the inputs are, after an epoch."""
+        memory, reached = [], []
+        for number, (gauge, known) in enumerate(
+            zip(self.gauges, self._inputs(before), strict=True)
+        ):
+            mine = [m for m in measured if m.get("input") == number]
+            seen = replace(seen_in(mine), out=known.marks.low)
+            tracker = gauge.tracker
+            remembered = before.memory[number] if before.memory else tracker.begin()
+            kept, raw = tracker.advance(remembered, seen, now)
+            marks = known.marks.raised(raw).only_above()
+            by_clock = not seen.rows and seen.marks == Marks()
+            if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
+                marks = known.marks
+            ended = ending or known.ended or any(m.get("last") for m in mine)
+            memory.append(kept)
+            reached.append(Reached(marks, _latest(known.newest, seen.newest), ended))
+        return memory, reached
 
     def _totals(self, before: Entry, measured: list[Mapping[str, Any]]) -> dict[str, Any]:
-        fresh = {t: sum(m.get(t, 0) for m in measured) for t in TALLIES}
-        if self.tracker.mark_when is not None:
-            fresh["contradicted"] = fresh["late"] + fresh["partly_late"]
-        found = sum(fresh[a] for a in ACCOUNTS)
-        if found != fresh["in"]:
-            raise HostError(
-                f"rows do not balance after epoch {before.epoch + 1}: {fresh['in']} came in, "
-                f"{found} are accounted for ({', '.join(f'{a} {fresh[a]}' for a in ACCOUNTS)})"
-            )
-        totals = {t: before.totals.get(t, 0) + n for t, n in fresh.items()}
+        ledgers = {n: dict(kept) for n, kept in before.totals.get("operators", {}).items()}
+        fresh: dict[str, dict[str, int]] = {}
         shards = dict(before.totals.get("shards", {}))
+        rows = list(before.totals.get("inputs", [0] * len(self.gauges)))
         for m in measured:
+            if "input" in m:
+                rows[m["input"]] += m.get("rows", 0)
+            for operator, counts in m.get("counts", {}).items():
+                _add(fresh.setdefault(operator, {}), counts)
             if "shard" in m:
-                _, _, rows = shards.get(str(m["shard"]), (0, 0, 0))
-                shards[str(m["shard"])] = m["cells"], m["bytes"], rows + m["admitted"] + m["late"]
-        return {**totals, "shards": shards}
+                place = f"{m['operator']}/{m['shard']}"
+                *_, taken = shards.get(place, (0, 0, 0))
+                came = m.get("admitted", 0) + m.get("late", 0)
+                shards[place] = [m["cells"], m["bytes"], taken + came]
+                _add(fresh.setdefault(str(m["operator"]), {}), m)
+        for operator, counts in fresh.items():
+            if int(operator) in self.flow.contradictable:
+                counts["contradicted"] = counts.get("late", 0) + counts.get("partly_late", 0)
+            _check_balance(before.epoch + 1, operator, counts)
+            _add(ledgers.setdefault(operator, {}), counts)
+        return {"inputs": rows, "operators": ledgers, "shards": shards}
 
 
-def seen_in(measured: Iterable[Mapping[str, Any]], before: Entry) -> Seen:
-    """Bring together what the blocks of an epoch showed, in arrival order."""
+def _add(ledger: dict[str, int], counts: Mapping[str, Any]) -> None:
+    for tally in TALLIES:
+        if tally in counts:
+            ledger[tally] = ledger.get(tally, 0) + counts[tally]
+
+
+def _check_balance(epoch: int, operator: str, counts: Mapping[str, int]) -> None:
+    came, found = counts.get("in", 0), sum(counts.get(a, 0) for a in ACCOUNTS)
+    if found != came:
+        told = ", ".join(f"{a} {counts.get(a, 0)}" for a in ACCOUNTS)
+        raise HostError(
+            f"rows do not balance after epoch {epoch} at operator {operator}: {came} came in, "
+            f"{found} are accounted for ({told})"
+        )
+
+
+def _worth_it(grain: int, before: Entry, known: Marks, moved: Marks) -> bool:
+    """Say whether marks that no row has moved may be sent."""
+    if not grain:
+        return True
+    far = moved.low is not None and (known.low is None or moved.low - known.low >= grain)
+    return _something_open(before) and (far or moved.sources != known.sources)
+
+
+def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
+    """Bring together what the blocks of an input showed in an epoch, in arrival order."""
     rows, newest, marks = 0, None, Marks()
     sources: dict[Source, int] = {}
     tails = []
     for m in measured:
-        rows += m.get("in", 0)
+        rows += m.get("rows", 0)
         newest = _latest(newest, m.get("newest"))
         for source, at in m.get("sources", ()):
             sources[source] = max(at, sources.get(source, at))
         if "tail" in m:
-            tails.append((m["in"] - m["malformed"], *m["tail"]))
+            tails.append((m["valid"], *m["tail"]))
         if "marks" in m:
             marks = marks.raised(Marks.from_json(m["marks"]))
-    return Seen(rows, newest, sources, tuple(tails), marks, before.standing.marks.low)
+    return Seen(rows, newest, sources, tuple(tails), marks)
 
 
 def _something_open(entry: Entry) -> bool:
@@ -171,7 +230,13 @@ def _latest(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else max(a, b)
 
 
-def _risen(before: Marks, after: Marks) -> Marks:
+def _risen(before: Sequence[Marks], after: Sequence[Marks]) -> dict[int, Control]:
+    """Return what the ports are told: the marks that have risen."""
+    found = (_news(old, new) for old, new in zip(before, after, strict=True))
+    return {port: Control(marks) for port, marks in enumerate(found) if marks != Marks()}
+
+
+def _news(before: Marks, after: Marks) -> Marks:
     low = after.low if after.low != before.low else None
     sources = {s: m for s, m in after.sources.items() if m != before.of(s) and m == after.of(s)}
     return Marks(low, sources)

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from lowwater.control.records import Control, Standing
+from lowwater.control.records import Control, Marks, Standing
 
 KEPT_ENTRIES = 200
 """Older entries are deleted. A restart needs the newest two; the others are for people."""
@@ -30,27 +30,33 @@ KEPT_ENTRIES = 200
 class Entry:
     """What the controller decided after an epoch, and what it knew then.
 
-    `taken` is how far into its source the stream has been taken in, as the host counts it.
+    `control` is for ports by their number, `memory` holds what each input's policy remembers.
+    `taken` is how far into its sources the query has come, as the host counts it.
     """
 
     epoch: int
-    control: Control = field(default_factory=Control)
+    control: Mapping[int, Control] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    memory: Sequence[Mapping[str, Any]] = ()
     totals: Mapping[str, Any] = field(default_factory=dict)
     ended: bool = False
     taken: Any = None
 
     @property
+    def quiet(self) -> bool:
+        """Whether operators have nothing to hear."""
+        return not self.control
+
+    @property
     def done(self) -> bool:
         """Whether the stream has ended and the operators have heard of it."""
-        return self.ended and self.control.quiet
+        return self.ended and self.quiet
 
     def to_bytes(self) -> bytes:
         """Return the entry as JSON."""
         kept = {
             "epoch": self.epoch,
-            "control": json.loads(self.control.to_bytes()),
+            "control": [[p, c.marks.to_json()] for p, c in self.control.items()],
             "standing": self.standing.to_json(),
             "memory": self.memory,
             "totals": self.totals,
@@ -65,9 +71,9 @@ class Entry:
         kept = json.loads(payload)
         return cls(
             kept["epoch"],
-            Control.from_bytes(json.dumps(kept["control"]).encode()),
+            {port: Control(Marks.from_json(marks)) for port, marks in kept["control"]},
             Standing.from_json(kept["standing"]),
-            kept["memory"],
+            tuple(kept["memory"]),
             kept["totals"],
             kept["ended"],
             kept["taken"],

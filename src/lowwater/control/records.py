@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -36,6 +36,25 @@ class Marks:
             sources[source] = max(mark, sources.get(source, mark))
         return Marks(max(lows, default=None), sources)
 
+    @classmethod
+    def least(cls, several: Sequence[Marks]) -> Marks:
+        """Return the marks of streams that flow together: what holds for all (OOP A.2.1)."""
+        if len(several) == 1:
+            return several[0]
+        lows = [m.low for m in several]
+        low = None if None in lows else min(m for m in lows if m is not None)
+        sources = {}
+        for source in dict.fromkeys(s for m in several for s in m.sources):
+            own = [m.of(source) for m in several]
+            if None not in own:
+                sources[source] = min(m for m in own if m is not None)
+        return cls(low, sources)
+
+    def mapped(self, change: Callable[[int], int]) -> Marks:
+        """Return the marks, each of them changed."""
+        low = None if self.low is None else change(self.low)
+        return Marks(low, {s: change(m) for s, m in self.sources.items()})
+
     def only_above(self) -> Marks:
         """Return the marks without those of sources that the common mark has passed."""
         low = self.low
@@ -55,14 +74,14 @@ class Marks:
 
 @dataclass(frozen=True)
 class Control:
-    """All that the controller tells the operators in one epoch: today, punctuation."""
+    """All that the controller tells a port of an operator in one epoch: today, punctuation."""
 
     marks: Marks = field(default_factory=Marks)
 
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to do."""
-        return self.marks.low is None and not self.marks.sources
+        return self.marks == Marks()
 
     def to_bytes(self) -> bytes:
         """Return the record as a packet's payload."""
@@ -83,25 +102,51 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What ingest knows of progress in an epoch, pinned by the control log (semantics 6).
-
-    `marks` decide which rows travel whole because they may be late. `newest` is the newest time
-    admitted before the epoch, `wall` the wall clock that `max_ahead` may count from.
-    """
+class Reached:
+    """How far an input has come: the marks its policy has given and its newest admitted time."""
 
     marks: Marks = field(default_factory=Marks)
     newest: int | None = None
+    ended: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"marks": self.marks.to_json(), "newest": self.newest, "ended": self.ended}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Reached:
+        """Read what `to_json` wrote."""
+        return cls(Marks.from_json(kept["marks"]), kept["newest"], kept["ended"])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of progress when an epoch begins, pinned by the control log (semantics 6).
+
+    `ports` are the marks in force at the ports of all operators: which rows may be late is decided
+    by them. `wall` is the wall clock that `max_ahead` may count from.
+    """
+
+    inputs: tuple[Reached, ...] = ()
+    ports: tuple[Marks, ...] = ()
     wall: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the standing as JSON."""
-        return {"marks": self.marks.to_json(), "newest": self.newest, "wall": self.wall}
+        return {
+            "inputs": [i.to_json() for i in self.inputs],
+            "ports": [p.to_json() for p in self.ports],
+            "wall": self.wall,
+        }
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Standing:
         """Read what `to_json` wrote."""
-        return cls(Marks.from_json(kept["marks"]), kept["newest"], kept["wall"])
+        return cls(
+            tuple(Reached.from_json(i) for i in kept["inputs"]),
+            tuple(Marks.from_json(p) for p in kept["ports"]),
+            kept["wall"],
+        )
 
 
 @dataclass(frozen=True)

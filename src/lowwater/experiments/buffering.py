@@ -11,7 +11,7 @@ Twice, both with numpy over one extent at a time:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -83,16 +83,18 @@ def maxima(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray
 def buffered(query: Query, source: Files) -> pa.Table:
     """Return the results of a query over the maximum of `speed`, by an operator that buffers."""
     plan = WholeRows(**{f.name: getattr(query.plan, f.name) for f in fields(query.plan)})
-    one = plan.with_shards(1)
+    flow = query.assembly.flow
+    whole = replace(flow, operators=(replace(flow.operators[0], plan=plan),))
+    one = replace(query.assembly, flow=whole).with_shards(1)
 
     def kernel(
         plan: WindowPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
     ) -> Step:
         return BufferingEpoch(plan, shard, state).run(sorted(packets, key=lambda p: p.seq))
 
-    epochs = LocalEpochs(query, one, SystemClock(), kernel)
+    epochs = LocalEpochs(one, SystemClock(), kernel)
     found = [plan.result_schema.empty_table()]
-    for blocks, last in until_the_end(blocks_of(source)):
+    for blocks, last in until_the_end([blocks_of(source)]):
         found += tables(epochs.run(blocks, last=last), "results")
     return pa.concat_tables(found)
 

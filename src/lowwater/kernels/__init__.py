@@ -1,9 +1,28 @@
 """The operators: pure, vectorised functions (state, data, control) -> (state, emissions)."""
 
 from lowwater.kernels.aggregate import Step
+from lowwater.kernels.dataflow import Dataflow, Input, Operator, Output, Route
 from lowwater.kernels.ingest import ingest, ingest_blocks
+from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.plan import ARRIVAL, WindowPlan
+from lowwater.kernels.routing import Kernel, work
 from lowwater.kernels.stepping import step
 
-__all__ = ["ARRIVAL", "Packet", "Step", "WindowPlan", "ingest", "ingest_blocks", "step"]
+__all__ = [
+    "ARRIVAL",
+    "Dataflow",
+    "Input",
+    "Kernel",
+    "Operator",
+    "OperatorPlan",
+    "Output",
+    "Packet",
+    "Route",
+    "Step",
+    "WindowPlan",
+    "ingest",
+    "ingest_blocks",
+    "step",
+    "work",
+]

@@ -20,12 +20,13 @@ from lowwater.control import Control, Marks
 from lowwater.kernels.buckets import Bucket, Buckets
 from lowwater.kernels.cells import Cells, Packed, merge
 from lowwater.kernels.closing import close
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, row_marks
+from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
 from lowwater.kernels.per_window import absorb, closed_windows, no_cells, spread
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.results import late_rows, result_rows
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Landmark
 
 META = "meta"

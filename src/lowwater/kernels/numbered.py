@@ -15,10 +15,10 @@ from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells, Packed, merge
 from lowwater.kernels.closing import close
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import packed, table_packet, unpacked
 from lowwater.kernels.results import late_rows, result_rows
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.tallies import Tallies
 from lowwater.windows import FOREVER
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 Kind = Literal["cells", "rows", "ends", "control", "malformed", "measure", "results", "late"]
 
-PASSING: frozenset[Kind] = frozenset({"malformed", "measure"})
-"""Kinds that operators pass on unread."""
+LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "late"})
+"""Kinds that leave the query; operators pass them on unread."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,19 @@ def unpacked(payload: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.BufferReader(payload)).read_all()
 
 
+_PLACES = 48
+
+
+def placed(start: int, seq: int) -> int:
+    """Return a place in arrival order for what comes from one of several inputs or operators."""
+    return start << _PLACES | seq
+
+
+def start_of(seq: int) -> int:
+    """Return which input or operator something came from."""
+    return seq >> _PLACES
+
+
 def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table, port: int = 0) -> Packet:
     """Pack a table."""
     return Packet(shard, seq, kind, packed(table), port=port)
@@ -59,9 +72,9 @@ def measure_packet(shard: int, seq: int, measures: dict[str, Any]) -> Packet:
 
 
 def measures_of(packet: Packet) -> dict[str, Any]:
-    """Unpack measurements."""
+    """Unpack measurements; those of an operator's shard say of which operator."""
     found: dict[str, Any] = json.loads(packet.payload)
-    return found
+    return {**found, "operator": packet.operator} if "shard" in found else found
 
 
 def tables(packets: Iterable[Packet], kind: Kind) -> list[pa.Table]:

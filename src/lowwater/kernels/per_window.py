@@ -15,8 +15,8 @@ from lowwater.aggregates import Rows
 from lowwater.control import Marks
 from lowwater.kernels.cells import Cells, Packed, merge, number_cells
 from lowwater.kernels.closing import Closed
+from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.groups import group_rows
-from lowwater.kernels.ingest import row_marks
 from lowwater.kernels.plan import WindowPlan
 
 _NEVER = -(2**62)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -19,7 +20,9 @@ from lowwater.aggregates import (
     RowCount,
     Span,
 )
+from lowwater.control import Marks
 from lowwater.windows import (
+    FOREVER,
     Axis,
     Landmark,
     OneWindow,
@@ -42,12 +45,10 @@ ARRIVAL = "__arrival"
 class WindowPlan:
     """A window aggregate over one stream.
 
-    `source` names the column whose values have marks of their own; `max_ahead` (ticks) bounds how
-    far a row may be ahead; `consistent` makes a late row miss all its windows; `tail` is how many
-    of the newest rows the progress policy wants to know one by one; `mark_when` names the boolean
-    column whose true rows are punctuations. `numbering` says that the window lies over row numbers,
-    given as rows arrive or by rank of the axis; `partition` (some of the keys) that each partition
-    has windows, and row numbers, of its own.
+    `source` names the column whose values have marks of their own; `consistent` makes a late row
+    miss all its windows. `numbering` says that the window lies over row numbers, given as rows
+    arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
+    and row numbers, of its own.
     """
 
     schema: pa.Schema
@@ -57,13 +58,23 @@ class WindowPlan:
     aggregates: dict[str, Aggregate]
     shards: int = 2
     source: str | None = None
-    max_ahead: int | None = None
     consistent: bool = False
-    tail: int = 0
-    mark_when: str | None = None
     numbering: Numbering | None = None
     partition: tuple[str, ...] = ()
     name: str | None = None
+
+    word = "window"
+    ports = 1
+
+    @property
+    def schemas(self) -> tuple[pa.Schema, ...]:
+        """The columns of the stream."""
+        return (self.schema,)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The attribute the windows lie over."""
+        return (self.axis,)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -163,9 +174,9 @@ class WindowPlan:
         return self.keeping == "windows" or self.numbering is not None or self.counts_arrivals
 
     @property
-    def shard_keys(self) -> tuple[str, ...]:
+    def shard_keys(self) -> tuple[tuple[str, ...], ...]:
         """The columns that say in which shard a row is worked on."""
-        return self.partition if self.numbering is not None else self.keys
+        return (self.partition if self.numbering is not None else self.keys,)
 
     @property
     def bounds(self) -> Axis:
@@ -177,9 +188,40 @@ class WindowPlan:
         """Whether windows end at certain positions only, to which marks are rounded."""
         return self.numbering is None and not isinstance(self.spec, SlideByRow | Session)
 
-    def align(self, mark: int) -> int:
-        """Return the largest mark that closes what `mark` closes."""
-        return mark if self.numbering is not None else self.spec.align(mark)
+    def explain(self) -> list[str]:
+        """Say what windows there are; the query says the rest."""
+        return [f"window      {self.spec}"]
+
+    def usable(self, port: int, marks: Marks) -> Marks:
+        """Return marks rounded down to where they close a window: anything finer is of no use.
+
+        Marks of single sources are of use where a source's own mark closes its groups.
+        """
+        del port
+        low = marks.low
+        known = marks if self.sources_close_groups else Marks(low)
+        if not self.rounds_marks:
+            return known
+        return known.mapped(lambda m: m if m >= FOREVER else self.spec.align(m))
+
+    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
+        """Return the mark of the results: the least time that a future one can have."""
+        if self.numbering is not None:
+            return {}
+        return {"window": ports[0].mapped(self._next_result)}
+
+    def _next_result(self, mark: int) -> int:
+        if mark >= FOREVER:
+            return FOREVER
+        if not self.rounds_marks:
+            return mark
+        windows = [w for _, w in self.spec.named] if isinstance(self.spec, Shared) else [self.spec]
+        return min(int(w.end(w.first_open(mark))) - 1 for w in windows)
+
+    @property
+    def late_schemas(self) -> tuple[pa.Schema, ...]:
+        """The columns of a late row."""
+        return (self.late_schema,)
 
     @cached_property
     def keeping(self) -> Keeping:
@@ -221,20 +263,16 @@ class WindowPlan:
         return pa.schema(
             [
                 *self.schema,
-                pa.field(self._free("late_degree"), pa.int64()),
-                *([pa.field(self._free(NAME), pa.string())] if self.several else []),
-                pa.field(self._free("missed"), missed),
-                pa.field(self._free("admitted"), pa.bool_()),
+                pa.field(free("late_degree", self.schema), pa.int64()),
+                *([pa.field(free(NAME, self.schema), pa.string())] if self.several else []),
+                pa.field(free("missed", self.schema), missed),
+                pa.field(free("admitted", self.schema), pa.bool_()),
             ]
         )
 
-    @cached_property
-    def malformed_schema(self) -> pa.Schema:
-        """The columns of a malformed row: the row and what is wrong with it."""
-        return pa.schema([*self.schema, pa.field(self._free("reason"), pa.string())])
 
-    def _free(self, name: str) -> str:
-        """Return a name for a column of ours that no column of the stream has."""
-        while name in self.schema.names:
-            name += "_"
-        return name
+def free(name: str, schema: pa.Schema) -> str:
+    """Return a name for a column of ours that no column of the stream has."""
+    while name in schema.names:
+        name += "_"
+    return name

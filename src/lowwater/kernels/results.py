@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from lowwater.kernels.cells import Cells
 from lowwater.kernels.closing import Closed
-from lowwater.kernels.ingest import LATE_DEGREE
 from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.rows import LATE_DEGREE
 from lowwater.windows import Landmark
 
 

@@ -16,10 +16,11 @@ from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells, Packed, load, unify
 from lowwater.kernels.closing import Closed
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, row_marks
+from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.lifting import lift, session_of
 from lowwater.kernels.packets import table_packet
 from lowwater.kernels.results import late_rows, result_rows
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Session
 
 SPAN = 1

@@ -10,9 +10,10 @@ from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells
 from lowwater.kernels.closing import close
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK, row_marks
+from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.packets import table_packet
 from lowwater.kernels.results import late_rows, result_rows
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Shared
 
 _NEVER = -(2**62)

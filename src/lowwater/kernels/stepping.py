@@ -1,15 +1,18 @@
-"""One epoch of one shard, whatever kind of window the plan has."""
+"""One epoch of one shard, whatever the operator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from lowwater.kernels.aggregate import Step, WindowEpoch
 from lowwater.kernels.by_row import ByRowEpoch
 from lowwater.kernels.numbered import NumberedEpoch
+from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet
+from lowwater.kernels.passing import PassEpoch, PassPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
@@ -18,13 +21,18 @@ from lowwater.windows import Session, Shared, SlideByRow
 
 @np.errstate(over="ignore", invalid="ignore")
 def step(
-    plan: WindowPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
+    plan: OperatorPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
 ) -> Step:
     """Run one epoch of one shard: (state, data, control) -> (state, emissions)."""
-    return _epoch(plan)(plan, shard, state).run(sorted(packets, key=lambda p: p.seq))
+    done: Step = _epoch(plan)(plan, shard, state).run(sorted(packets, key=lambda p: p.seq))
+    return done
 
 
-def _epoch(plan: WindowPlan) -> type[WindowEpoch]:
+def _epoch(plan: OperatorPlan) -> Any:
+    """Return what runs an epoch of an operator."""
+    if isinstance(plan, PassPlan):
+        return PassEpoch
+    assert isinstance(plan, WindowPlan)  # noqa: S101
     if plan.numbering is not None:
         return NumberedEpoch
     kinds: dict[type, type[WindowEpoch]] = {

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from lowwater.control import Controller, MemoryLog
+from lowwater.control import MemoryLog
 from lowwater.errors import HostError, LowwaterError, PlanError
-from lowwater.kernels import Packet, Step, WindowPlan, ingest_blocks, step
-from lowwater.kernels.packets import PASSING, measure_packet, measures_of
-from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
+from lowwater.kernels import Kernel, Packet, ingest_blocks, step, work
+from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
+from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.sources import BlockSource
 
 DEFAULT_SHARDS = 2
 
-Kernel: TypeAlias = Callable[[WindowPlan, int, Mapping[str, bytes], list[Packet]], Step]
-"""What runs in a shard: (plan, shard, state, packets) -> what changes and what is sent on."""
+Blocks = Sequence[pa.Table]
+"""The blocks of one input in an epoch."""
 
 
 class SystemClock:
@@ -34,31 +34,41 @@ class LocalHost:
 
     def run(
         self,
-        query: Query,
-        source: Any,
-        outputs: Outputs,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
         *,
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
-    ) -> Outcome:
-        """Run a bounded query to its end."""
+    ) -> dict[str, Outcome]:
+        """Run bounded streams to their end."""
         if checkpoint is not None:
             raise PlanError("the local host keeps no checkpoint; leave checkpoint= out")
-        plan = query.plan.with_shards(shards or DEFAULT_SHARDS)
-        outputs = outputs.in_memory()
-        epochs = LocalEpochs(query, plan, clock or SystemClock())
+        cut = assembly.with_shards(shards or DEFAULT_SHARDS)
+        sinks = {name: sink.in_memory() for name, sink in outputs.items()}
+        ways = leaving(cut.flow)
+        epochs = LocalEpochs(cut, clock or SystemClock())
         try:
-            for number, (blocks, last) in enumerate(until_the_end(blocks_of(source))):
-                outputs.write(number, plan, epochs.run(blocks, last=last))
+            for number, (blocks, last) in enumerate(until_the_end([blocks_of(s) for s in sources])):
+                packets = epochs.run(blocks, last=last)
+                for name, way in ways.items():
+                    way.write(number, packets, sinks[name])
         except LowwaterError:
             raise
         except Exception as failure:
             raise HostError(f"the query failed: {failure!r}") from failure
-        return Outcome.of(plan, outputs, epochs.status())
+        status = epochs.status()
+        return {name: Outcome.of(way, sinks[name], status) for name, way in ways.items()}
 
     def start(
-        self, query: Query, source: Any, outputs: Outputs, *, checkpoint: str, trigger: str | None
+        self,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
+        *,
+        checkpoint: str,
+        trigger: str | None,
     ) -> Run:
         """Refuse: a query that runs on needs Spark."""
         raise PlanError("the local host runs bounded queries only; use query.run()")
@@ -67,56 +77,79 @@ class LocalHost:
 class LocalEpochs:
     """Runs epochs one after the other and keeps the state of every shard between them."""
 
-    def __init__(self, query: Query, plan: WindowPlan, clock: Clock, kernel: Kernel = step) -> None:
-        self.plan, self.clock, self.kernel = plan, clock, kernel
+    def __init__(self, assembly: Assembly, clock: Clock, kernel: Kernel = step) -> None:
+        self.flow, self.clock, self.kernel = assembly.flow, clock, kernel
         self.log = MemoryLog()
-        self.controller = Controller(self.log, query.tracker, query.pace)
+        self.controller = assembly.controller(self.log)
         self.controller.begin(clock.now(0))
-        self.state: list[dict[str, bytes]] = [{} for _ in range(plan.shards)]
+        self.state: list[list[dict[str, bytes]]] = [
+            [{} for _ in range(o.plan.shards)] for o in self.flow.operators
+        ]
         self.epoch = 0
 
-    def run(self, blocks: Sequence[pa.Table], *, last: bool) -> list[Packet]:
-        """Run one epoch over blocks in arrival order; return what the operators emitted."""
+    def run(self, blocks: Sequence[Blocks], *, last: Sequence[bool]) -> list[Packet]:
+        """Run one epoch over the blocks of each input, in arrival order; return what came out."""
         before = self.log.before(self.epoch)
         packets: list[Packet] = []
-        for block in ingest_blocks(self.plan, blocks, before, self.controller):
-            packets += block
-        if last:
-            packets.append(measure_packet(0, len(blocks), {"last": True}))
-        if not before.control.quiet:
-            payload = before.control.to_bytes()
-            packets += [Packet(s, -1, "control", payload) for s in range(self.plan.shards)]
-        emitted = [p for p in packets if p.kind in PASSING]
-        for shard, state in enumerate(self.state):
-            mine = [p for p in packets if p.shard == shard and p.kind not in PASSING]
-            if mine:
-                done = self.kernel(self.plan, shard, state, mine)
-                emitted += done.emissions
-                for name, kept in done.changes.items():
-                    if kept is None:
-                        state.pop(name, None)
-                    else:
-                        state[name] = kept
-        measures = [measures_of(p) for p in emitted if p.kind == "measure"]
+        for number, mine in enumerate(blocks):
+            for made in ingest_blocks(self.flow, number, mine, before, self.controller):
+                packets += made
+            if last[number]:
+                packets.append(measure_packet(0, 0, {"input": number, "last": True}))
+        for number, control in before.control.items():
+            operator, port = self.flow.ports[number]
+            packets += [
+                Packet(s, -1, "control", control.to_bytes(), operator, port)
+                for s in range(self.flow.operators[operator].plan.shards)
+            ]
+        for operator, shards in enumerate(self.state):
+            for shard, state in enumerate(shards):
+                packets = self._work(operator, shard, state, packets)
+        measures = [measures_of(p) for p in packets if p.kind == "measure"]
         self.controller.decide(self.epoch, measures, self.clock.now(self.epoch))
         self.epoch += 1
-        return emitted
+        return packets
+
+    def _work(
+        self, operator: int, shard: int, state: dict[str, bytes], packets: list[Packet]
+    ) -> list[Packet]:
+        """Run a shard of an operator; return what is left, and what it sent."""
+        mine: list[Packet] = []
+        others: list[Packet] = []
+        for p in packets:
+            here = p.kind not in LEAVING and (p.operator, p.shard) == (operator, shard)
+            (mine if here else others).append(p)
+        if not mine:
+            return packets
+        standing = self.log.before(self.epoch).standing
+        done = work(self.flow, operator, shard, state, mine, standing=standing, kernel=self.kernel)
+        for name, kept in done.changes.items():
+            if kept is None:
+                state.pop(name, None)
+            else:
+                state[name] = kept
+        return others + done.emissions
 
     def status(self) -> Status:
         """Return where the query stands."""
-        return Status.of(self.log.before(self.epoch), self.plan.axis)
+        return Status.of(self.log.before(self.epoch), self.flow)
 
 
 def until_the_end(
-    epochs: Iterator[list[pa.Table]],
-) -> Iterator[tuple[list[pa.Table], bool]]:
-    """Yield (blocks, whether they are the last), and an empty epoch that hears of the end."""
-    held = next(epochs, [])
-    for blocks in epochs:
-        yield held, False
-        held = blocks
-    yield held, True
-    yield [], True
+    inputs: Sequence[Iterator[list[pa.Table]]],
+) -> Iterator[tuple[list[list[pa.Table]], list[bool]]]:
+    """Yield for each epoch the blocks of every input, and which inputs end with it.
+
+    An empty epoch follows, which hears of the end.
+    """
+    ahead: list[list[pa.Table] | None] = [next(one, []) for one in inputs]
+    while any(blocks is not None for blocks in ahead):
+        now = [blocks or [] for blocks in ahead]
+        ahead = [
+            None if b is None else next(one, None) for b, one in zip(ahead, inputs, strict=True)
+        ]
+        yield now, [blocks is None for blocks in ahead]
+    yield [[] for _ in inputs], [True for _ in inputs]
 
 
 def blocks_of(source: Any) -> Iterator[list[pa.Table]]:

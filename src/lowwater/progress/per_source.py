@@ -45,6 +45,14 @@ class PerSource(Progress):
         if self.idle is not None:
             positive("idle", ticks(self.idle, name="idle"), self.idle)
 
+    @property
+    def source(self) -> str | None:  # noqa: D102
+        return self.column
+
+    @property
+    def consistent(self) -> bool:  # noqa: D102
+        return self.each.consistent
+
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         inner = self.each.track(axis, schema)
         assert isinstance(inner, TimeSlack)  # noqa: S101

@@ -73,6 +73,21 @@ class Progress(ABC):
         if self.lull is not None:
             positive("lull", ticks(self.lull, name="lull"), self.lull)
 
+    @property
+    def source(self) -> str | None:
+        """The column whose values have marks of their own, if there is one."""
+        return None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns it reads, besides the time."""
+        return () if self.source is None else (self.source,)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether a row that is late for one window misses all."""
+        return False
+
     @abstractmethod
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:
         """Bind the policy to a window attribute; raise what does not fit."""

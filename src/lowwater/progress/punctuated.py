@@ -21,6 +21,14 @@ class Punctuated(Progress):
     when: str
     by: str | None = None
 
+    @property
+    def source(self) -> str | None:  # noqa: D102
+        return self.by
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # noqa: D102
+        return (self.when, *super().reads)
+
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.when not in schema.names:
             raise unknown_name("column", self.when, schema.names)

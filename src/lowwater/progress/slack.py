@@ -37,11 +37,15 @@ class Slack(Progress):
         if self.mode not in ("generous", "consistent"):
             raise SpecError(f"mode={self.mode!r} is unknown; it is 'generous' or 'consistent'")
 
+    @property
+    def consistent(self) -> bool:  # noqa: D102
+        return self.mode == "consistent"
+
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.rows is not None:
-            return RowSlack(self.rows, consistent=self.mode == "consistent")
+            return RowSlack(self.rows, consistent=self.consistent)
         span = positive("slack", axis.span(self.span, name="slack"), self.span)
-        return TimeSlack(span, consistent=self.mode == "consistent")
+        return TimeSlack(span, consistent=self.consistent)
 
 
 class TimeSlack(Tracker):

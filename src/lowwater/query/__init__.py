@@ -1,12 +1,16 @@
 """Streams and queries: the builder, the plan, explain, and what a host must offer."""
 
+from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Run, Status, VirtualClock
+from lowwater.query.leaving import Leaving, leaving
 from lowwater.query.query import Query
 from lowwater.query.stream import Stream, Windowed
 
 __all__ = [
+    "Assembly",
     "Clock",
     "Host",
+    "Leaving",
     "Outcome",
     "Outputs",
     "Query",
@@ -15,4 +19,6 @@ __all__ = [
     "Stream",
     "VirtualClock",
     "Windowed",
+    "assemble",
+    "leaving",
 ]

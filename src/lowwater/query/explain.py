@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lowwater.kernels import ARRIVAL, WindowPlan
-from lowwater.progress import Progress
-from lowwater.sources import Step
+from lowwater.query.assembly import Assembly
 from lowwater.windows import (
     Axis,
     Landmark,
@@ -27,25 +27,55 @@ _CLASSES = {
 }
 
 
-def explain(plan: WindowPlan, progress: Progress, steps: Sequence[Step] = ()) -> str:
-    """Describe a plan."""
+def explain(assembly: Assembly) -> str:
+    """Describe a query: each operator, what it works on and how far that is known."""
+    flow = assembly.flow
+    several = len(flow.operators) > 1 or len(flow.inputs) > 1
+    told = []
+    for number, operator in enumerate(flow.operators):
+        starts = [
+            (i.before + route.steps, f"input {n + 1}" if several else "", policy)
+            for n, (i, policy) in enumerate(zip(flow.inputs, assembly.policies, strict=True))
+            for route in i.routes
+            if route.operator == number
+        ]
+        rows = [line for steps, name, _ in starts for line in _rows(steps, name)]
+        rows += [
+            line
+            for other in flow.operators
+            for route in other.routes
+            if route.operator == number
+            for line in _rows(route.steps, f"results of {other.name}")
+        ]
+        plan = operator.plan
+        lines = rows + (_window_lines(plan) if isinstance(plan, WindowPlan) else plan.explain())
+        lines += [f"progress    {policy}" for _, _, policy in starts]
+        if isinstance(plan, WindowPlan) and plan.sources_close_groups:
+            lines.append(f"            the mark of each {plan.source} closes its own groups")
+        head = [f"-- {operator.name}"] if several else []
+        told.append("\n".join([*head, *lines]))
+    return "\n".join(told)
+
+
+def _rows(steps: Sequence[Any], origin: str) -> list[str]:
+    """Say where rows come from and what is done to them first."""
+    said = ([origin] if origin else []) + [str(step) for step in steps]
+    return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(said)]
+
+
+def _window_lines(plan: WindowPlan) -> list[str]:
     wclass = _class(plan)
-    told = [f"{'rows' if i == 0 else '':<12}{step}" for i, step in enumerate(steps)]
     lines = [
-        *told,
         f"window      {_window(plan)}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
         f"aggregates  {', '.join(f'{n} = {a}' for n, a in plan.aggregates.items())}",
         *(f"error       {n}: {a.error}" for n, a in plan.aggregates.items() if a.error),
         f"state       {_state(plan)}",
-        f"progress    {progress}",
     ]
     if plan.sequential:
-        lines.insert(-1, "shards      one, since all rows are counted together")
-    if plan.sources_close_groups:
-        lines.append(f"            the mark of each {plan.source} closes its own groups")
-    return "\n".join(lines)
+        lines.append("shards      one, since all rows are counted together")
+    return lines
 
 
 def _class(plan: WindowPlan) -> WindowClass:

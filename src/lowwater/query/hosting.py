@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,14 +13,13 @@ import pyarrow as pa
 from lowwater.control import ACCOUNTS, TALLIES, Entry
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
-from lowwater.kernels import Packet, WindowPlan
-from lowwater.kernels.late import late_tables
-from lowwater.kernels.packets import Kind, tables
+from lowwater.kernels import Dataflow
 from lowwater.sinks import Memory, Sink
-from lowwater.windows import Axis
+from lowwater.windows import FOREVER
 
 if TYPE_CHECKING:
-    from lowwater.query.query import Query
+    from lowwater.query.assembly import Assembly
+    from lowwater.query.leaving import Leaving
 
 
 class Clock(Protocol):
@@ -49,16 +48,21 @@ class Status:
     Attributes
     ----------
     counts
-        Rows by what became of them; they add up (`balanced`). `status["late"]` reads one.
+        Rows from outside by what became of them at the first operator they reached; they add up
+        (`balanced`). `status["late"]` reads one.
     lwm, newest
-        The low-water mark and the newest time admitted, as values of the window attribute. The mark
-        is None before there is one and after the stream has `ended`.
+        The low-water mark at the operator whose results leave the query, and the newest time
+        admitted, as values of the window attribute. The mark is None before there is one and after
+        the stream has `ended`.
     cells, state_bytes
-        Open partial aggregates, and what they take up.
+        Open partial aggregates and stored rows, and what they take up.
     skew
         Rows of the busiest shard over the mean of all.
     rows_per_second
         Rows of the newest epoch by the time it took, where the host knows it.
+    operators
+        Rows by what became of them for each operator by its name, also for those that work on
+        results of others.
     """
 
     epoch: int
@@ -70,23 +74,28 @@ class Status:
     state_bytes: int
     skew: float
     rows_per_second: float | None = None
+    operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: Entry, axis: Axis, rows_per_second: float | None = None) -> Status:
+    def of(cls, entry: Entry, flow: Dataflow, rows_per_second: float | None = None) -> Status:
         """Read the status off a log entry."""
-        counts = dict(entry.totals)
-        shards = list(counts.pop("shards", {}).values())
-        rows = [r for *_, r in shards]
+        ledgers = {int(n): kept for n, kept in entry.totals.get("operators", {}).items()}
+        counts = dict.fromkeys(TALLIES, 0)
+        for number in flow.front:
+            for tally, n in ledgers.get(number, {}).items():
+                counts[tally] += n
+        shards = entry.totals.get("shards", {}).values()
         return cls(
             entry.epoch,
             counts,
-            None if entry.ended else axis.value(entry.standing.marks.low),
-            axis.value(entry.standing.newest),
+            None if entry.ended else _lwm(entry, flow),
+            _newest(entry, flow),
             entry.ended,
             sum(cells for cells, *_ in shards),
             sum(size for _, size, _ in shards),
-            max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0,
+            _skew(entry, flow),
             rows_per_second,
+            {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
         )
 
     def __getitem__(self, name: str) -> int:
@@ -98,6 +107,40 @@ class Status:
     def balanced(self) -> bool:
         """Whether every row that came in is accounted for."""
         return self["in"] == sum(self[a] for a in ACCOUNTS)
+
+
+def _lwm(entry: Entry, flow: Dataflow) -> Any:
+    """Return the least mark at the ports of the operator whose results leave."""
+    last = flow.outputs[0].operator
+    marks = [
+        (m.low, p)
+        for (operator, p), m in zip(flow.ports, entry.standing.ports, strict=False)
+        if operator == last
+    ]
+    known = [(low, p) for low, p in marks if low is not None]
+    if not known or len(known) < len(marks):
+        return None
+    low, port = min(known)
+    return None if low >= FOREVER else flow.operators[last].plan.axes[port].value(low)
+
+
+def _newest(entry: Entry, flow: Dataflow) -> Any:
+    known = [(r.newest, i) for i, r in enumerate(entry.standing.inputs) if r.newest is not None]
+    if not known:
+        return None
+    newest, number = max(known)
+    return flow.inputs[number].axis.value(newest)
+
+
+def _skew(entry: Entry, flow: Dataflow) -> float:
+    """Return how uneven the shards of the most uneven operator are."""
+    found = [1.0]
+    for number in range(len(flow.operators)):
+        kept = entry.totals.get("shards", {}).items()
+        rows = [r for place, (*_, r) in kept if place.startswith(f"{number}/")]
+        if sum(rows):
+            found.append(max(rows) * len(rows) / sum(rows))
+    return max(found)
 
 
 @dataclass
@@ -112,23 +155,6 @@ class Outputs:
         """Return the outputs with memory sinks where the user named none."""
         return Outputs(*(s or Memory() for s in (self.results, self.late, self.malformed)))
 
-    def write(self, epoch: int, plan: WindowPlan, packets: list[Packet]) -> dict[str, int]:
-        """Write what an epoch emitted; return the number of rows by output."""
-        written: dict[str, int] = {}
-        outputs: tuple[tuple[Kind, Sink | None, pa.Schema], ...] = (
-            ("results", self.results, plan.result_schema),
-            ("late", self.late, plan.late_schema),
-            ("malformed", self.malformed, plan.malformed_schema),
-        )
-        for kind, sink, schema in outputs:
-            found = late_tables(plan, packets) if kind == "late" else tables(packets, kind)
-            if found:
-                rows = pa.concat_tables([t.cast(schema) for t in found])
-                written[kind] = len(rows)
-                if sink is not None:
-                    sink.write(epoch, rows)
-        return written
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -140,16 +166,16 @@ class Outcome:
     status: Status
 
     @classmethod
-    def of(cls, plan: WindowPlan, outputs: Outputs, status: Status) -> Outcome:
+    def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
         """Gather what lies in memory."""
 
         def read(sink: Sink | None, schema: pa.Schema) -> pa.Table | None:
             return sink.table(schema) if isinstance(sink, Memory) else None
 
         return cls(
-            read(outputs.results, plan.result_schema),
-            read(outputs.late, plan.late_schema),
-            read(outputs.malformed, plan.malformed_schema),
+            read(outputs.results, leaving.result_schema),
+            read(outputs.late, leaving.late_schema),
+            read(outputs.malformed, leaving.malformed_schema),
             status,
         )
 
@@ -175,18 +201,24 @@ class Host(Protocol):
 
     def run(
         self,
-        query: Query,
-        source: Any,
-        outputs: Outputs,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
         *,
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
-    ) -> Outcome:
-        """Run a bounded query to its end."""
+    ) -> dict[str, Outcome]:
+        """Run to the end of bounded streams; return what came out, by output."""
 
     def start(
-        self, query: Query, source: Any, outputs: Outputs, *, checkpoint: str, trigger: str | None
+        self,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
+        *,
+        checkpoint: str,
+        trigger: str | None,
     ) -> Run:
         """Start a query that runs on."""
 

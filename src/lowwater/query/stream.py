@@ -4,46 +4,76 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, column_type
 from lowwater.errors import SpecError, unknown_name
+from lowwater.kernels.passing import PassPlan
 from lowwater.kernels.plan import Numbering
 from lowwater.progress import Progress
-from lowwater.query.query import Query
-from lowwater.query.windowing import NamedWindows, Words, axis_of, make_window
-from lowwater.sources import Select, Step, Where, WithColumns, transformed
+from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
+from lowwater.query.running import Runnable
+from lowwater.query.windowing import NamedWindows, Words, make_window
+from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
 from lowwater.sources.expressions import column_text
+from lowwater.sources.steps import Transform
 from lowwater.windows import Arrival, Axis, Rank, Session, SlideByRow, WindowSpec
+
+if TYPE_CHECKING:
+    from lowwater.query.query import Query
 
 _RESERVED = ("window", "wid", "window_name", "kind")
 
 
-@dataclass(frozen=True)
-class Stream:
-    """A source, the column that holds its time, and how its progress is learned.
+@dataclass(frozen=True, eq=False)
+class Stream(Runnable):
+    """Rows that come over time: of a source, or the results of operators.
 
-    `steps` are what was done to the rows of the source already.
+    `time` is the column that says when a row happened. `times` are the columns that progress, where
+    that is not for a policy to say: the results of operators have them. `source` names the column
+    whose values have marks of their own.
     """
 
-    source: Any
+    node: Node
     schema: pa.Schema
     time: str
-    progress: Progress
-    steps: tuple[Step, ...] = ()
+    times: tuple[Axis, ...] | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.progress, Progress):
+    @classmethod
+    def of(cls, source: Any, time: str, progress: Progress) -> Stream:
+        """Make a stream of a source."""
+        if not isinstance(progress, Progress):
             raise SpecError(
-                f"progress={self.progress!r} is no policy; give lw.slack('10 seconds'), "
+                f"progress={progress!r} is no policy; give lw.slack('10 seconds'), "
                 f"lw.ordered(), lw.punctuated(...) or lw.per_source(...)"
             )
-        hidden = [n for n in self.schema.names if n.startswith("__")]
-        if hidden:
-            raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
-        axis_of(self.time, self.schema)
+        _refuse_hidden(source.schema)
+        made = Stream(Leaf(source, progress), source.schema, time)
+        made.axis(time)
+        return made
+
+    def axis(self, column: Any) -> Axis:
+        """Return a column as an attribute that windows can lie over."""
+        if column not in self.schema.names:
+            raise unknown_name("column", column, self.schema.names)
+        if self.times is None:
+            return Axis(column, self.schema.field(column).type)
+        found = [a for a in self.times if a.column == column]
+        if not found:
+            raise SpecError(
+                f"{column!r} does not progress in this stream, so no window over it could close; "
+                f"these columns do: {', '.join(a.column for a in self.times) or '(none)'}"
+            )
+        return found[0]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The filters and columns since the source, or since the last operator."""
+        if isinstance(self.node, Stepped):
+            return (*self.node.of.steps, self.node.step)
+        return self.node.steps if isinstance(self.node, Leaf) else ()
 
     def where(self, condition: str) -> Stream:
         """Keep the rows for which a Spark SQL condition is true; others are no rows of the query.
@@ -58,7 +88,7 @@ class Stream:
         >>> print(query.explain().splitlines()[0])
         rows        where speed > 0
         """
-        return self._after(Where(condition))
+        return self.after(Where(condition))
 
     def with_columns(self, **columns: str) -> Stream:
         """Add columns, or replace some, by Spark SQL: `with_columns(kmh="speed * 1.6")`.
@@ -67,7 +97,7 @@ class Stream:
         """
         if not columns:
             raise SpecError("with_columns() needs a column, for example kmh='speed * 1.6'")
-        return self._after(WithColumns(tuple(columns.items())))
+        return self.after(WithColumns(tuple(columns.items())))
 
     def select(self, *columns: str, **named: str) -> Stream:
         """Give exactly these columns, by Spark SQL: `select("ts", "speed", kmh="speed * 1.6")`.
@@ -82,11 +112,37 @@ class Stream:
             if column not in self.schema.names:
                 raise unknown_name("column", column, self.schema.names)
         taken = [(column, column_text(column)) for column in every]
-        return self._after(Select((*taken, *named.items())))
+        return self.after(Select((*taken, *named.items())))
 
-    def _after(self, step: Step) -> Stream:
-        source = transformed(self.source, step)
-        return replace(self, source=source, schema=source.schema, steps=(*self.steps, step))
+    def collected(self) -> Stream:
+        """Return the stream as the result of an operator that only gives it out."""
+        plan = PassPlan(self.schema, self.axis(self.time))
+        return Stream(Operated(plan, (self,)), self.schema, self.time, ())
+
+    def after(self, step: Step) -> Stream:
+        """Return the stream after a step."""
+        node = self.node
+        if isinstance(node, United):
+            parts = tuple(stream.after(step) for stream in node.of)
+            return replace(parts[0], node=United(parts))
+        if isinstance(node, Leaf) and not isinstance(node.source, BlockSource | Feed):
+            source = node.source.transformed(step)
+            leaf = Leaf(source, node.progress, (*node.steps, step))
+            return self._checked(Stream(leaf, source.schema, self.time), step)
+        transform = Transform.of(step, self.schema)
+        times = self.times
+        if times is not None:
+            times = tuple(a for a in times if transform.carries(a.column))
+        made = Stream(Stepped(self, step, transform), transform.schema, self.time, times)
+        return self._checked(made, step)
+
+    def _checked(self, made: Stream, step: Step) -> Stream:
+        """Return the stream after a step, which must leave its time in place."""
+        _refuse_hidden(made.schema)
+        if self.time not in made.schema.names:
+            raise SpecError(f"{step}: the column {self.time!r}, the stream's time, must stay")
+        made.axis(self.time)
+        return made
 
     def window(
         self,
@@ -138,10 +194,16 @@ class Stream:
         for column in parts:
             _groupable("partition_by", column, self.schema)
         if several is not None:
-            made = several.make(words, self.time, self.schema)
+            made = several.make(words, self)
         else:
-            made = make_window(words, self.time, self.schema, partitioned=bool(parts))
+            made = make_window(words, self, partitioned=bool(parts))
         return Windowed(self, made.axis, made.spec, parts, made.numbering, parts)
+
+
+def _refuse_hidden(schema: pa.Schema) -> None:
+    hidden = [n for n in schema.names if n.startswith("__")]
+    if hidden:
+        raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
 
 
 def _groupable(word: str, column: str, schema: pa.Schema) -> None:
@@ -186,12 +248,6 @@ class Windowed:
                 raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
             if name in (*_RESERVED, *self.keys):
                 raise SpecError(f"agg({name}=...): results have a column of that name already")
-        return Query.build(
-            self.stream,
-            self.axis,
-            self.spec,
-            self.keys,
-            aggregates,
-            numbering=self.numbering,
-            partition=self.partition,
-        )
+        from lowwater.query.query import Query
+
+        return Query.over(self, aggregates)

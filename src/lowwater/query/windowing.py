@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -25,6 +25,21 @@ from lowwater.windows import (
 )
 
 _RANGE_AND_SLIDE = 2
+
+
+class Attributes(Protocol):
+    """What a window can lie over: the columns of a stream."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+
+    @property
+    def time(self) -> str:
+        """The one that windows lie over if nothing else is named."""
+
+    def axis(self, column: Any) -> Axis:
+        """Return a column as a window attribute; raise why it is none."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +69,14 @@ class NamedWindows:
 
     named: Mapping[str, Any]
 
-    def make(self, words: Words, time: str, schema: pa.Schema) -> Made:
+    def make(self, words: Words, over: Attributes) -> Made:
         """Make the windows, over one attribute, on common panes."""
         for name in ("range", "slide", "slide_on", "gap"):
             if getattr(words, name) is not None:
                 raise SpecError(f"{name}= stands in lw.windows(...), for each window by itself")
         if isinstance(words.on, Arrival | Rank):
             raise SpecError("lw.windows(...) are over a column; several windows of rows are not")
-        axis = axis_of(words.on or time, schema)
+        axis = over.axis(words.on or over.time)
         made = []
         for name, sizes in self.named.items():
             size, slide = sizes if isinstance(sizes, tuple) else (sizes, None)
@@ -83,29 +98,22 @@ def named_windows(named: Mapping[str, Any]) -> NamedWindows:
     return NamedWindows(dict(named))
 
 
-def axis_of(column: Any, schema: pa.Schema) -> Axis:
-    """Return a column as a window attribute."""
-    if column not in schema.names:
-        raise unknown_name("column", column, schema.names)
-    return Axis(column, schema.field(column).type)
-
-
-def make_window(words: Words, time: str, schema: pa.Schema, *, partitioned: bool) -> Made:
+def make_window(words: Words, over: Attributes, *, partitioned: bool) -> Made:
     """Make a window of words, over the stream's time if they name nothing else."""
     if words.gap is not None:
-        return _session(words, time, schema)
+        return _session(words, over)
     if words.range is None:
         raise SpecError("range=None: window() needs one, a duration like '5 minutes', or a gap=")
     over_rows = isinstance(words.range, RowCount)
     if over_rows or isinstance(words.on, Arrival | Rank):
-        return _over_rows(words, time, schema, partitioned=partitioned)
-    axis = axis_of(words.on or time, schema)
+        return _over_rows(words, over, partitioned=partitioned)
+    axis = over.axis(words.on or over.time)
     if isinstance(words.slide, RowCount) or words.slide_on is not None:
-        return Made(axis, _sliding_by_rows(words, axis, schema))
+        return Made(axis, _sliding_by_rows(words, axis, over))
     return Made(axis, _laid_out(words, axis))
 
 
-def _session(words: Words, time: str, schema: pa.Schema) -> Made:
+def _session(words: Words, over: Attributes) -> Made:
     for name in ("range", "slide", "slide_on", "origin"):
         if getattr(words, name) is not None:
             raise SpecError(
@@ -113,11 +121,11 @@ def _session(words: Words, time: str, schema: pa.Schema) -> Made:
             )
     if isinstance(words.on, Arrival | Rank) or isinstance(words.gap, RowCount):
         raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
-    axis = axis_of(words.on or time, schema)
+    axis = over.axis(words.on or over.time)
     return Made(axis, Session(gap=_positive(axis, "gap", words.gap)))
 
 
-def _over_rows(words: Words, time: str, schema: pa.Schema, *, partitioned: bool) -> Made:
+def _over_rows(words: Words, over: Attributes, *, partitioned: bool) -> Made:
     """Make a window over row numbers: given on arrival, by rank, or by a column."""
     on = words.on
     if words.slide_on is not None:
@@ -132,8 +140,8 @@ def _over_rows(words: Words, time: str, schema: pa.Schema, *, partitioned: bool)
     step = words.slide.rows if words.slide is not None else None
     spec = Sliding(range=words.range.rows, slide=step)
     if on is None or isinstance(on, Arrival):
-        return Made(axis_of(time, schema), spec, "arrival")
-    axis = axis_of(on.column if isinstance(on, Rank) else on, schema)
+        return Made(over.axis(over.time), spec, "arrival")
+    axis = over.axis(on.column if isinstance(on, Rank) else on)
     if isinstance(on, Rank):
         return Made(axis, spec, "rank")
     if not pa.types.is_integer(axis.type):
@@ -145,7 +153,7 @@ def _over_rows(words: Words, time: str, schema: pa.Schema, *, partitioned: bool)
     return Made(axis, spec, "rank" if partitioned else None)
 
 
-def _sliding_by_rows(words: Words, axis: Axis, schema: pa.Schema) -> SlideByRow:
+def _sliding_by_rows(words: Words, axis: Axis, over: Attributes) -> SlideByRow:
     """Make a window that rows end."""
     if words.origin is not None:
         raise SpecError("origin= does not go with a slide in rows: windows end where rows are")
@@ -168,7 +176,9 @@ def _sliding_by_rows(words: Words, axis: Axis, schema: pa.Schema) -> SlideByRow:
         n = words.slide.rows
         arrivals = not isinstance(by, Rank) and n > 1
         return SlideByRow(range=size, slide=n, slide_on=ARRIVAL if arrivals else None)
-    other = axis_of(by, schema)
+    if by not in over.schema.names:
+        raise unknown_name("column", by, over.schema.names)
+    other = Axis(by, over.schema.field(by).type)
     step = words.slide.rows if isinstance(words.slide, RowCount) else words.slide
     return SlideByRow(range=size, slide=_positive(other, "slide", step), slide_on=by)
 

@@ -5,7 +5,6 @@ from lowwater.sources.feed import Feed, feed
 from lowwater.sources.files import Files, files
 from lowwater.sources.replay import Replay, replay
 from lowwater.sources.steps import Select, Step, Where, WithColumns
-from lowwater.sources.transformed import transformed
 
 __all__ = [
     "Block",
@@ -21,5 +20,4 @@ __all__ = [
     "feed",
     "files",
     "replay",
-    "transformed",
 ]

@@ -17,11 +17,6 @@ class Feed:
 
     schema: pa.Schema
 
-    @property
-    def given(self) -> Feed:
-        """The feed that the caller made, and gives the epochs of."""
-        return self
-
     def table(self, given: Any) -> pa.Table:
         """Return one epoch as a table of the feed's schema, whatever form it was given in."""
         if isinstance(given, pa.RecordBatch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.errors import SpecError
 from lowwater.schemas import plain
@@ -81,6 +83,7 @@ class Transform:
     """A step made ready for tables of one schema: which rows stay, what each column is made of."""
 
     schema: pa.Schema
+    step: Step
     condition: Expression | None
     columns: tuple[Expression | str, ...]
     """In the order of the schema: an expression, or the column that is taken over."""
@@ -93,20 +96,35 @@ class Transform:
             (kind,) = types_of(before, [condition])
             if not pa.types.is_boolean(kind):
                 raise SpecError(f"where: {step.condition!r} is a {kind}, not a condition")
-            return cls(before, condition, tuple(before.names))
+            return cls(before, step, condition, tuple(before.names))
         made: dict[str, Expression | str] = {}
         if isinstance(step, WithColumns):
             made.update({name: name for name in before.names})
         for name, text in step.columns:
             found = Expression.over(text, before)
             made[name] = found.reads[0] if found.is_column else found
-        return cls(_schema(made, before), None, tuple(made.values()))
+        return cls(_schema(made, before), step, None, tuple(made.values()))
+
+    def __str__(self) -> str:
+        return str(self.step)
+
+    def carries(self, column: str) -> bool:
+        """Say whether a column is what it was before."""
+        made = dict(zip(self.schema.names, self.columns, strict=True))
+        return made.get(column) == column
+
+    def kept(self, table: pa.Table) -> np.ndarray | None:
+        """Say which rows a filter keeps; None if it is no filter."""
+        if self.condition is None:
+            return None
+        (keep,) = evaluate(table, [self.condition])
+        return np.asarray(pc.fill_null(keep, False).to_numpy(zero_copy_only=False), bool)
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Transform a table."""
-        if self.condition is not None:
-            (keep,) = evaluate(table, [self.condition])
-            return table.filter(keep)
+        keep = self.kept(table)
+        if keep is not None:
+            return table.filter(pa.array(keep))
         asked = [made for made in self.columns if isinstance(made, Expression)]
         values = iter(evaluate(table, asked) if asked else [])
         found = [

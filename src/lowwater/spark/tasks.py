@@ -1,63 +1,123 @@
-"""What runs on executors: ingest beside the rows, and the kernel of a shard.
+"""What runs on executors: ingest beside the rows, and the kernels of a level of operators.
 
 Each is made anew for every epoch, with the control that is in force. Rows of a DataFrame come
 through `mapInArrow`; what Lowwater reads itself needs no SQL, and travels as plain packets.
+
+Operators that rows reach after the same number of others are of one level and run side by side, in
+the tasks of one stage: a partition is a shard of one of them. What leaves the query, or is for a
+later level, passes through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from lowwater.control import Control, Standing
-from lowwater.kernels import Packet, WindowPlan, ingest, step
-from lowwater.kernels.packets import PASSING, measure_packet
+from lowwater.kernels import Dataflow, Packet, ingest, work
+from lowwater.kernels.packets import LEAVING, measure_packet
 from lowwater.sources import Block, BlockReader
 from lowwater.spark.packets import to_batch, to_packets
 from lowwater.spark.state import ShardState
 
 BLOCK_ROWS = 1_000_000
 """Rows of a DataFrame that are reduced together; bounds the memory of a task."""
+INPUT = "__input"
+"""The column that tells the DataFrames of a query apart."""
 
 Batches = Iterator[pa.RecordBatch]
 Keyed = tuple[int, tuple[Any, ...]]
-"""A packet as a tuple, under its shard."""
+"""A packet as a tuple, under the partition it goes to."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The operators of one level, and which partition works on what."""
+
+    flow: Dataflow
+    number: int
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """What each partition works on: (operator, shard)."""
+        return tuple(
+            (i, shard)
+            for i, o in enumerate(self.flow.operators)
+            if o.level == self.number
+            for shard in range(o.plan.shards)
+        )
+
+    @cached_property
+    def partitions(self) -> Mapping[tuple[int, int], int]:
+        """The partition that works on a shard of an operator."""
+        return {place: partition for partition, place in enumerate(self.places)}
+
+    def partition(self, packet: Packet) -> int:
+        """Return where a packet goes: to its shard, or anywhere if it is not for this level."""
+        if packet.kind not in LEAVING:
+            found = self.partitions.get((packet.operator, packet.shard))
+            if found is not None:
+                return found
+        return packet.shard % len(self.places)
 
 
 @dataclass(frozen=True)
 class IngestRows:
-    """Ingest of the rows that Spark hands over."""
+    """Ingest of the rows that Spark hands over.
 
-    plan: WindowPlan
+    Where there are several DataFrames, each row lies in the struct of its own, and a column says
+    which that is.
+    """
+
+    flow: Dataflow
     standing: Standing
+    inputs: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
         """Reduce the rows of one task."""
-        for number, block in enumerate(self._blocks(batches)):
+        first = Level(self.flow, 0)
+        for number, (start, block) in enumerate(self._blocks(batches)):
             seq = partition() << 20 | number
-            yield to_batch(ingest(self.plan, block, self.standing, seq))
+            packets = ingest(self.flow, start, block, self.standing, seq)
+            yield to_batch(packets, first.partition)
 
-    def _blocks(self, batches: Batches) -> Iterator[pa.Table]:
-        held: list[pa.RecordBatch] = []
-        rows = 0
+    def _blocks(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
+        held: dict[int, list[pa.Table]] = {}
         for batch in batches:
-            held.append(batch)
-            rows += len(batch)
-            if rows >= BLOCK_ROWS:
-                yield pa.Table.from_batches(held).cast(self.plan.schema)
-                held, rows = [], 0
-        if rows:
-            yield pa.Table.from_batches(held).cast(self.plan.schema)
+            for start, rows in self._apart(batch):
+                mine = held.setdefault(start, [])
+                mine.append(rows)
+                if sum(map(len, mine)) >= BLOCK_ROWS:
+                    yield start, pa.concat_tables(held.pop(start))
+        for start, mine in held.items():
+            yield start, pa.concat_tables(mine)
+
+    def _apart(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
+        """Yield the rows of each input."""
+        table = pa.Table.from_batches([batch])
+        if len(self.inputs) == 1:
+            (start,) = self.inputs
+            if len(table):
+                yield start, table.cast(self.flow.inputs[start].schema)
+            return
+        number = table.column(INPUT).combine_chunks()
+        for start in self.inputs:
+            mine = table.column(str(start)).filter(pa.compute.equal(number, start))
+            if len(mine):
+                rows = pa.Table.from_struct_array(mine)
+                yield start, rows.cast(self.flow.inputs[start].schema)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A block, its place among the blocks of the epoch, and what decides over its rows."""
+    """A block of an input, its place among the input's blocks, and what decides over its rows."""
 
+    input: int
     block: Block
     seq: int
     standing: Standing
@@ -67,56 +127,82 @@ class Piece:
 class IngestBlocks:
     """Ingest of blocks where they are read: raw rows never enter the JVM."""
 
-    plan: WindowPlan
-    reader: BlockReader
+    flow: Dataflow
+    readers: Mapping[int, BlockReader]
     shares: Sequence[Sequence[Piece]]
     """The pieces of each task."""
 
     def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
         """Read and reduce the blocks of one task."""
+        first = Level(self.flow, 0)
+        for p in self._packets(task):
+            yield first.partition(p), astuple(p)
+
+    def over_rows(self, batches: Batches) -> Batches:
+        """Read and reduce the blocks of one task, as rows of Spark."""
+        first = Level(self.flow, 0)
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                yield to_batch(list(self._packets(task)), first.partition)
+
+    def _packets(self, task: int) -> Iterator[Packet]:
         for piece in self.shares[task]:
-            table = self.reader.read(piece.block)
-            packets = ingest(self.plan, table, piece.standing, piece.seq)
+            table = self.readers[piece.input].read(piece.block)
+            yield from ingest(self.flow, piece.input, table, piece.standing, piece.seq)
             if piece.block.last:
-                packets.append(measure_packet(0, piece.seq, {"last": True}))
-            for p in packets:
-                yield p.shard, astuple(p)
+                yield measure_packet(0, piece.seq, {"input": piece.input, "last": True})
 
 
 @dataclass(frozen=True)
-class KernelStep:
-    """The kernel of a shard, between the state before and the state after an epoch."""
+class LevelStep:
+    """The kernels of a level, between the state before and the state after an epoch."""
 
-    plan: WindowPlan
+    level: Level
     epoch: int
-    control: Control
+    control: Mapping[int, Control]
+    standing: Standing
     state: str
 
     def over_rows(self, batches: Batches) -> Batches:
         """Run one epoch of one shard over packets that are rows of Spark."""
         packets = [p for b in batches for p in to_packets(b)]
-        yield to_batch(self.run(partition(), packets))
+        yield to_batch(self.run(partition(), packets), self._next)
 
-    def over_packets(self, shard: int, packets: Iterable[Keyed]) -> Iterator[tuple[Any, ...]]:
-        """Run one epoch of one shard over packets; partitions are numbered as shards are."""
-        return map(astuple, self.run(shard, [Packet(*p) for _, p in packets]))
+    def over_packets(self, at: int, packets: Iterable[Keyed]) -> Iterator[Keyed]:
+        """Run one epoch of one shard over packets."""
+        done = self.run(at, [Packet(*p) for _, p in packets])
+        return ((self._next(p), astuple(p)) for p in done)
 
-    def alone(self, shard: int, _: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+    def alone(self, at: int, _: Iterable[int]) -> Iterator[Keyed]:
         """Run one epoch of one shard that gets no rows."""
-        return map(astuple, self.run(shard, []))
+        return self.over_packets(at, [])
 
-    def run(self, shard: int, packets: list[Packet]) -> list[Packet]:
+    @cached_property
+    def _after(self) -> Level | None:
+        flow, number = self.level.flow, self.level.number + 1
+        return Level(flow, number) if number < flow.levels else None
+
+    def _next(self, packet: Packet) -> int:
+        return 0 if self._after is None else self._after.partition(packet)
+
+    def run(self, at: int, packets: list[Packet]) -> list[Packet]:
         """Run one epoch of one shard."""
-        emitted = [p for p in packets if p.kind in PASSING]
-        mine = [p for p in packets if p.kind not in PASSING]
-        if not self.control.quiet:
-            mine.append(Packet(shard, -1, "control", self.control.to_bytes()))
+        operator, shard = self.level.places[at]
+        mine, passed = [], []
+        for p in packets:
+            here = p.kind not in LEAVING and p.operator == operator
+            (mine if here else passed).append(p)
+        flow = self.level.flow
+        for number, control in self.control.items():
+            if flow.ports[number][0] == operator:
+                port = flow.ports[number][1]
+                mine.append(Packet(shard, -1, "control", control.to_bytes(), operator, port))
         if mine:
-            before = ShardState(self.state, shard, self.epoch)
-            done = step(self.plan, shard, before, mine)
+            before = ShardState(f"{self.state}/{operator}", shard, self.epoch)
+            done = work(flow, operator, shard, before, mine, standing=self.standing)
             before.write(done.changes)
-            emitted += done.emissions
-        return emitted
+            passed += done.emissions
+        return passed
 
 
 def partition() -> int:

@@ -1,6 +1,6 @@
 """What a window is: specs, windows / extent / wids, panes, and the axis they lie on."""
 
-from lowwater.windows.axis import LIMIT, Axis, read_times
+from lowwater.windows.axis import LIMIT, Axis, WindowTime, read_times
 from lowwater.windows.driven import (
     Arrival,
     Rank,
@@ -50,6 +50,7 @@ __all__ = [
     "Unbounded",
     "WindowClass",
     "WindowSpec",
+    "WindowTime",
     "arrival",
     "classify",
     "describe",

@@ -39,7 +39,7 @@ class Axis:
     type: pa.DataType
 
     def __post_init__(self) -> None:
-        t = self.type
+        t = self.value_type
         if not (pa.types.is_timestamp(t) or pa.types.is_date(t) or _is_text(t) or _is_number(t)):
             raise SpecError(
                 f"column {self.column!r} has type {t}: windows need an ordered attribute, "
@@ -47,24 +47,29 @@ class Axis:
             )
 
     @property
+    def value_type(self) -> pa.DataType:
+        """The type of a position on the attribute."""
+        return self.type
+
+    @property
     def kind(self) -> Kind:
         """Whether the attribute is a time or a number."""
-        return "number" if _is_number(self.type) else "time"
+        return "number" if _is_number(self.value_type) else "time"
 
     @property
     def per_unit(self) -> int:
         """Ticks in one unit of a numeric attribute."""
-        if pa.types.is_decimal(self.type):
-            return int(10**self.type.scale)
-        return 1_000_000 if pa.types.is_floating(self.type) else 1
+        if pa.types.is_decimal(self.value_type):
+            return int(10**self.value_type.scale)
+        return 1_000_000 if pa.types.is_floating(self.value_type) else 1
 
     @property
     def bound_type(self) -> pa.DataType:
         """The type of `window.start` and `window.end` in results."""
         if self.kind == "time":
-            tz = self.type.tz if pa.types.is_timestamp(self.type) else "UTC"
+            tz = self.value_type.tz if pa.types.is_timestamp(self.value_type) else "UTC"
             return pa.timestamp("us", tz)
-        return pa.int64() if pa.types.is_integer(self.type) else self.type
+        return pa.int64() if pa.types.is_integer(self.value_type) else self.value_type
 
     def span(self, value: Any, *, name: str) -> int:
         """Ticks of a length on this axis: a duration on time, a number elsewhere, 0 on any."""
@@ -124,7 +129,7 @@ class Axis:
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(values, pa.ChunkedArray):  # several chunks of text cannot be combined in one
             values = pa.concat_arrays(values.chunks)
-        t = self.type
+        t = self.value_type
         if _is_text(t):
             return read_times(values)
         if pa.types.is_floating(t):
@@ -153,13 +158,35 @@ class Axis:
             return whole.cast(self.bound_type)
         if self.per_unit == 1:
             return whole
-        if pa.types.is_decimal(self.type):
+        if pa.types.is_decimal(self.value_type):
             exact = [
-                None if v is None else Decimal(v).scaleb(-self.type.scale)
+                None if v is None else Decimal(v).scaleb(-self.value_type.scale)
                 for v in whole.to_pylist()
             ]
-            return pa.array(exact, self.type)
-        return pc.divide(whole.cast(pa.float64()), float(self.per_unit)).cast(self.type)
+            return pa.array(exact, self.value_type)
+        return pc.divide(whole.cast(pa.float64()), float(self.per_unit)).cast(self.value_type)
+
+
+@dataclass(frozen=True)
+class WindowTime(Axis):
+    """The time of a window's result: the last tick of its window (semantics 9).
+
+    `inclusive` windows hold the tick they end at, as those do that a row ends.
+    """
+
+    inclusive: bool = False
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """The type of a window's end."""
+        return self.type.field("end").type
+
+    def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Return (ticks, valid)."""
+        windows = pa.chunked_array(column) if isinstance(column, pa.Array) else column
+        ends = pa.chunked_array([chunk.flatten()[1] for chunk in windows.chunks], self.value_type)
+        ticks, valid = super().to_ticks(ends)
+        return (ticks if self.inclusive else ticks - 1), valid
 
 
 def _is_text(t: pa.DataType) -> bool:

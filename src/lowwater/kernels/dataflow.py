@@ -1,0 +1,192 @@
+"""The dataflow of a query: inputs, operators, outputs, and the routes rows take between them.
+
+A union is no operator: it is several routes to one port. Progress flows along the same routes, as a
+pure function of how far the inputs are (semantics 7): a port is as far as the slowest stream that
+flows into it, and each operator says how far its results are when its ports are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.control import Marks, Reached, Standing
+from lowwater.kernels.operators import OperatorPlan
+from lowwater.kernels.plan import WindowPlan
+from lowwater.windows import FOREVER, Axis, Landmark
+
+
+class Transform(Protocol):
+    """A step between operators: a filter, or other columns."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns after the step."""
+
+    def kept(self, table: pa.Table) -> np.ndarray | None:
+        """Say which rows a filter keeps; None if it is no filter."""
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        """Return the rows after the step."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of rows to a port of an operator; `on` names the column they progress on."""
+
+    operator: int
+    port: int
+    on: str
+    steps: tuple[Transform, ...] = ()
+
+
+@dataclass(frozen=True)
+class Input:
+    """A stream that comes from outside.
+
+    `before` are steps that make the columns that progress is measured on; `source`, `tail`,
+    `mark_when` and `consistent` are what its progress policy asks for (see `progress.Tracker`);
+    `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of the wall clock.
+    """
+
+    schema: pa.Schema
+    axis: Axis
+    routes: tuple[Route, ...] = ()
+    before: tuple[Transform, ...] = ()
+    source: str | None = None
+    tail: int = 0
+    mark_when: str | None = None
+    consistent: bool = False
+    max_ahead: int | None = None
+    by_wall: bool = False
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator in its place.
+
+    `level` is how many operators rows pass before it; `times` are the columns of its results that
+    progress.
+    """
+
+    plan: OperatorPlan
+    name: str
+    level: int = 0
+    times: tuple[Axis, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+    def axis(self, column: str) -> Axis:
+        """Return the time of results that a column holds."""
+        return next(a for a in self.times if a.column == column)
+
+
+@dataclass(frozen=True)
+class Output:
+    """Results that leave the query: those of an operator, after some steps."""
+
+    name: str
+    operator: int
+    steps: tuple[Transform, ...] = ()
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """Return results as they leave."""
+        for step in self.steps:
+            table = step(table)
+        return table
+
+
+@dataclass(frozen=True)
+class Dataflow:
+    """A whole plan. Operators stand in an order in which rows can only go forward."""
+
+    inputs: tuple[Input, ...]
+    operators: tuple[Operator, ...]
+    outputs: tuple[Output, ...]
+
+    def with_shards(self, shards: int) -> Dataflow:
+        """Return the plan for so many shards of each operator."""
+        cut = (replace(o, plan=o.plan.with_shards(shards)) for o in self.operators)
+        return replace(self, operators=tuple(cut))
+
+    @cached_property
+    def ports(self) -> tuple[tuple[int, int], ...]:
+        """All ports, in the order of their numbers: (operator, which of its ports)."""
+        return tuple((i, p) for i, o in enumerate(self.operators) for p in range(o.plan.ports))
+
+    @cached_property
+    def numbers(self) -> Mapping[tuple[int, int], int]:
+        """The number of each port."""
+        return {port: number for number, port in enumerate(self.ports)}
+
+    @cached_property
+    def feeds(self) -> Mapping[tuple[int, int], int]:
+        """How many routes lead to each port."""
+        found = dict.fromkeys(self.ports, 0)
+        starts = [i.routes for i in self.inputs] + [o.routes for o in self.operators]
+        for route in chain.from_iterable(starts):
+            found[route.operator, route.port] += 1
+        return found
+
+    @property
+    def levels(self) -> int:
+        """How many operators rows pass at most."""
+        return 1 + max((o.level for o in self.operators), default=0)
+
+    @cached_property
+    def contradictable(self) -> frozenset[int]:
+        """The operators whose late rows contradict a punctuation of the stream."""
+        said = (i for i in self.inputs if i.mark_when is not None)
+        return frozenset(route.operator for i in said for route in i.routes)
+
+    @cached_property
+    def front(self) -> frozenset[int]:
+        """The operators that rows from outside reach first."""
+        return frozenset(route.operator for i in self.inputs for route in i.routes)
+
+    def in_force(self, standing: Standing, route: Route) -> Marks:
+        """Return the marks in force where a route ends."""
+        number = self.numbers[route.operator, route.port]
+        return standing.ports[number] if standing.ports else Marks()
+
+    def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
+        """Return the marks of all ports when the inputs are so far."""
+        coming: dict[tuple[int, int], list[Marks]] = {port: [] for port in self.ports}
+        newest: dict[int, int] = {}
+        for start, reached in zip(self.inputs, inputs, strict=True):
+            marks = Marks(FOREVER) if reached.ended else reached.marks
+            for route in start.routes:
+                coming[route.operator, route.port].append(marks)
+                if reached.newest is not None:
+                    known = newest.get(route.operator, reached.newest)
+                    newest[route.operator] = max(known, reached.newest)
+        found: list[Marks] = []
+        for number, operator in enumerate(self.operators):
+            plan = operator.plan
+            mine = [
+                _final(plan, plan.usable(p, Marks.least(coming[number, p])), newest.get(number))
+                for p in range(plan.ports)
+            ]
+            found += mine
+            out = plan.marks_out(mine)
+            for route in operator.routes:
+                coming[route.operator, route.port].append(out[route.on])
+        return tuple(found)
+
+
+def _final(plan: OperatorPlan, marks: Marks, newest: int | None) -> Marks:
+    """Return marks as they are when a stream has ended.
+
+    Every window that holds a row closes; landmark windows, which have no end, stop at the window of
+    the last row (semantics 11).
+    """
+    if marks.low is None or marks.low < FOREVER or newest is None:
+        return marks
+    if not isinstance(plan, WindowPlan) or not isinstance(plan.spec, Landmark):
+        return marks
+    return Marks(int(plan.spec.end(plan.spec.first(newest))), marks.sources)

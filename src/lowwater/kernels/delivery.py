@@ -1,0 +1,169 @@
+"""Delivery: rows on their way to a port of an operator, as packets.
+
+For a window aggregate, rows ahead of the marks are reduced to cells at once, so that what travels
+grows with groups and panes, not with rows; rows behind a mark travel whole, for they may come out
+as late rows. Other operators get all rows whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates import Rows
+from lowwater.control import Marks
+from lowwater.kernels.cells import Packed
+from lowwater.kernels.ends import Ends
+from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
+from lowwater.kernels.lifting import lift
+from lowwater.kernels.operators import OperatorPlan
+from lowwater.kernels.packets import Packet, table_packet
+from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.windows import Shared
+
+_BEFORE_ALL = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """Rows that arrive at a port: where each lies, how late it is, and what it must not be behind.
+
+    `own` are the marks that consistent slack decides by: a row behind them misses all its windows,
+    whatever is in force at the port.
+    """
+
+    table: pa.Table
+    ticks: np.ndarray
+    degree: np.ndarray
+    seq: int
+    own: Marks | None = None
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def keep(self, mask: np.ndarray) -> Arriving:
+        """Return the rows in `mask`."""
+        if mask.all():
+            return self
+        table = self.table.filter(pa.array(mask))
+        return replace(self, table=table, ticks=self.ticks[mask], degree=self.degree[mask])
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What was sent to a port, and how many rows belong to no window there."""
+
+    packets: list[Packet]
+    outside: int
+
+
+def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Delivered:
+    """Turn rows in arrival order into packets for a port at which `marks` are in force."""
+    if not isinstance(plan, WindowPlan):
+        return Delivered(_whole_rows(plan, port, rows, np.zeros(len(rows), bool)), 0)
+    inside = rows.keep(_inside(plan, rows.ticks))
+    packets = _to_windows(plan, inside, marks) if len(inside) else []
+    return Delivered(packets, len(rows) - len(inside))
+
+
+def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
+    """Which rows belong to a window at all."""
+    spec = plan.spec
+    if isinstance(spec, Shared):
+        return ~spec.outside(ticks)
+    if spec.has_gaps and plan.numbering is None:
+        return np.asarray(spec.last(ticks) >= spec.first(ticks))
+    return np.ones(len(ticks), bool)
+
+
+def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
+    rows = replace(rows, table=_with_normal_keys(rows.table, plan.keys))
+    behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
+    dead = np.zeros(len(rows), bool)
+    if rows.own is not None:
+        dead = np.asarray(rows.ticks < row_marks(plan, rows.table, plan.usable(0, rows.own)))
+        behind |= dead
+    packets = []
+    if plan.ends_of_stream and not plan.counts_arrivals:
+        believed = rows.keep(~dead)
+        ends = _ends(plan, believed.table, believed.ticks).to_table()
+        packets += [table_packet("ends", s, rows.seq, ends) for s in range(plan.shards)]
+    whole = np.ones(len(rows), bool) if plan.travels_whole else behind
+    if whole.any():
+        packets += _whole_rows(plan, 0, rows.keep(whole), dead[whole])
+    if not whole.all():
+        ahead = rows.keep(~whole)
+        packets += _cell_packets(plan, Rows(ahead.table, ahead.ticks), rows.seq)
+    return packets
+
+
+def _whole_rows(plan: OperatorPlan, port: int, rows: Arriving, dead: np.ndarray) -> list[Packet]:
+    """Send rows as they are, each to the shard of its keys."""
+    table = rows.table
+    for name, column in ((TICK, rows.ticks), (LATE_DEGREE, rows.degree), (DEAD, dead)):
+        table = table.append_column(name, pa.array(column))
+    keys = [_normal(table.column(k).combine_chunks()) for k in plan.shard_keys[port]]
+    if plan.shards == 1:
+        return [table_packet("rows", 0, rows.seq, table, port)]
+    codes, chosen = group_rows(keys, len(table))
+    picked = [k.take(pa.array(chosen)) for k in keys]
+    shard = shard_of(picked, len(chosen), plan.shards)[codes]
+    return [
+        table_packet("rows", int(s), rows.seq, table.filter(pa.array(shard == s)), port)
+        for s in np.unique(shard)
+    ]
+
+
+def _normal(column: pa.Array) -> pa.Array:
+    return normal_floats(column) if pa.types.is_floating(column.type) else column
+
+
+def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    for key in keys:
+        at = table.schema.get_field_index(key)
+        if pa.types.is_floating(table.schema.field(at).type):
+            normal = _normal(table.column(at).combine_chunks())
+            table = table.set_column(at, table.schema.field(at), normal)
+    return table
+
+
+def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | int:
+    """Return the mark that each row must not be behind."""
+    low = _BEFORE_ALL if marks.low is None else marks.low
+    if not (plan.sources_close_groups and marks.sources):
+        return int(low)
+    assert plan.source is not None  # noqa: S101
+    column = table.column(plan.source).combine_chunks()
+    codes, chosen = group_rows([column], len(column))
+    own = [marks.of(s) for s in column.take(pa.array(chosen)).to_pylist()]
+    known = np.array([_BEFORE_ALL if m is None else m for m in own], np.int64)
+    return np.asarray(known[codes])
+
+
+def _ends(plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> Ends:
+    """Return where the rows may end windows."""
+    if plan.end_count is None:
+        return Ends.of(ticks, np.ones(len(ticks), np.int64))
+    chosen = ticks[plan.end_count.chosen(table)]
+    return Ends.of(chosen, np.ones(len(chosen), np.int64))
+
+
+def _cell_packets(plan: WindowPlan, rows: Rows, seq: int) -> list[Packet]:
+    packed = lift(plan, rows)
+    columns = [packed.keys.column(k).combine_chunks() for k in plan.keys]
+    shard = shard_of(columns, packed.groups, plan.shards)
+    found = np.unique(shard)
+    if len(found) == 1:
+        return [Packet(int(found[0]), seq, "cells", packed.to_bytes())]
+    return [Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found]
+
+
+def _of_groups(packed: Packed, mask: np.ndarray) -> Packed:
+    chosen = mask[packed.code]
+    code, named = compact(packed.code[chosen], packed.groups)
+    columns = [c.filter(pa.array(chosen)) for c in packed.columns]
+    keys = packed.keys.take(pa.array(named))
+    return Packed(keys, len(named), code, packed.pane[chosen], columns)

@@ -1,0 +1,155 @@
+"""Routes at work: rows pass the steps of a route and are delivered where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.control import Marks, Standing
+from lowwater.kernels.aggregate import Step
+from lowwater.kernels.dataflow import Dataflow, Operator, Route, Transform
+from lowwater.kernels.delivery import Arriving, deliver
+from lowwater.kernels.packets import Packet, measure_packet, placed, table_of, table_packet
+from lowwater.kernels.plan import free
+from lowwater.kernels.stepping import step
+
+REASON = "reason"
+
+Kernel: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
+"""What runs in a shard: (plan, shard, state, packets) -> what changes and what is sent on."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows on a route. `ticks` and `degree` say where each lies and how late it is.
+
+    `sound` rows have a time that can be believed; `future` ones are too far ahead to be. `seq` is
+    the block's place in arrival order; `own` are the marks that consistent slack decides by.
+    """
+
+    table: pa.Table
+    ticks: np.ndarray
+    degree: np.ndarray
+    sound: np.ndarray
+    future: np.ndarray
+    seq: int
+    own: Marks | None = None
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def keep(self, mask: np.ndarray) -> Block:
+        """Return the rows in `mask`."""
+        if mask.all():
+            return self
+        return replace(
+            self,
+            table=self.table.filter(pa.array(mask)),
+            ticks=self.ticks[mask],
+            degree=self.degree[mask],
+            sound=self.sound[mask],
+            future=self.future[mask],
+        )
+
+    def after(self, step: Transform) -> Block:
+        """Return the rows after a step."""
+        kept = step.kept(self.table)
+        return replace(self, table=step(self.table)) if kept is None else self.keep(kept)
+
+
+@dataclass
+class Sent:
+    """What was sent along routes: packets, and what became of the rows at each operator."""
+
+    packets: list[Packet]
+    counts: dict[str, dict[str, int]]
+
+    def count(self, operator: int, counts: Mapping[str, int]) -> None:
+        """Add to the counts of an operator."""
+        ledger = self.counts.setdefault(str(operator), {})
+        for tally, n in counts.items():
+            ledger[tally] = ledger.get(tally, 0) + n
+
+
+def take_routes(flow: Dataflow, routes: Sequence[Route], block: Block, standing: Standing) -> Sent:
+    """Send a block along routes."""
+    sent = Sent([], {})
+    for route in routes:
+        rows = block
+        for stage in route.steps:
+            rows = rows.after(stage)
+        packets, counts = _arrive(flow, route, rows, standing)
+        sent.packets += [replace(p, operator=route.operator) for p in packets]
+        sent.count(route.operator, counts)
+    return sent
+
+
+def _arrive(
+    flow: Dataflow, route: Route, block: Block, standing: Standing
+) -> tuple[list[Packet], dict[str, int]]:
+    counts = {"in": len(block), "malformed": int((~block.sound).sum())}
+    packets = []
+    if counts["malformed"]:
+        bad = _malformed(block.keep(~block.sound))
+        packets.append(table_packet("malformed", 0, block.seq, bad, route.port))
+        block = block.keep(block.sound)
+    if len(block):
+        rows = Arriving(block.table, block.ticks, block.degree, block.seq, block.own)
+        marks = flow.in_force(standing, route)
+        done = deliver(flow.operators[route.operator].plan, route.port, rows, marks)
+        packets += done.packets
+        counts["outside"] = done.outside
+    return packets, counts
+
+
+def _malformed(block: Block) -> pa.Table:
+    reason = np.where(block.future, "from the future", "time is NULL or unreadable")
+    name = free(REASON, block.table.schema)
+    return block.table.append_column(name, pa.array(reason, pa.string()))
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def work(
+    flow: Dataflow,
+    number: int,
+    shard: int,
+    state: Mapping[str, bytes],
+    packets: Sequence[Packet],
+    *,
+    standing: Standing,
+    kernel: Kernel = step,
+) -> Step:
+    """Run one epoch of one shard of an operator, and send its results on."""
+    operator = flow.operators[number]
+    done = kernel(operator.plan, shard, state, packets)
+    leaves = any(o.operator == number for o in flow.outputs)
+    emitted = [replace(p, operator=number) for p in done.emissions]
+    kept = [p for p in emitted if p.kind != "results" or leaves]
+    if operator.routes:
+        results = [p for p in emitted if p.kind == "results"]
+        for n, packet in enumerate(results):
+            seq = placed(len(flow.inputs) + number, shard << 24 | n)
+            sent = _send_on(flow, operator, table_of(packet), standing, seq)
+            kept += [*sent.packets, measure_packet(shard, seq, {"counts": sent.counts})]
+    return Step(done.changes, kept)
+
+
+def _send_on(
+    flow: Dataflow, operator: Operator, table: pa.Table, standing: Standing, seq: int
+) -> Sent:
+    """Send results of an operator along its routes."""
+    sent = Sent([], {})
+    for route in operator.routes:
+        ticks, valid = operator.axis(route.on).to_ticks(table.column(route.on))
+        low = flow.in_force(standing, route).low
+        degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
+        block = Block(table, ticks, degree, valid, np.zeros(len(ticks), bool), seq)
+        one = take_routes(flow, [route], block, standing)
+        sent.packets += one.packets
+        for number, counts in one.counts.items():
+            sent.count(int(number), counts)
+    return sent

@@ -1,0 +1,10 @@
+"""What travels with a row on its way to an operator, in columns of our own."""
+
+from __future__ import annotations
+
+TICK = "__tick"
+"""Where the row lies on the attribute of the port."""
+LATE_DEGREE = "__late_degree"
+"""How far it is behind the newest row that arrived before it (semantics 25)."""
+DEAD = "__dead"
+"""Whether it is late whatever is still open (consistent slack)."""

@@ -1,0 +1,151 @@
+"""What leaves a query by one of its outputs: results, late rows, malformed rows.
+
+Late and malformed rows belong to a port of an operator. Where an output has several such ports
+behind it, whose rows have different columns, each has a struct column of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from lowwater.kernels import Dataflow, Output, Packet
+from lowwater.kernels.late import late_tables
+from lowwater.kernels.packets import Kind, tables
+from lowwater.kernels.plan import free
+from lowwater.kernels.routing import REASON
+from lowwater.query.hosting import Outputs
+
+Place = tuple[int, int]
+"""An operator, and which of its ports."""
+OPERATOR = "operator"
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """An output of a dataflow."""
+
+    flow: Dataflow
+    output: Output
+
+    @cached_property
+    def behind(self) -> tuple[Place, ...]:
+        """The ports of all operators that the results come from."""
+        found = {self.output.operator}
+        for number in reversed(range(len(self.flow.operators))):
+            if any(route.operator in found for route in self.flow.operators[number].routes):
+                found.add(number)
+        return tuple(place for place in self.flow.ports if place[0] in found)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The columns of a result row."""
+        steps = self.output.steps
+        plan = self.flow.operators[self.output.operator].plan
+        return steps[-1].schema if steps else plan.result_schema
+
+    @cached_property
+    def _late(self) -> dict[Place, pa.Schema]:
+        plans = {place: self.flow.operators[place[0]].plan for place in self.behind}
+        return {p: plan.late_schemas[p[1]] for p, plan in plans.items() if plan.late_schemas}
+
+    @cached_property
+    def _malformed(self) -> dict[Place, pa.Schema]:
+        found = {}
+        for operator, port in self.behind:
+            schema = self.flow.operators[operator].plan.schemas[port]
+            reason = pa.field(free(REASON, schema), pa.string())
+            found[operator, port] = pa.schema([*schema, reason])
+        return found
+
+    @cached_property
+    def late_schema(self) -> pa.Schema:
+        """The columns of a late row: the row, how late it was and what it missed."""
+        return self._together(self._late)
+
+    @cached_property
+    def malformed_schema(self) -> pa.Schema:
+        """The columns of a malformed row: the row and what is wrong with it."""
+        return self._together(self._malformed)
+
+    def _together(self, schemas: Mapping[Place, pa.Schema]) -> pa.Schema:
+        """Return one schema for rows of several ports."""
+        different = list(dict.fromkeys(schemas.values()))
+        if len(different) <= 1:
+            return different[0] if different else pa.schema([])
+        columns = [pa.field(self._name(p), pa.struct(list(s))) for p, s in schemas.items()]
+        return pa.schema([pa.field(OPERATOR, pa.string()), *columns])
+
+    def _name(self, place: Place) -> str:
+        operator = self.flow.operators[place[0]]
+        if operator.plan.ports == 1:
+            return operator.name
+        return f"{operator.name} {('self', 'other')[place[1]]}"
+
+    def write(self, epoch: int, packets: Sequence[Packet], sinks: Outputs) -> dict[str, int]:
+        """Write what an epoch gave to the sinks; return the number of rows by output."""
+        mine = set(self.behind)
+        found: dict[Kind, list[pa.Table]] = {
+            "results": self._results(packets),
+            "late": self._placed(packets, "late", self._late, self.late_schema, mine),
+            "malformed": self._placed(
+                packets, "malformed", self._malformed, self.malformed_schema, mine
+            ),
+        }
+        written: dict[str, int] = {}
+        for (kind, rows), sink in zip(
+            found.items(), (sinks.results, sinks.late, sinks.malformed), strict=True
+        ):
+            if rows:
+                table = pa.concat_tables(rows)
+                written[kind] = len(table)
+                if sink is not None:
+                    sink.write(epoch, table)
+        return written
+
+    def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
+        own = (p for p in packets if p.operator == self.output.operator)
+        found = (self.output.of(t) for t in tables(own, "results"))
+        return [t.cast(self.result_schema) for t in found if len(t)]
+
+    def _placed(
+        self,
+        packets: Sequence[Packet],
+        kind: Kind,
+        schemas: Mapping[Place, pa.Schema],
+        schema: pa.Schema,
+        mine: set[Place],
+    ) -> list[pa.Table]:
+        measures = [p for p in packets if p.kind == "measure"]
+        rows = []
+        for place in schemas:
+            own = [p for p in packets if p.kind == kind and (p.operator, p.port) == place]
+            if not own or place not in mine:
+                continue
+            plan = self.flow.operators[place[0]].plan
+            found = (
+                late_tables(plan, place[1], own, measures) if kind == "late" else tables(own, kind)
+            )
+            rows += [self._fitted(place, t.cast(schemas[place]), schema) for t in found]
+        return rows
+
+    def _fitted(self, place: Place, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return rows of a port in the columns that all ports have in common."""
+        if schema.names[:1] != [OPERATOR] or OPERATOR in table.schema.names:
+            return table
+        name = self._name(place)
+        columns = [pa.nulls(len(table), f.type) for f in schema]
+        columns[0] = pa.array([self.flow.operators[place[0]].name] * len(table), pa.string())
+        struct = table.to_struct_array().combine_chunks()
+        columns[schema.get_field_index(name)] = (
+            struct if isinstance(struct, pa.Array) else struct.chunk(0)
+        )
+        return pa.table(columns, schema=schema)
+
+
+def leaving(flow: Dataflow) -> dict[str, Leaving]:
+    """Return the outputs of a dataflow by name."""
+    return {o.name: Leaving(flow, o) for o in flow.outputs}

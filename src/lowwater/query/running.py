@@ -1,0 +1,150 @@
+"""What can be run: any stream, handed to a host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from lowwater.errors import SpecError
+from lowwater.query.assembly import Assembly, assemble
+from lowwater.query.explain import explain
+from lowwater.query.fingerprint import fingerprint
+from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
+from lowwater.sinks import Sink
+from lowwater.sources import BlockSource, Feed
+
+HostName = Literal["local", "spark"]
+Epochs = Mapping[Feed, Sequence[Any]]
+RESULTS = "results"
+
+
+class Runnable:
+    """A stream whose rows a host can produce."""
+
+    @cached_property
+    def assembly(self) -> Assembly:
+        """The operators and inputs behind the stream."""
+        stream: Any = self
+        return assemble({RESULTS: stream})
+
+    def explain(self) -> str:
+        """Say what the query means and how it will be run."""
+        return explain(self.assembly)
+
+    def fingerprint(self, shards: int) -> dict[str, Any]:
+        """Return what a checkpoint must agree on to be this query's."""
+        return fingerprint(self.assembly, shards)
+
+    def run(
+        self,
+        *,
+        epochs: Epochs | None = None,
+        host: HostName | None = None,
+        sink: Sink | None = None,
+        late: Sink | None = None,
+        malformed: Sink | None = None,
+        checkpoint: str | None = None,
+        clock: Clock | None = None,
+        shards: int | None = None,
+    ) -> Outcome:
+        """Run to the end of bounded streams, close every window, and return what came out.
+
+        A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
+        "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
+        stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> query = (
+        ...     lw.stream(feed, time="ts", progress=lw.ordered())
+        ...     .window(range="1 minute")
+        ...     .agg(n=lw.count())
+        ... )
+        >>> rows = [("2024-01-01 00:00:10+00", 1.0), ("2024-01-01 00:01:20+00", 2.0)]
+        >>> import datetime
+        >>> rows = [(datetime.datetime.fromisoformat(t), x) for t, x in rows]
+        >>> query.run(epochs={feed: [rows]}).results.column("n").to_pylist()
+        [1, 1]
+        """
+        outputs = {RESULTS: Outputs(sink, late, malformed)}
+        chosen = Chosen(epochs, host, checkpoint, clock, shards)
+        return run(self.assembly, outputs, chosen)[RESULTS]
+
+    def start(
+        self,
+        *,
+        sink: Sink,
+        checkpoint: str,
+        late: Sink | None = None,
+        malformed: Sink | None = None,
+        trigger: str | None = None,
+    ) -> Run:
+        """Start the query on Spark and let it run on; `trigger` is the least time between epochs.
+
+        Started again with the same checkpoint, it goes on where it stopped or was killed.
+        """
+        outputs = {RESULTS: Outputs(sink, late, malformed)}
+        return start(self.assembly, outputs, checkpoint=checkpoint, trigger=trigger)
+
+
+class Chosen:
+    """How a bounded run was asked for."""
+
+    def __init__(
+        self,
+        epochs: Epochs | None,
+        host: HostName | None,
+        checkpoint: str | None,
+        clock: Clock | None,
+        shards: int | None,
+    ) -> None:
+        if shards is not None and (type(shards) is not int or shards < 1):
+            raise SpecError(f"shards={shards!r} must be a whole number from 1")
+        self.epochs, self.host, self.checkpoint = epochs, host, checkpoint
+        self.clock, self.shards = clock, shards
+
+
+def run(assembly: Assembly, outputs: Mapping[str, Outputs], chosen: Chosen) -> dict[str, Outcome]:
+    """Run to the end of all inputs."""
+    sources = _sources(assembly, chosen.epochs)
+    fed = all(isinstance(s, Feed) for s in assembly.sources)
+    name = chosen.host or ("local" if fed else "spark")
+    return host_named(name).run(
+        assembly,
+        sources,
+        outputs,
+        checkpoint=chosen.checkpoint,
+        clock=chosen.clock,
+        shards=chosen.shards,
+    )
+
+
+def start(
+    assembly: Assembly, outputs: Mapping[str, Outputs], *, checkpoint: str, trigger: str | None
+) -> Run:
+    """Start a run that goes on."""
+    if any(isinstance(s, Feed) for s in assembly.sources):
+        raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
+    return host_named("spark").start(
+        assembly, list(assembly.sources), outputs, checkpoint=checkpoint, trigger=trigger
+    )
+
+
+def _sources(assembly: Assembly, epochs: Epochs | None) -> list[Any]:
+    """Return what the inputs read: for a feed, the epochs that were given."""
+    given = dict(epochs or {})
+    feeds = {id(s): s for s in assembly.sources if isinstance(s, Feed)}
+    known = {id(feed) for feed in given}
+    if known - feeds.keys():
+        raise SpecError("epochs= goes with the feeds of the query; one given here is none of them")
+    if feeds.keys() - known:
+        raise SpecError("a stream is a feed: run it with epochs={feed: [table, ...]}")
+    return [
+        [s.table(t) for t in given[s]]
+        if isinstance(s, Feed)
+        else s.bounded()
+        if isinstance(s, BlockSource)
+        else s
+        for s in assembly.sources
+    ]
