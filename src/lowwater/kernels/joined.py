@@ -6,27 +6,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.kernels.groups import group_rows
+from lowwater.kernels.groups import code_column, compact
 from lowwater.kernels.joins import OTHER, SELF, JoinPlan
 from lowwater.kernels.row_buckets import Kept
+
+_FEW = 1 << 16
 
 
 def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     """Number the keys of both sides alike: (number of each row, whether it has a key at all).
 
-    As in SQL, NULL equals nothing; as in Spark, NaN equals NaN and −0.0 equals 0.0.
+    As in SQL, NULL equals nothing; as in Spark, NaN equals NaN and −0.0 equals 0.0. Numbers may
+    have gaps: to close them would cost more than all else where many rows are stored.
     """
-    columns = [
-        pa.concat_arrays(
-            [
-                _whole(t.column(name)).cast(plan.key_type(pair))
-                for t, name in zip((mine, theirs), pair, strict=True)
-            ]
-        )
-        for pair in plan.on
-    ]
-    codes, _ = group_rows(columns, len(mine) + len(theirs))
-    return codes, _no_nulls(columns, len(codes))
+    n = len(mine) + len(theirs)
+    codes, bound, columns = np.zeros(n, np.int64), 1, []
+    for pair in plan.on:
+        sides = zip((mine, theirs), pair, strict=True)
+        both = [_whole(t.column(name)).cast(plan.key_type(pair)) for t, name in sides]
+        columns.append(pa.concat_arrays(both))
+        more, width = code_column(columns[-1])
+        codes, bound = codes * width + more, bound * width
+        if bound > max(4 * n, _FEW):
+            codes, found = compact(codes, bound)
+            bound = len(found)
+    return codes, _no_nulls(columns, n)
 
 
 def has_keys(plan: JoinPlan, port: int, table: pa.Table) -> np.ndarray:

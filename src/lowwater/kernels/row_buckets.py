@@ -143,14 +143,17 @@ class RowBuckets:
         """Return the rows of a bucket, those of equal time in order of arrival."""
         if bucket.name not in self._open:
             table = pa.concat_tables(unpacked(self._bytes(r.name)) for r in bucket.runs)
-            flags = None
-            if bucket.flags:
-                bits = np.frombuffer(self._bytes(_flags_of(bucket)), np.uint8)
-                # A run that came after the flags were written has none raised.
-                known = np.unpackbits(bits)[: bucket.rows].astype(bool)
-                flags = np.append(known, np.zeros(bucket.rows - len(known), bool))
-            self._open[bucket.name] = Kept.of(table, flags)
+            self._open[bucket.name] = Kept.of(table, self._flags(bucket))
         return self._open[bucket.name]
+
+    def _flags(self, bucket: RowBucket) -> np.ndarray:
+        flags = np.zeros(bucket.rows, bool)
+        if bucket.flags:
+            bits = np.frombuffer(self._bytes(_flags_of(bucket)), np.uint8)
+            # A run that came after the flags were written has none raised.
+            known = np.unpackbits(bits)[: bucket.rows]
+            flags[: len(known)] = known
+        return flags
 
     def _bytes(self, name: str) -> bytes:
         content = self._changes.get(name)
@@ -195,7 +198,7 @@ class RowBuckets:
             self._delete(bucket)
             self._create(whole)
             return
-        flags = np.append(self.read(bucket).flags, rows.flags) if rows.flags.any() else None
+        flags = np.append(self._flags(bucket), rows.flags) if rows.flags.any() else None
         runs, last = list(bucket.runs), rows.table
         while runs and runs[-1].rows <= 2 * len(last):
             older = runs.pop()
@@ -226,7 +229,8 @@ class RowBuckets:
         """Write the flags of a bucket's rows."""
         content = np.packbits(flags).tobytes()
         self._changes[_flags_of(bucket)] = content
-        self._open.pop(bucket.name, None)
+        if bucket.name in self._open:
+            self._open[bucket.name] = replace(self._open[bucket.name], flags=flags)
         self.all[self.all.index(bucket)] = replace(bucket, flags=len(content))
 
     def cut(self, limit: int, *, wanted: bool) -> list[Kept]:
