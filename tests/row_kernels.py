@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from lowwater.control import Control, Marks
 from lowwater.kernels import joining, row_buckets, row_epoch
 from lowwater.kernels.aggregate import META
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.packets import Packet, measures_of, table_of, table_packet
 from lowwater.kernels.row_buckets import RowBuckets
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER
 
 Row = dict[str, Any]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band
 from lowwater.kernels.distinct import DistinctEpoch, DistinctPlan
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.repeats import first_arrivals
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner, marks_upto, small_buckets
 from tests.streams import examples

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, SameWindow, open_from
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import JoinPlan
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner
 from tests.streams import examples
@@ -88,7 +88,7 @@ def later_results(plan, marks):
 @given(bands, st.sampled_from(HOWS), st.integers(-10, 10), st.integers(-10, 10))
 def test_marks_of_results_are_the_earliest_times_still_to_come(band, how, mark_self, mark_other):
     plan = plan_of(band, how)
-    marks = plan.marks_out(mark_self, mark_other)
+    marks = plan.progress(mark_self, mark_other)
     found = later_results(plan, (mark_self, mark_other))
     times = [(r["t"], r.get("t_other")) for r in found]
     assert min(t for t, _ in times if t is not None) == marks["self"]
@@ -103,11 +103,11 @@ def test_marks_of_results_are_the_earliest_times_still_to_come(band, how, mark_s
 def test_results_have_no_mark_before_both_sides_have_one_and_end_with_them(how):
     plan = plan_of(Band(-3, 7), how)
     attributes = ("self", "other", "min", "max")
-    assert plan.marks_out(None, 5) == plan.marks_out(5, None) == dict.fromkeys(attributes)
-    assert plan.marks_out(FOREVER, FOREVER) == dict.fromkeys(attributes, FOREVER)
+    assert plan.progress(None, 5) == plan.progress(5, None) == dict.fromkeys(attributes)
+    assert plan.progress(FOREVER, FOREVER) == dict.fromkeys(attributes, FOREVER)
     assert plan.mark_out(FOREVER, 5) == -2
     # Rows of self have ended: what other may still meet is stored, from 5 − 7 on.
-    assert plan.marks_out(FOREVER, 5)["other"] == 5
+    assert plan.progress(FOREVER, 5)["other"] == 5
 
 
 def test_a_join_that_progresses_on_both_times_is_as_far_as_the_slower_one():

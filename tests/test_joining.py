@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.kernels.bands import Band, SameWindow
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.packets import table_of
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner, bag, bare, marks_upto, packets_of, small_buckets
 from tests.streams import examples

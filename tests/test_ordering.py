@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.ordering import OrderEpoch, OrderPlan
 from lowwater.kernels.row_buckets import Kept, RowBuckets
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner, bare, marks_upto, small_buckets
 from tests.streams import examples

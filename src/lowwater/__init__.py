@@ -36,6 +36,7 @@ from lowwater.errors import (
 )
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
+from lowwater.query.combining import same_window
 from lowwater.query.windowing import named_windows
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
@@ -170,6 +171,7 @@ __all__ = [
     "rank",
     "replay",
     "rows",
+    "same_window",
     "session",
     "slack",
     "sql",

@@ -106,9 +106,11 @@ def test_what_carries_over_means_the_same_in_duckdb_as_in_spark(spark, tmp_path)
     pq.write_table(table, tmp_path / "rows.parquet")
     frame = spark.read.parquet(str(tmp_path)).coalesce(1)
     theirs = frame.selectExpr(*(f"{text} AS `{i}`" for i, text in enumerate(TEXTS))).toArrow()
-    stream = lw.stream(lw.feed(table.schema), time="ts", progress=lw.ordered())
+    feed = lw.feed(table.schema)
+    stream = lw.stream(feed, time="ts", progress=lw.ordered())
     computed = stream.with_columns(**{f"c{i}": text for i, text in enumerate(TEXTS)})
-    ours = computed.source.table(table).select([f"c{i}" for i in range(len(TEXTS))])
+    given = computed.run(epochs={feed: [table]}, host="local").results
+    ours = given.select([f"c{i}" for i in range(len(TEXTS))])
     for text, mine, other in zip(TEXTS, ours.columns, theirs.columns, strict=True):
         pairs = zip(mine.to_pylist(), other.to_pylist(), strict=True)
         wrong = [(a, b) for a, b in pairs if not same(a, b)]

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, cast
 import numpy as np
 
 from lowwater.errors import SpecError
-from lowwater.windows import FOREVER
+from lowwater.windows import FOREVER, Axis
 
 MIN, MAX = -(2**63), 2**63 - 1
 Ticks = TypeVar("Ticks", bound=int | np.ndarray)
@@ -35,6 +35,9 @@ class Reach(Protocol):
 
     def align(self, mark: int) -> int:
         """Return the smallest mark that leaves open what `mark` does."""
+
+    def say(self, axis: Axis) -> str:
+        """Say it in words."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,11 @@ class Band:
         """Every mark leaves something else open."""
         return mark
 
+    def say(self, axis: Axis) -> str:
+        """Say it in words."""
+        low, high = (f"{'-' if n < 0 else ''}{axis.say(abs(n))}" for n in (self.lo, self.hi))
+        return f"other - self from {low} to {high}"
+
 
 @dataclass(frozen=True)
 class SameWindow:
@@ -107,6 +115,10 @@ class SameWindow:
     def align(self, mark: int) -> int:
         """Return where the window of `mark` begins: until it ends, nothing in it is complete."""
         return mark if mark >= FOREVER else max(self.first(mark), MIN)
+
+    def say(self, axis: Axis) -> str:
+        """Say it in words."""
+        return f"in the same window of {axis.say(self.size)}"
 
 
 def shifted(at: Ticks, by: int) -> Ticks:

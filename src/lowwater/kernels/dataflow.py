@@ -157,19 +157,17 @@ class Dataflow:
     def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
         """Return the marks of all ports when the inputs are so far."""
         coming: dict[tuple[int, int], list[Marks]] = {port: [] for port in self.ports}
-        newest: dict[int, int] = {}
+        directly: dict[int, list[Reached]] = {}
         for start, reached in zip(self.inputs, inputs, strict=True):
             marks = Marks(FOREVER) if reached.ended else reached.marks
             for route in start.routes:
                 coming[route.operator, route.port].append(marks)
-                if reached.newest is not None:
-                    known = newest.get(route.operator, reached.newest)
-                    newest[route.operator] = max(known, reached.newest)
+                directly.setdefault(route.operator, []).append(reached)
         found: list[Marks] = []
         for number, operator in enumerate(self.operators):
             plan = operator.plan
             mine = [
-                _final(plan, plan.usable(p, Marks.least(coming[number, p])), newest.get(number))
+                _final(plan, plan.usable(p, Marks.least(coming[number, p])), directly.get(number))
                 for p in range(plan.ports)
             ]
             found += mine
@@ -179,14 +177,18 @@ class Dataflow:
         return tuple(found)
 
 
-def _final(plan: OperatorPlan, marks: Marks, newest: int | None) -> Marks:
+def _final(plan: OperatorPlan, marks: Marks, inputs: Sequence[Reached] | None) -> Marks:
     """Return marks as they are when a stream has ended.
 
     Every window that holds a row closes; landmark windows, which have no end, stop at the window of
-    the last row (semantics 11).
+    the last row (semantics 11), or where a mark was before.
     """
-    if marks.low is None or marks.low < FOREVER or newest is None:
+    if marks.low is None or marks.low < FOREVER or inputs is None:
         return marks
     if not isinstance(plan, WindowPlan) or not isinstance(plan.spec, Landmark):
         return marks
-    return Marks(int(plan.spec.end(plan.spec.first(newest))), marks.sources)
+    newest = [i.newest for i in inputs if i.newest is not None]
+    if not newest:
+        return marks
+    last = Marks(int(plan.spec.end(plan.spec.first(max(newest)))), marks.sources)
+    return last.raised(plan.usable(0, Marks.least([i.marks for i in inputs])))

@@ -63,7 +63,9 @@ class Delivered:
 def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Delivered:
     """Turn rows in arrival order into packets for a port at which `marks` are in force."""
     if not isinstance(plan, WindowPlan):
-        return Delivered(_whole_rows(plan, port, rows, np.zeros(len(rows), bool)), 0)
+        own = None if rows.own is None else plan.usable(port, rows.own).low
+        dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
+        return Delivered(_whole_rows(plan, port, rows, dead), 0)
     inside = rows.keep(_inside(plan, rows.ticks))
     packets = _to_windows(plan, inside, marks) if len(inside) else []
     return Delivered(packets, len(rows) - len(inside))

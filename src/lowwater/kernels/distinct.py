@@ -6,7 +6,7 @@ until then a row may come that would repeat it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -14,14 +14,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control import Marks
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import MIN, Band, open_from
 from lowwater.kernels.groups import group_rows
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.matching import Sorted, reached
 from lowwater.kernels.repeats import came_after, first_arrivals
 from lowwater.kernels.row_buckets import Kept
 from lowwater.kernels.row_epoch import Arrivals, RowEpoch, late_schema
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import Axis
 
 
@@ -37,7 +38,9 @@ class DistinctPlan:
     columns: tuple[str, ...]
     within: int = 0
     shards: int = 2
+    word: ClassVar[str] = "distinct"
     ports: ClassVar[int] = 1
+    rounds_marks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.within < 0:
@@ -85,6 +88,22 @@ class DistinctPlan:
     def align(self, port: int, mark: int) -> int:
         """Every mark may end what is remembered."""
         return mark
+
+    def usable(self, port: int, marks: Marks) -> Marks:
+        """Return the mark that holds for all rows."""
+        return Marks(marks.low)
+
+    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
+        """Return the mark of the rows still to leave."""
+        return {self.axis.column: Marks(self.mark_out(ports[0].low))}
+
+    def explain(self) -> list[str]:
+        """Say what leaves, and what is kept for how long."""
+        near = f", at most {self.axis.say(self.within)} apart" if self.within else ", at one time"
+        return [
+            f"distinct    the first row of each {', '.join(self.columns) or 'kind'}{near}",
+            "state       what was let through, until the mark says that nothing can repeat it",
+        ]
 
     def mark_out(self, mark: int | None) -> int | None:
         """Return what is known of the rows still to leave: they leave as they come."""

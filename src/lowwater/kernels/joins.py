@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
 import pyarrow as pa
 
+from lowwater.control import Marks
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, Reach, SameWindow, open_from
 from lowwater.kernels.row_epoch import free, late_schema
@@ -36,6 +38,7 @@ class JoinPlan:
     time: Time = "self"
     suffix: str = "_other"
     shards: int = 2
+    word: ClassVar[str] = "join"
     ports: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -151,6 +154,19 @@ class JoinPlan:
         return mine.type if mine.type == other.type else mine.bound_type
 
     @cached_property
+    def own_times(self) -> dict[Time, str]:
+        """The columns that hold the times of self and other, where every result has one."""
+        mine, other = (n[a.column] for n, a in zip(self.names, self.axes, strict=True))
+        if self.how == "anti":
+            return {"self": mine}
+        found: dict[Time, str] = {}
+        if not self.preserved[OTHER]:
+            found["self"] = mine
+        if not self.preserved[SELF]:
+            found["other"] = other
+        return found
+
+    @cached_property
     def result_times(self) -> tuple[str, ...]:
         """The columns that a result progresses on."""
         own = [names[axis.column] for names, axis in zip(self.names, self.axes, strict=True)]
@@ -167,11 +183,41 @@ class JoinPlan:
 
     # -- how far it has come ---------------------------------------------------------------------
 
+    @property
+    def rounds_marks(self) -> bool:
+        """Whether rows are let go at certain times only."""
+        return isinstance(self.band, SameWindow)
+
     def align(self, port: int, mark: int) -> int:
         """Return the largest mark ≤ `mark` that purges all that `mark` does."""
         return self.band.align(mark)
 
-    def marks_out(self, mark_self: int | None, mark_other: int | None) -> dict[Time, int | None]:
+    def usable(self, port: int, marks: Marks) -> Marks:
+        """Return the mark that holds for all rows: keys have none of their own."""
+        return Marks(marks.low).mapped(lambda m: self.align(port, m))
+
+    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
+        """Return the marks of all times that a result has."""
+        found = self.progress(*(m.low for m in ports))
+        told = {name: Marks(found[side]) for side, name in self.own_times.items()}
+        if self.time in {"min", "max"}:
+            told[self.result_times[0]] = Marks(found[self.time])
+        return told
+
+    def explain(self) -> list[str]:
+        """Say which rows join, and what is kept for how long."""
+        keys = " and ".join(f"{a} = {b}" for a, b in self.on) or "(none: all rows near in time)"
+        lines = [
+            f"join        {self.how}, on {keys}",
+            f"times       {self.band.say(self.axes[SELF])}",
+            f"result      progresses on {' and '.join(self.result_times)}",
+            "state       rows of each side, until the other side's mark says no partner can come",
+        ]
+        if self.sequential:
+            lines.append("shards      one, since any row may meet any other")
+        return lines
+
+    def progress(self, mark_self: int | None, mark_other: int | None) -> dict[Time, int | None]:
         """Return the marks of results on each attribute, given the marks of both sides.
 
         A pair still to come needs a row still to come: one of self at `t ≥ mark_self`, whose
@@ -195,7 +241,7 @@ class JoinPlan:
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
         """Return the mark of results on the attribute they progress on, the lower one of both."""
-        marks = self.marks_out(mark_self, mark_other)
+        marks = self.progress(mark_self, mark_other)
         return marks["min" if self.time == "both" else self.time]
 
 

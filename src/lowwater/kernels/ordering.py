@@ -6,17 +6,18 @@ one shard sees them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import pyarrow as pa
 
+from lowwater.control import Marks
 from lowwater.kernels.bands import MIN
-from lowwater.kernels.ingest import TICK
 from lowwater.kernels.row_buckets import Kept
 from lowwater.kernels.row_epoch import Arrivals, RowEpoch, late_schema
+from lowwater.kernels.rows import TICK
 from lowwater.windows import Axis
 
 
@@ -27,7 +28,9 @@ class OrderPlan:
     schema: pa.Schema
     axis: Axis
     shards: int = 1
+    word: ClassVar[str] = "order"
     ports: ClassVar[int] = 1
+    rounds_marks: ClassVar[bool] = False
     sequential: ClassVar[bool] = True
     shard_keys: ClassVar[tuple[tuple[str, ...], ...]] = ((),)
 
@@ -58,6 +61,22 @@ class OrderPlan:
     def align(self, port: int, mark: int) -> int:
         """Every mark may set rows free."""
         return mark
+
+    def usable(self, port: int, marks: Marks) -> Marks:
+        """Return the mark that holds for all rows."""
+        return Marks(marks.low)
+
+    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
+        """Return the mark of the rows still to leave."""
+        return {self.axis.column: Marks(self.mark_out(ports[0].low))}
+
+    def explain(self) -> list[str]:
+        """Say what leaves, and what is kept for how long."""
+        return [
+            f"order       by {self.axis.column}, then arrival",
+            "state       rows, until the mark has passed them",
+            "shards      one, since order is total",
+        ]
 
     def mark_out(self, mark: int | None) -> int | None:
         """Return what is known of the rows still to leave: they have not passed the mark."""

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.kernels.ingest import TICK
 from lowwater.kernels.packets import packed, unpacked
+from lowwater.kernels.rows import TICK
 
 TARGET_ROWS = 16_384
 

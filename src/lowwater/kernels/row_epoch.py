@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from lowwater.control import Control
 from lowwater.kernels.aggregate import META, Step
-from lowwater.kernels.ingest import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
 from lowwater.kernels.row_buckets import Kept, RowBuckets
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import Axis
 
 PORTION = 1_000_000

@@ -9,8 +9,12 @@ import numpy as np
 
 from lowwater.kernels.aggregate import Step, WindowEpoch
 from lowwater.kernels.by_row import ByRowEpoch
+from lowwater.kernels.distinct import DistinctEpoch, DistinctPlan
+from lowwater.kernels.joining import JoinEpoch
+from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.numbered import NumberedEpoch
 from lowwater.kernels.operators import OperatorPlan
+from lowwater.kernels.ordering import OrderEpoch, OrderPlan
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.passing import PassEpoch, PassPlan
 from lowwater.kernels.plan import WindowPlan
@@ -30,14 +34,23 @@ def step(
 
 def _epoch(plan: OperatorPlan) -> Any:
     """Return what runs an epoch of an operator."""
-    if isinstance(plan, PassPlan):
-        return PassEpoch
+    found = _OTHERS.get(type(plan))
+    if found is not None:
+        return found
     assert isinstance(plan, WindowPlan)  # noqa: S101
-    if plan.numbering is not None:
-        return NumberedEpoch
-    kinds: dict[type, type[WindowEpoch]] = {
-        SlideByRow: ByRowEpoch,
-        Session: SessionEpoch,
-        Shared: SharedEpoch,
-    }
-    return kinds.get(type(plan.spec), WindowEpoch)
+    return (
+        NumberedEpoch if plan.numbering is not None else _WINDOWS.get(type(plan.spec), WindowEpoch)
+    )
+
+
+_WINDOWS: dict[type, type[WindowEpoch]] = {
+    SlideByRow: ByRowEpoch,
+    Session: SessionEpoch,
+    Shared: SharedEpoch,
+}
+_OTHERS: dict[type, Any] = {
+    PassPlan: PassEpoch,
+    JoinPlan: JoinEpoch,
+    DistinctPlan: DistinctEpoch,
+    OrderPlan: OrderEpoch,
+}

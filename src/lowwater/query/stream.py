@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, column_type
 from lowwater.errors import SpecError, unknown_name
+from lowwater.kernels.joins import How, Time
 from lowwater.kernels.passing import PassPlan
 from lowwater.kernels.plan import Numbering
 from lowwater.progress import Progress
+from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
 from lowwater.query.running import Runnable
 from lowwater.query.windowing import NamedWindows, Words, make_window
@@ -113,6 +115,81 @@ class Stream(Runnable):
                 raise unknown_name("column", column, self.schema.names)
         taken = [(column, column_text(column)) for column in every]
         return self.after(Select((*taken, *named.items())))
+
+    def union(self, *others: Stream) -> Stream:
+        """Let streams of the same columns flow together (OOP A.2.1).
+
+        Nothing waits and nothing is sorted: the union is as far as the slowest of its streams. One
+        that falls silent holds the others back until its own `lull` or `idle` lets go.
+
+        >>> import lowwater as lw
+        >>> feeds = [lw.feed("ts timestamp, n int") for _ in range(2)]
+        >>> a, b = (lw.stream(f, time="ts", progress=lw.ordered()) for f in feeds)
+        >>> a.union(b).window(range="1 minute").agg(n=lw.count()).schema.names
+        ['window', 'wid', 'n', 'kind']
+        """
+        return united((self, *others))
+
+    def distinct(self, *columns: str, within: Any = None) -> Stream:
+        """Keep the first row of each kind: of rows that agree in `columns` (by default in all).
+
+        Rows repeat each other if their times are at most `within` apart; by default, equal. A row
+        that was let through is remembered until the mark has passed it, so that late repetitions
+        stay repetitions; a row behind the mark that repeats nothing remembered is late.
+        """
+        return distinct(self, columns, within)
+
+    def join(
+        self,
+        other: Stream,
+        *,
+        on: str | Sequence[str] | Mapping[str, str] | None = None,
+        band: Any,
+        how: How = "inner",
+        time: Time | None = None,
+        order: Order = "free",
+        suffix: str = "_other",
+    ) -> Stream:
+        """Join with another stream: equal keys, times near each other (OOP 5.3).
+
+        Rows join on arrival, whatever their order. A row is kept until the other stream's mark says
+        that no partner can come any more.
+
+        Parameters
+        ----------
+        on
+            The columns that must be equal: a name, several, or {name here: name there}. Without
+            any, all rows near in time join.
+        band
+            The least and the greatest `other - self`, `("-2 seconds", "3 seconds")`, both included;
+            or `lw.same_window("10 seconds")`.
+        how
+            "inner", "left", "right", "full", or "anti": the rows of this stream without a partner.
+            Rows without a partner come out when none can come any more.
+        time
+            What the result progresses on: the time of "self" or of "other", the "min" or "max" of
+            both (a column of its own), or "both", each by itself. Both times stay in the result.
+        order
+            "time" puts both streams in order before and the result after, at the price of waiting.
+        suffix
+            What a column of the other stream gets whose name is taken.
+
+        >>> import lowwater as lw
+        >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
+        >>> a, b = (lw.stream(f, time="ts", progress=lw.ordered()) for f in feeds)
+        >>> a.join(b, on="key", band=("-2 seconds", "3 seconds")).schema.names
+        ['ts', 'key', 'x', 'ts_other', 'x_other']
+        """
+        return join(self, other, Joining(on, band, how, time, order, suffix))
+
+    def order(self, by: Literal["time"] = "time") -> Stream:
+        """Give rows in the order of their time, by holding each until the mark has passed it.
+
+        Total order has its price: every row waits for the slowest, in one shard.
+        """
+        if by != "time":
+            raise SpecError(f"order({by!r}) is unknown; a stream has one order, 'time'")
+        return in_order(self)
 
     def collected(self) -> Stream:
         """Return the stream as the result of an operator that only gives it out."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from lowwater.control import Folder, FolderLog
 from lowwater.errors import StateError
-from lowwater.query import Query
+from lowwater.query import Assembly
+from lowwater.query.fingerprint import fingerprint
 
 _NAME = "lowwater.json"
 
@@ -48,7 +49,7 @@ class Checkpoint:
         """Return the control log."""
         return FolderLog(self.control)
 
-    def claim(self, query: Query, shards: int) -> int:
+    def claim(self, assembly: Assembly, shards: int) -> int:
         """Take the checkpoint for a query, or refuse it; return the number of its shards."""
         folder = Folder(self.root)
         kept = folder.read(_NAME)
@@ -58,11 +59,11 @@ class Checkpoint:
                     f"checkpoint={self.root!r} holds files, but is no checkpoint of Lowwater; "
                     f"name an empty or new folder"
                 )
-            folder.write(_NAME, json.dumps(query.fingerprint(shards), indent=1).encode())
+            folder.write(_NAME, json.dumps(fingerprint(assembly, shards), indent=1).encode())
             return shards
         found = json.loads(kept)
         shards = found["query"]["shards"]
-        wanted = query.fingerprint(shards)
+        wanted = fingerprint(assembly, shards)
         if found["version"] != wanted["version"]:
             raise StateError(
                 f"checkpoint={self.root!r} was written by state version {found['version']}, this "

@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.control import Controller, Entry, FolderLog, Opening
+from lowwater.control import Controller, Entry, FolderLog
 from lowwater.errors import HostError
-from lowwater.kernels import Packet, WindowPlan, ingest
+from lowwater.kernels import Dataflow, Packet, ingest
 from lowwater.kernels.packets import measures_of
-from lowwater.query import Outputs
-from lowwater.sources import Block, BlockReader, BlockSource
-from lowwater.spark.packets import PACKET_DDL, to_packets
+from lowwater.query import Leaving, Outputs
+from lowwater.sources import Block
+from lowwater.spark.inputs import Inputs
+from lowwater.spark.packets import PACKET_DDL, PARTITION, to_packets
 from lowwater.spark.session import QUERY_SETTINGS
-from lowwater.spark.tasks import IngestBlocks, IngestRows, KernelStep, Keyed, Piece
+from lowwater.spark.tasks import IngestBlocks, IngestRows, Keyed, Level, LevelStep, Piece
 
-Ingested: TypeAlias = "DataFrame | RDD[Keyed] | None"
-"""The packets that ingest makes of an epoch's rows."""
-NOTHING_TAKEN = -1
+NO_BATCH = -1
 """The batch before the first."""
 TASKS_PER_CORE = 2
 
@@ -37,21 +36,24 @@ class Epochs:
     """Runs the epochs of a query, one at a time.
 
     `lock` is held while an epoch runs; `newest` is the entry of the last one that has ended, `rate`
-    its rows per second. No epoch begins by itself once it is `closed`.
+    its rows per second. No epoch begins by itself once it is `closed`. What an epoch takes in is a
+    micro-batch of Spark or none, and the blocks of other inputs up to some position:
+    {"batch": 3, "blocks": {"1": …}}.
     """
 
     def __init__(
         self,
         spark: SparkSession,
-        plan: WindowPlan,
+        flow: Dataflow,
         controller: Controller,
         log: FolderLog,
         *,
+        inputs: Inputs,
         state: str,
-        outputs: Outputs,
+        outputs: Sequence[tuple[Leaving, Outputs]],
         now: Callable[[int], int],
     ) -> None:
-        self.plan = plan
+        self.flow, self.inputs = flow, inputs
         self.spark = spark.newSession()
         for name, value in QUERY_SETTINGS.items():
             self.spark.conf.set(name, value)
@@ -66,40 +68,47 @@ class Epochs:
 
     # -- what an epoch takes in -------------------------------------------------------------------
 
-    def take_batch(self, batch: int, rows: DataFrame) -> None:
-        """Run the epoch of a micro-batch, unless it had ended before Spark was stopped."""
-        with self.lock:
-            if self._is_next(batch):
-                ingest_rows = IngestRows(self.plan, self.newest.standing)
-                self._run(batch, rows.mapInArrow(ingest_rows, PACKET_DDL))
+    @property
+    def taken(self) -> dict[str, Any]:
+        """How far into its sources the query has come."""
+        return self.newest.taken or {"batch": NO_BATCH, "blocks": self.inputs.begin()}
 
-    def take_batch_of_blocks(
-        self, batch: int, reader: BlockReader, blocks: Sequence[Block]
+    def take_batch(
+        self, batch: int, rows: DataFrame, files: Mapping[int, Sequence[Block]] | None
     ) -> None:
-        """Run the epoch of a micro-batch whose rows are read as blocks."""
-        with self.lock:
-            if self._is_next(batch):
-                pieces = [Piece(b, i, self.newest.standing) for i, b in enumerate(blocks)]
-                self._run(batch, self._read(reader, pieces))
+        """Run the epoch of a micro-batch, unless it had ended before Spark was stopped.
 
-    def take_blocks(self, source: BlockSource) -> bool:
+        Its rows are those of `rows`, or of `files` that are read as blocks.
+        """
+        with self.lock:
+            if not self._is_next(batch):
+                return
+            opening = self.log.opened(self.newest.epoch + 1)
+            taken = self._reach(batch) if opening is None else opening.taken
+            blocks = self.inputs.between(self.taken["blocks"], taken["blocks"])
+            if files is None:
+                self._run(taken, blocks, rows)
+            else:
+                self._run(taken, {**blocks, **files})
+
+    def take_blocks(self) -> bool:
         """Run an epoch over the blocks that are new, if any are; say whether there were."""
         with self.lock:
             if self._repeated():
                 return True
-            start = source.begin() if self.newest.taken is None else self.newest.taken
-            opening = self.log.opened(self.newest.epoch + 1)
-            end = source.reach(start) if opening is None else opening.taken
-            if end == start:
+            taken = self._reach(self.taken["batch"])
+            if taken == self.taken or self.log.opened(self.newest.epoch + 1) is not None:
                 return False
-            pieces = self._pieces(source, source.blocks(start, end))
-            self._run(end, self._read(source, pieces))
+            self._run(taken, self.inputs.between(self.taken["blocks"], taken["blocks"]))
             return True
+
+    def _reach(self, batch: int) -> dict[str, Any]:
+        return {"batch": batch, "blocks": self.inputs.reach(self.taken["blocks"])}
 
     def take_nothing(self, *, ending: bool = False) -> bool:
         """Run an epoch without rows; say whether that was possible.
 
-        It is not while an epoch that had begun with rows is still to be run again.
+        It is not while an epoch that had begun with rows of Spark is still to be run again.
         """
         with self.lock:
             return self._take_nothing(ending=ending)
@@ -111,36 +120,39 @@ class Epochs:
                 self._take_nothing()
 
     def _take_nothing(self, *, ending: bool = False) -> bool:
-        taken = self.newest.taken
-        opening = self.log.opened(self.newest.epoch + 1)
-        if opening is not None and opening.taken != taken:
+        if self._repeated():
+            return True
+        if self.log.opened(self.newest.epoch + 1) is not None:
             return False
-        self._run(taken, None, ending=ending)
+        self._run(self.taken, {}, ending=ending)
         return True
 
     def _repeated(self) -> bool:
-        """Run again an epoch without rows that had begun, if there is one: it gets no rows now."""
-        if self.log.opened(self.newest.epoch + 1) != Opening(self.newest.taken):
+        """Run again an epoch that had begun without a micro-batch: it takes in the same again."""
+        opening = self.log.opened(self.newest.epoch + 1)
+        if opening is None or opening.taken["batch"] != self.taken["batch"]:
             return False
-        self._run(self.newest.taken, None)
+        blocks = self.inputs.between(self.taken["blocks"], opening.taken["blocks"])
+        self._run(opening.taken, blocks)
         return True
 
     def _is_next(self, batch: int) -> bool:
         """Say whether a micro-batch is the next to be taken in, and not one that has been."""
         self._repeated()
-        if batch > self._taken + 1:
+        last = self.taken["batch"]
+        if batch > last + 1:
             raise HostError(
-                f"Spark is at micro-batch {batch}, the control log at {self._taken}: the "
+                f"Spark is at micro-batch {batch}, the control log at {last}: the "
                 f"checkpoint is not whole; start the query with a new one"
             )
-        return batch > self._taken
+        return bool(batch > last)
 
     def has_taken(self, batch: int) -> bool:
         """Say whether the epoch of a micro-batch has ended."""
-        return batch <= self._taken
+        return bool(batch <= self.taken["batch"])
 
     def end(self) -> None:
-        """Run the epochs that end the stream, after its last row."""
+        """Run the epochs that end the streams, after their last rows."""
         while not self.newest.done:
             if not self.take_nothing(ending=True):
                 raise HostError(
@@ -148,19 +160,22 @@ class Epochs:
                     f"the checkpoint is not whole; start the query with a new one"
                 )
 
-    @property
-    def _taken(self) -> int:
-        return NOTHING_TAKEN if self.newest.taken is None else int(self.newest.taken)
-
     def due(self, *, by_clock: bool) -> bool:
         """Say whether an epoch is worth running, even if no row comes."""
-        if not self.newest.control.quiet:
+        if not self.newest.quiet:
             return True
         return by_clock and self.controller.due(self.newest, self.now(self.newest.epoch + 1))
 
     # -- how it runs ------------------------------------------------------------------------------
 
-    def _run(self, taken: Any, ingested: Ingested, *, ending: bool = False) -> None:
+    def _run(
+        self,
+        taken: Mapping[str, Any],
+        blocks: Mapping[int, Sequence[Block]],
+        rows: DataFrame | None = None,
+        *,
+        ending: bool = False,
+    ) -> None:
         epoch = self.newest.epoch + 1
         began = time.perf_counter()
         if not self.log.open(epoch, taken):
@@ -168,56 +183,83 @@ class Epochs:
                 f"epoch {epoch} is being run by another run on this checkpoint; stop that one, "
                 f"then start again"
             )
+        before = sum(self.newest.totals.get("inputs", ()))
         self.worker = threading.get_ident()
         try:
-            self._work(epoch, taken, ingested, ending=ending)
+            emitted = self._job(epoch, self._pieces(blocks), rows)
+            for way, sinks in self.outputs:
+                way.write(epoch, emitted, sinks)
+            in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
+            measures = [measures_of(p) for p in in_order]
+            over = [{"input": n, "last": True} for n in self.inputs.exhausted(taken["blocks"])]
+            self.newest = self.controller.decide(
+                epoch, [*measures, *over], self.now(epoch), ending=ending, taken=dict(taken)
+            )
         finally:
             self.worker = None
-        rows = self.newest.totals["in"] - (self.log.before(epoch).totals.get("in") or 0)
-        self.rate = rows / (time.perf_counter() - began)
+        came = sum(self.newest.totals["inputs"]) - before
+        self.rate = came / (time.perf_counter() - began)
 
-    def _work(self, epoch: int, taken: Any, ingested: Ingested, *, ending: bool) -> None:
-        emitted = self._job(epoch, ingested)
-        self.outputs.write(epoch, self.plan, emitted)
-        measures = [
-            measures_of(p) for p in sorted(emitted, key=lambda p: p.seq) if p.kind == "measure"
+    def _job(self, epoch: int, pieces: Sequence[Piece], rows: DataFrame | None) -> list[Packet]:
+        levels = [
+            LevelStep(
+                Level(self.flow, n), epoch, self.newest.control, self.newest.standing, self.state
+            )
+            for n in range(self.flow.levels)
         ]
-        self.newest = self.controller.decide(
-            epoch, measures, self.now(epoch), ending=ending, taken=taken
-        )
+        if rows is not None:
+            return self._sql_job(levels, pieces, rows)
+        packets = self._read(pieces) if pieces else None
+        for step in levels:
+            n = len(step.level.places)
+            if packets is None:
+                packets = self._tasks(n).mapPartitionsWithIndex(step.alone)
+            else:
+                packets = packets.partitionBy(n, int).mapPartitionsWithIndex(step.over_packets)
+        return [] if packets is None else [Packet(*p) for _, p in packets.collect()]
 
-    def _job(self, epoch: int, ingested: Ingested) -> list[Packet]:
-        shards = self.plan.shards
-        kernel = KernelStep(self.plan, epoch, self.newest.control, self.state)
-        if isinstance(ingested, DataFrame):
-            by_shard = ingested.repartitionById(shards, "shard")
-            return to_packets(by_shard.mapInArrow(kernel.over_rows, PACKET_DDL).toArrow())
-        if ingested is None:
-            done = self._tasks(shards).mapPartitionsWithIndex(kernel.alone)
-        else:
-            moved = ingested.partitionBy(shards, int)
-            done = moved.mapPartitionsWithIndex(kernel.over_packets)
-        return [Packet(*p) for p in done.collect()]
+    def _sql_job(
+        self, levels: Sequence[LevelStep], pieces: Sequence[Piece], rows: DataFrame
+    ) -> list[Packet]:
+        """Run an epoch whose rows, or some of them, Spark reads."""
+        ingest_rows = IngestRows(self.flow, self.newest.standing, list(self.inputs.frames))
+        packets = rows.mapInArrow(ingest_rows, PACKET_DDL)
+        if pieces:
+            shares = self._shares(pieces)
+            read = IngestBlocks(self.flow, self.inputs.readers, shares).over_rows
+            tasks = rows.sparkSession.range(len(shares), numPartitions=len(shares))
+            packets = packets.unionAll(tasks.mapInArrow(read, PACKET_DDL))
+        for step in levels:
+            moved = packets.repartitionById(len(step.level.places), PARTITION)
+            packets = moved.mapInArrow(step.over_rows, PACKET_DDL)
+        return to_packets(packets.toArrow())
 
     def _tasks(self, n: int) -> RDD[int]:
         return self.spark.sparkContext.parallelize(range(n), n)
 
-    def _read(self, reader: BlockReader, pieces: Sequence[Piece]) -> RDD[Keyed]:
+    def _shares(self, pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
+        """Return the pieces of each task."""
         tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
-        shares = [pieces[a:b] for a, b in pairwise(cuts)]
-        ingest_blocks = IngestBlocks(self.plan, reader, shares)
-        return self._tasks(tasks).mapPartitionsWithIndex(ingest_blocks)
+        return [pieces[a:b] for a, b in pairwise(cuts)]
 
-    def _pieces(self, reader: BlockReader, blocks: Sequence[Block]) -> list[Piece]:
+    def _read(self, pieces: Sequence[Piece]) -> RDD[Keyed]:
+        shares = self._shares(pieces)
+        read = IngestBlocks(self.flow, self.inputs.readers, shares)
+        return self._tasks(len(shares)).mapPartitionsWithIndex(read)
+
+    def _pieces(self, blocks: Mapping[int, Sequence[Block]]) -> list[Piece]:
         """Say what decides over the rows of each block.
 
         Consistent slack decides over a block by all blocks before it, also those of its own epoch.
         """
-        entry, pieces = self.newest, []
-        for seq, block in enumerate(blocks):
-            pieces.append(Piece(block, seq, entry.standing))
-            if self.plan.consistent and seq < len(blocks) - 1:
-                packets = ingest(self.plan, reader.read(block), entry.standing, seq)
-                entry = self.controller.foresee(entry, [measures_of(packets[-1])], now=0)
+        pieces = []
+        for number, mine in blocks.items():
+            entry = self.newest
+            for seq, block in enumerate(mine):
+                pieces.append(Piece(number, block, seq, entry.standing))
+                if self.flow.inputs[number].consistent and seq < len(mine) - 1:
+                    table = self.inputs.readers[number].read(block)
+                    packets = ingest(self.flow, number, table, entry.standing, seq)
+                    entry = self.controller.foresee(entry, measures_of(packets[-1]))
         return pieces

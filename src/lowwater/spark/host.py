@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,16 +16,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.progress import Progress
 
-from lowwater.control import Controller
+from lowwater.control import FolderLog
 from lowwater.durations import ticks
-from lowwater.errors import HostError, PlanError
-from lowwater.query import Clock, Outcome, Outputs, Query, Run, Status
-from lowwater.sources import BlockSource
-from lowwater.sources.files import written
+from lowwater.errors import HostError
+from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
-from lowwater.spark.plain_files import PlainFiles
+from lowwater.spark.inputs import Inputs
 from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.state import ShardState
 from lowwater.spark.warmup import warm_up
@@ -41,32 +40,39 @@ class SparkHost:
 
     def run(
         self,
-        query: Query,
-        source: Any,
-        outputs: Outputs,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
         *,
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
-    ) -> Outcome:
-        """Run a bounded query to its end."""
-        outputs = outputs.in_memory()
+    ) -> dict[str, Outcome]:
+        """Run bounded streams to their end."""
+        sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
         try:
             running = SparkRun(
-                query, source, outputs, folder, clock=clock, shards=shards, bounded=True
+                assembly, sources, sinks, folder, clock=clock, shards=shards, bounded=True
             )
             status = running.finish()
         finally:
             if checkpoint is None:
                 shutil.rmtree(folder, ignore_errors=True)
-        return Outcome.of(query.plan, outputs, status)
+        ways = leaving(running.flow)
+        return {name: Outcome.of(ways[name], sink, status) for name, sink in sinks.items()}
 
     def start(
-        self, query: Query, source: Any, outputs: Outputs, *, checkpoint: str, trigger: str | None
+        self,
+        assembly: Assembly,
+        sources: list[Any],
+        outputs: Mapping[str, Outputs],
+        *,
+        checkpoint: str,
+        trigger: str | None,
     ) -> Run:
         """Start a query that runs on."""
-        running = SparkRun(query, source, outputs, checkpoint, trigger=trigger)
+        running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger)
         running.stop_at_the_end()
         return running
 
@@ -74,16 +80,17 @@ class SparkHost:
 class SparkRun(Run):
     """A query running on Spark: a streaming query whose micro-batches make epochs.
 
-    A DataFrame's micro-batches are its epochs, and between them, while Spark waits for data, epochs
-    without rows are run where control or the clock asks for one. Where Lowwater reads the source
-    itself, Spark's tick only asks for the next epoch: what it takes in, the control log says.
+    The micro-batches of DataFrames are its epochs, and between them, while Spark waits for data,
+    epochs without their rows are run where other inputs, control or the clock ask for one. Where
+    Lowwater reads all inputs itself, Spark's tick only asks for the next epoch: what it takes in,
+    the control log says.
     """
 
     def __init__(
         self,
-        query: Query,
-        source: Any,
-        outputs: Outputs,
+        assembly: Assembly,
+        sources: Sequence[Any],
+        outputs: Mapping[str, Outputs],
         checkpoint: str,
         *,
         clock: Clock | None = None,
@@ -91,71 +98,60 @@ class SparkRun(Run):
         trigger: str | None = None,
         bounded: bool = False,
     ) -> None:
-        spark = source.frame.sparkSession if isinstance(source, DataFrameSource) else session()
-        warm_up(spark)
-        folder = Checkpoint(checkpoint.removeprefix("file://"))
-        wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        self.plan = query.plan.with_shards(folder.claim(query, wanted))
-        self.clock, self.trigger = clock, trigger
+        self.clock, self.trigger, self.bounded = clock, trigger, bounded
         self.started, self.finished = threading.Event(), threading.Event()
         self.stopping = threading.Event()
         self.failure: Exception | None = None
+        folder = Checkpoint(checkpoint.removeprefix("file://"))
+        spark = _session_of(sources)
+        warm_up(spark)
+        wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        assembly = assembly.with_shards(folder.claim(assembly, wanted))
+        self.flow = assembly.flow
+        self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
-        controller = Controller(log, query.tracker, query.pace)
+        controller = assembly.controller(log)
         controller.begin(self._now(0))
+        ways = leaving(self.flow)
         self.epochs = Epochs(
             spark,
-            self.plan,
+            self.flow,
             controller,
             log,
+            inputs=self.inputs,
             state=folder.state,
-            outputs=outputs,
+            outputs=[(ways[name], sinks) for name, sinks in outputs.items()],
             now=self._now,
         )
-        kept_beside = isinstance(source, list) or getattr(source, "paced", False)
-        if folder.remote and kept_beside:
-            raise PlanError(
-                f"checkpoint={checkpoint!r}: a feed or a recording is kept beside the checkpoint, "
-                f"which must be a local folder for it"
-            )
-        if isinstance(source, list):
-            source = written(source, folder.source, self.plan.schema)
-        self.blocks: BlockSource | None = None
-        self.files: PlainFiles | None = None
-        self.rows: int | None = None
-        if isinstance(source, BlockSource):
-            self.rows = source.rows()
-            self.blocks = source.in_order_of(folder.source)
-            self.ends = bounded and (not source.paced or self.rows == 0)
-        elif isinstance(source, DataFrameSource):
-            self.files = PlainFiles.of(source.frame, source.schema)
-        else:
-            raise PlanError(f"Spark cannot read {type(source).__name__}")
-        self.query = self._start(spark, source, folder.spark)
-        # Another run on this checkpoint has ended by now, at the latest.
-        self.epochs.newest = log.newest() or self.epochs.newest
-        for shard in range(self.plan.shards):
-            ShardState.forget(folder.state, shard, self.epochs.newest.epoch)
-        self.started.set()
-        if self.blocks is None:
-            threading.Thread(target=self._beat, daemon=True).start()
+        self.query = self._start(spark, folder)
+        self._take_over(log, folder)
 
-    def _start(self, spark: SparkSession, source: Any, checkpoint: str) -> StreamingQuery:
-        if self.blocks is None:
-            stream, on_batch = source.frame, self._on_batch
+    def _start(self, spark: SparkSession, folder: Checkpoint) -> StreamingQuery:
+        if self.inputs.frames:
+            stream, on_batch = self.inputs.stream(), self._on_batch
         else:
             stream, on_batch = _ticks(spark), self._on_tick
         settings = dict(QUERY_SETTINGS)
-        if Checkpoint(checkpoint).remote:
+        if folder.remote:
             settings.pop(FILE_MANAGER)
         with settings_for_start(spark, settings):
             writer = stream.writeStream.foreachBatch(on_batch)
-            writer = writer.option("checkpointLocation", checkpoint)
+            writer = writer.option("checkpointLocation", folder.spark)
             if self.trigger is not None:
                 ticks(self.trigger, name="trigger")
                 writer = writer.trigger(processingTime=self.trigger)
             started: StreamingQuery = writer.start()
         return started
+
+    def _take_over(self, log: FolderLog, folder: Checkpoint) -> None:
+        """Go on from what is there; another run on this checkpoint has ended by now."""
+        self.epochs.newest = log.newest() or self.epochs.newest
+        for number, operator in enumerate(self.flow.operators):
+            for shard in range(operator.plan.shards):
+                ShardState.forget(f"{folder.state}/{number}", shard, self.epochs.newest.epoch)
+        self.started.set()
+        if self.inputs.frames:
+            threading.Thread(target=self._beat, daemon=True).start()
 
     # -- epochs -----------------------------------------------------------------------------------
 
@@ -163,41 +159,43 @@ class SparkRun(Run):
         self.started.wait()
         if self.stopping.is_set():
             raise HostError("the query is being stopped")
-        if self.epochs.has_taken(batch):
-            return
-        blocks = None if self.files is None else self.files.blocks(self.query)
-        if self.files is None or blocks is None:
-            self.epochs.take_batch(batch, frame)
-        else:
-            self.epochs.take_batch_of_blocks(batch, self.files, blocks)
+        if not self.epochs.has_taken(batch):
+            self.epochs.take_batch(batch, frame, self.inputs.new_files(self.query))
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
         """Run an epoch as soon as there is one to run."""
-        assert self.blocks is not None  # noqa: S101
         self.started.wait()
         until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
         while not self.stopping.is_set() and not self.finished.is_set():
             if self.epochs.newest.done:
                 self.finished.set()
-            elif self.epochs.take_blocks(self.blocks):
+            elif self.epochs.take_blocks():
                 return
-            elif self.ends or self._due():
-                self.epochs.take_nothing(ending=self.ends)
+            elif self._over() or self._due():
+                self.epochs.take_nothing()
                 return
             elif time.monotonic() >= until:
                 return
             else:
                 self.finished.wait(POLL_SECONDS)
 
+    def _over(self) -> bool:
+        """Say whether no input has anything more to come."""
+        return len(self.inputs.exhausted(self.epochs.taken["blocks"])) == len(self.flow.inputs)
+
     def _beat(self) -> None:
-        """Run epochs without rows where Spark, waiting for data, would run none."""
+        """Run epochs without a micro-batch where Spark, waiting for data, would run none."""
         while not self.finished.wait(POLL_SECONDS) and self.query.isActive:
             try:
-                if self._due() and self._waiting_for_data():
-                    self.epochs.take_nothing_if_due(by_clock=self.clock is None)
+                if (self.inputs.blocks or self._due()) and self._waiting_for_data():
+                    self._between_batches()
             except Exception as failure:  # noqa: BLE001
                 self.failure = failure
                 self.query.stop()
+
+    def _between_batches(self) -> None:
+        if not (self.inputs.blocks and self.epochs.take_blocks()):
+            self.epochs.take_nothing_if_due(by_clock=self.clock is None)
 
     def _due(self) -> bool:
         """Say whether control, or the wall clock where it is the clock, asks for an epoch."""
@@ -225,9 +223,11 @@ class SparkRun(Run):
     def finish(self) -> Status:
         """Run to the end of the stream and through the epoch that closes the last windows."""
         try:
-            if self.blocks is None:
+            if self.inputs.frames:
                 self.query.processAllAvailable()
                 self._must_be_alive()
+                while self.epochs.take_blocks():
+                    pass
                 self.epochs.end()
             else:
                 self._follow()
@@ -239,11 +239,11 @@ class SparkRun(Run):
 
     def _follow(self) -> None:
         """Wait for blocks to be read; in a terminal, show how far a recording is."""
-        shown = self.rows is not None and sys.stderr.isatty()
+        shown = self.inputs.rows is not None and sys.stderr.isatty()
         with Progress(transient=True, disable=not shown, console=STDERR) as bar:
-            task = bar.add_task("rows", total=self.rows)
+            task = bar.add_task("rows", total=self.inputs.rows)
             while not self.finished.wait(POLL_SECONDS):
-                bar.update(task, completed=self.epochs.newest.totals.get("in", 0))
+                bar.update(task, completed=sum(self.epochs.newest.totals.get("inputs", ())))
                 if not self.query.isActive and not self.finished.is_set():
                     self.query.awaitTermination()  # raises what ended it
                     self._must_be_alive()
@@ -257,7 +257,7 @@ class SparkRun(Run):
 
     def status(self) -> Status:
         """Return where the query stands."""
-        return Status.of(self.epochs.newest, self.plan.axis, self.epochs.rate)
+        return Status.of(self.epochs.newest, self.flow, self.epochs.rate)
 
     def stop(self) -> None:
         """Stop after the epoch at work."""
@@ -281,6 +281,13 @@ class SparkRun(Run):
         if self.failure is not None:
             raise _failed(self.failure) from self.failure
         return True if ended is None else bool(ended)
+
+
+def _session_of(sources: Sequence[Any]) -> SparkSession:
+    """Return the session of the DataFrames, or one of our own."""
+    frames = [s.frame for s in sources if isinstance(s, DataFrameSource)]
+    found: SparkSession = frames[0].sparkSession if frames else session()
+    return found
 
 
 def _ticks(spark: SparkSession) -> DataFrame:

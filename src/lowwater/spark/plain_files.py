@@ -61,13 +61,13 @@ class PlainFiles:
             return None
         return cls(schema) if is_plain else None
 
-    def blocks(self, query: StreamingQuery) -> list[Block] | None:
-        """Return the blocks of the micro-batch at work, or None if Spark must read them."""
+    def blocks(self, leaf: Any) -> list[Block] | None:
+        """Return the blocks of what a micro-batch reads, or None if Spark must read it."""
+        if leaf.getClass().getSimpleName() == "LocalRelation":
+            return []
         try:
-            execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
-            (leaf,) = _each(execution.logical().collectLeaves())
             found = list(leaf.relation().location().inputFiles())
-        except (Py4JError, ValueError):
+        except Py4JError:
             return None
         paths = [_local(address) for address in found]
         if not paths or not all(path and self._reads_alike(path) for path in paths):
@@ -92,6 +92,15 @@ class PlainFiles:
     def read(self, block: Block) -> pa.Table:
         """Read a block."""
         return read_parquet_block(block, self.schema)
+
+
+def leaves(query: StreamingQuery) -> list[Any] | None:
+    """Return what the micro-batch at work reads, in the order of the query's DataFrames."""
+    try:
+        execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
+        return _each(execution.logical().collectLeaves())
+    except Py4JError:
+        return None
 
 
 def _is_old(version: bytes) -> bool:

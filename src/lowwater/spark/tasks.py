@@ -188,7 +188,8 @@ class LevelStep:
     def run(self, at: int, packets: list[Packet]) -> list[Packet]:
         """Run one epoch of one shard."""
         operator, shard = self.level.places[at]
-        mine, passed = [], []
+        mine: list[Packet] = []
+        passed: list[Packet] = []
         for p in packets:
             here = p.kind not in LEAVING and p.operator == operator
             (mine if here else passed).append(p)

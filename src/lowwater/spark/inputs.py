@@ -1,0 +1,141 @@
+"""The inputs of a query on Spark: what Lowwater reads itself, and what Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lowwater.errors import PlanError
+from lowwater.kernels import Dataflow
+from lowwater.sources import Block, BlockReader, BlockSource
+from lowwater.sources.files import written
+from lowwater.spark.checkpoint import Checkpoint
+from lowwater.spark.dataframes import DataFrameSource
+from lowwater.spark.plain_files import PlainFiles, leaves
+from lowwater.spark.tasks import INPUT
+
+
+@dataclass
+class Inputs:
+    """The inputs of a run, by their number.
+
+    `files` are the DataFrames if all of them merely read Parquet; `rows` is how many rows there are
+    in all, where that is known.
+    """
+
+    blocks: dict[int, BlockSource] = field(default_factory=dict)
+    frames: dict[int, DataFrame] = field(default_factory=dict)
+    files: dict[int, PlainFiles] = field(default_factory=dict)
+    rows: int | None = None
+    bounded: bool = False
+
+    @classmethod
+    def of(
+        cls, sources: Sequence[Any], flow: Dataflow, folder: Checkpoint, *, bounded: bool
+    ) -> Inputs:
+        """Prepare the sources of a query for reading."""
+        made = cls(bounded=bounded)
+        counted: list[int | None] = []
+        for number, source in enumerate(sources):
+            if isinstance(source, DataFrameSource):
+                made.frames[number] = source.frame
+                counted.append(None)
+                continue
+            prepared = _prepared(source, flow.inputs[number].schema, folder, number)
+            counted.append(prepared.rows())
+            made.blocks[number] = prepared.in_order_of(f"{folder.source}/{number}")
+        made.rows = None if None in counted else sum(n for n in counted if n is not None)
+        plain = {n: PlainFiles.of(frame, flow.inputs[n].schema) for n, frame in made.frames.items()}
+        if None not in plain.values():
+            made.files = {n: files for n, files in plain.items() if files is not None}
+        return made
+
+    def session(self) -> SparkSession | None:
+        """Return the session of the DataFrames, if there are any."""
+        return next((frame.sparkSession for frame in self.frames.values()), None)
+
+    def stream(self) -> DataFrame:
+        """Return all DataFrames as one: each row in the struct of its input, all others NULL."""
+        if len(self.frames) == 1:
+            return next(iter(self.frames.values()))
+        kinds = {n: frame.schema for n, frame in self.frames.items()}
+        tagged = [
+            frame.select(
+                sql.lit(n).alias(INPUT),
+                *(
+                    (
+                        sql.struct(*(sql.col(f"`{c}`") for c in frame.columns))
+                        if other == n
+                        else sql.lit(None).cast(kind)
+                    ).alias(str(other))
+                    for other, kind in kinds.items()
+                ),
+            )
+            for n, frame in self.frames.items()
+        ]
+        return reduce(DataFrame.unionAll, tagged)
+
+    def new_files(self, query: StreamingQuery) -> dict[int, list[Block]] | None:
+        """Return the blocks of the micro-batch at work by input, None if Spark must read it."""
+        if not self.files:
+            return None
+        found = leaves(query)
+        if found is None or len(found) != len(self.files):
+            return None
+        blocks = {
+            n: files.blocks(leaf)
+            for (n, files), leaf in zip(self.files.items(), found, strict=True)
+        }
+        if None in blocks.values():
+            return None
+        return {n: mine for n, mine in blocks.items() if mine is not None}
+
+    @property
+    def readers(self) -> Mapping[int, BlockReader]:
+        """What reads the blocks of each input."""
+        return {**self.files, **self.blocks}
+
+    def begin(self) -> dict[str, Any]:
+        """Return where the sources that Lowwater reads begin."""
+        return {str(n): source.begin() for n, source in self.blocks.items()}
+
+    def reach(self, start: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how far an epoch that begins at `start` may go now."""
+        return {str(n): source.reach(start[str(n)]) for n, source in self.blocks.items()}
+
+    def between(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[int, list[Block]]:
+        """Return the blocks of each input between two positions."""
+        return {
+            n: list(source.blocks(start[str(n)], end[str(n)])) for n, source in self.blocks.items()
+        }
+
+    def exhausted(self, at: Mapping[str, Any]) -> list[int]:
+        """Return the inputs that have nothing more to come after a position."""
+        if not self.bounded:
+            return []
+        return [
+            n
+            for n, source in self.blocks.items()
+            if (not source.paced or source.rows() == 0) and source.reach(at[str(n)]) == at[str(n)]
+        ]
+
+
+def _prepared(source: Any, schema: Any, folder: Checkpoint, number: int) -> BlockSource:
+    """Return a source that Lowwater reads; refuse what it cannot read."""
+    kept_beside = isinstance(source, list) or getattr(source, "paced", False)
+    if folder.remote and kept_beside:
+        raise PlanError(
+            f"checkpoint={folder.root!r}: a feed or a recording is kept beside the checkpoint, "
+            f"which must be a local folder for it"
+        )
+    if isinstance(source, list):
+        source = written(source, f"{folder.source}/{number}", schema)
+    if not isinstance(source, BlockSource):
+        raise PlanError(f"Spark cannot read {type(source).__name__}")
+    return source
