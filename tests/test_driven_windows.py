@@ -323,6 +323,35 @@ def test_several_windows_give_what_each_gives_alone(data, stream, found, span, b
                 assert same(near, shared[cell][column]), (name, cell, column)
 
 
+@examples(20)
+@given(st.data(), rows(size=25), st.lists(sizes, min_size=2, max_size=3), st.integers(1, 60))
+def test_windows_that_share_a_grid_give_what_each_gives_in_its_own(data, stream, found, cells):
+    # A grid holds windows of several names as long as it is small; where it ends must not show.
+    epochs, several = data.draw(cuts(stream)), {f"w{i}": size for i, size in enumerate(found)}
+    named = {**aggregates(NAMED), "k": lw.count_distinct("x"), "mid": lw.median("i")}
+    outcomes = []
+    for small, large in ((1 << 16, 2_000_000), (cells, cells)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lowwater.kernels.closing._SMALL_GRID", small)
+            patch.setattr("lowwater.kernels.closing.GRID_CELLS", large)
+            window = {"several": lw.windows(**several)}
+            outcome = run(epochs, lw.slack(3), named, ("a",), **window)
+        outcomes.append(sorted(map(repr, outcome.results.to_pylist())))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_rows_between_the_windows_of_every_name_are_outside():
+    #      0    3         10   13        20     a: [0, 3), [10, 13)    b: [0, 2), [4, 6), [8, 10)…
+    #      |--a-)         |--a-)
+    feed = lw.feed("t bigint")
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(lw.windows(a=(3, 10), b=(2, 4))).agg(n=lw.count())
+    outcome = query.run(epochs={feed: [[(t,) for t in range(20)]]}, host="local")
+    in_none = [t for t in range(20) if t % 10 >= 3 and t % 4 >= 2]
+    assert outcome.status["outside"] == len(in_none) == 7
+    assert outcome.status["admitted"] == 13
+
+
 @pytest.mark.parametrize("named", [{"short": 5, "long": 40}, {"long": 40, "short": 5}], ids=repr)
 def test_a_row_can_be_late_for_one_window_and_in_time_for_another(named):
     #        0         10        20    rows at 1, 2, 25, then 1 again when the mark is past 20:

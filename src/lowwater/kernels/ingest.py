@@ -169,13 +169,13 @@ def _set_outside_aside(
     intake: _Intake, ticks: np.ndarray, degree: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     spec = intake.plan.spec
-    if isinstance(spec, Shared):
-        inside = ~spec.outside(ticks)
-    elif spec.has_gaps and intake.plan.numbering is None:
-        inside = spec.last(ticks) >= spec.first(ticks)
-    else:
+    if intake.plan.numbering is not None or not spec.has_gaps:
         intake.measures["outside"] = 0
         return ticks, degree
+    if isinstance(spec, Shared):
+        inside = ~spec.outside(ticks)
+    else:
+        inside = spec.last(ticks) >= spec.first(ticks)
     intake.measures["outside"] = int((~inside).sum())
     if inside.all():
         return ticks, degree
