@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.local.host import LocalEpochs
 from tests import driven
-from tests.oracle import Near, same
+from tests.oracle import Near, Slack, same
 from tests.querying import aggregates, finals
 from tests.streams import KEYS, NAMED, SCHEMA, cuts, disorder, examples, rows
 
@@ -61,7 +61,7 @@ def test_windows_that_rows_end_when_slack_covers_the_disorder(kind, data, stream
     window, ends = ENDS[kind]
     epochs, span = data.draw(cuts(stream)), disorder(stream)
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, range=size, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
     assert outcome.status["late"] == outcome.status["partly_late"] == 0
     for row in outcome.results.to_pylist():
@@ -75,7 +75,7 @@ def test_windows_that_rows_end_when_rows_are_late(kind, data, stream, size, span
     window, ends = ENDS[kind]
     epochs = data.draw(cuts(stream))
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, range=size, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
     late = [r for r in came if r.t + size <= r.closed]
     assert outcome.status["late"] == len(late)
@@ -91,7 +91,7 @@ def test_each_partition_has_windows_of_its_own(kind, data, stream, size, span):
     outcome = run(
         epochs, lw.slack(span), aggregates(NAMED), shards=3, range=size, partition_by="a", **window
     )
-    came = flat(driven.arrivals(epochs, span, by))
+    came = flat(driven.arrivals(epochs, Slack(span), by))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by, by), by)
 
 
@@ -134,7 +134,7 @@ def test_windows_over_arriving_rows(data, stream, size, slide, by, span):
     epochs = data.draw(cuts(stream))
     window = {"range": lw.rows(size), "slide": lw.rows(slide)}
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.numbered(came, size, slide, by), by)
     assert outcome.status["late"] == 0
     assert outcome.status["outside"] == sum(n % slide >= size for n in range(len(stream)))
@@ -146,7 +146,7 @@ def test_each_partition_counts_its_own_rows(data, stream, size, slide, shards):
     epochs, by = data.draw(cuts(stream)), ("a", "b")
     window = {"range": lw.rows(size), "slide": lw.rows(slide), "partition_by": "a"}
     outcome = run(epochs, lw.slack(3), aggregates(NAMED), ("b",), shards, **window)
-    came = flat(driven.arrivals(epochs, 3))
+    came = flat(driven.arrivals(epochs, Slack(3)))
     assert_same(outcome, driven.numbered(came, size, slide, by, ("a",)), by)
 
 
@@ -166,7 +166,7 @@ def test_windows_over_ranked_rows(partition, data, stream, size, slide, span):
         on=lw.rank("t"),
         partition_by=partition,
     )
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     cells = driven.numbered(came, size, slide, by, partition, by_rank=True)
     assert_same(outcome, cells, by)
     assert outcome.status["late"] == len(outcome.late) == sum(not r.in_time for r in came)
@@ -225,7 +225,7 @@ def test_a_window_of_rows_is_given_as_soon_as_its_last_row_is_there():
 def test_sessions_equal_the_definition(data, stream, gap, span, by, shards):
     epochs = data.draw(cuts(stream))
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, gap=gap)
-    cells, late = driven.sessions(driven.arrivals(epochs, span), gap, span, by)
+    cells, late = driven.sessions(epochs, gap, Slack(span), by)
     assert_same(outcome, cells, by)
     assert outcome.status["late"] == len(late) == len(outcome.late)
     for row in outcome.results.to_pylist():
