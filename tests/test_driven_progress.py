@@ -52,7 +52,8 @@ POLICIES = {
     ),
 }
 every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-spans = st.integers(0, 15)
+streams = rows(least=15)
+spans = st.integers(0, 6)
 sizes = st.integers(1, 9)
 keys = st.sampled_from([(), ("a",), (SOURCE,), ("a", SOURCE)])
 
@@ -74,7 +75,7 @@ def _assert_late(outcome: lw.Outcome, came: list[driven.Came], size: int) -> Non
 @every_policy
 @pytest.mark.parametrize("kind", ENDS)
 @examples(8)
-@given(st.data(), rows(), st.integers(1, 30), spans, keys, st.integers(1, 3))
+@given(st.data(), streams, st.integers(1, 30), spans, keys, st.integers(1, 3))
 def test_windows_that_rows_of_the_stream_end(policy, kind, data, stream, size, span, by, shards):
     window, ends = ENDS[kind]
     epochs = data.draw(cuts(stream))
@@ -89,7 +90,7 @@ def test_windows_that_rows_of_the_stream_end(policy, kind, data, stream, size, s
 @pytest.mark.parametrize("kind", ENDS)
 @pytest.mark.parametrize("by", [("a",), (SOURCE,), ("a", SOURCE)], ids=repr)
 @examples(6)
-@given(st.data(), rows(), st.integers(1, 30), spans)
+@given(st.data(), streams, st.integers(1, 30), spans)
 def test_windows_that_rows_of_a_partition_end(policy, kind, by, data, stream, size, span):
     window, ends = ENDS[kind]
     epochs = data.draw(cuts(stream))
@@ -103,7 +104,7 @@ def test_windows_that_rows_of_a_partition_end(policy, kind, by, data, stream, si
 @every_policy
 @pytest.mark.parametrize("partition", [(), ("a",), (SOURCE,)], ids=repr)
 @examples(8)
-@given(st.data(), rows(), sizes, sizes, spans)
+@given(st.data(), streams, sizes, sizes, spans)
 def test_windows_over_arriving_rows(policy, partition, data, stream, size, slide, span):
     epochs, by = data.draw(cuts(stream)), (*partition, "c")
     window = {"range": lw.rows(size), "slide": lw.rows(slide), "partition_by": partition}
@@ -116,7 +117,7 @@ def test_windows_over_arriving_rows(policy, partition, data, stream, size, slide
 @every_policy
 @pytest.mark.parametrize("partition", [(), ("a",), (SOURCE,)], ids=repr)
 @examples(8)
-@given(st.data(), rows(), sizes, sizes, spans)
+@given(st.data(), streams, sizes, sizes, spans)
 def test_windows_over_ranked_rows(policy, partition, data, stream, size, slide, span):
     epochs, by = data.draw(cuts(stream)), (*partition, "c")
     window = {"range": lw.rows(size), "slide": lw.rows(slide), "on": lw.rank("t")}
@@ -129,9 +130,10 @@ def test_windows_over_ranked_rows(policy, partition, data, stream, size, slide, 
 
 
 @every_policy
-@examples(20)
-@given(st.data(), rows(), st.integers(1, 20), spans, keys, st.integers(1, 3))
-def test_sessions(policy, data, stream, gap, span, by, shards):
+@pytest.mark.parametrize("by", [(), ("a",), (SOURCE,), ("a", SOURCE)], ids=repr)
+@examples(15)
+@given(st.data(), streams, st.integers(1, 8), spans, st.integers(1, 3))
+def test_sessions(policy, by, data, stream, gap, span, shards):
     epochs = data.draw(cuts(stream))
     outcome = run(epochs, policy.progress(span), aggregates(NAMED), by, shards, gap=gap)
     rule = policy.rule(span, SOURCE in by)
@@ -155,9 +157,10 @@ several_sizes = st.lists(
 
 
 @every_policy
+@pytest.mark.parametrize("by", [("a",), (SOURCE,)], ids=repr)
 @examples(15)
-@given(st.data(), rows(), several_sizes, spans, keys)
-def test_several_windows(policy, data, stream, several, span, by):
+@given(st.data(), streams, several_sizes, spans)
+def test_several_windows(policy, by, data, stream, several, span):
     epochs = data.draw(cuts(stream))
     window = {"several": lw.windows(**several)}
     outcome = run(epochs, policy.progress(span), aggregates(NAMED), by, **window)
