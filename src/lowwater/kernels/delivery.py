@@ -66,9 +66,14 @@ def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Deli
         own = None if rows.own is None else plan.usable(port, rows.own).low
         dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
         return Delivered(_whole_rows(plan, port, rows, dead), 0)
-    inside = rows.keep(_inside(plan, rows.ticks))
+    inside = rows.keep(_inside(plan, rows.ticks)) if _leaves_gaps(plan) else rows
     packets = _to_windows(plan, inside, marks) if len(inside) else []
     return Delivered(packets, len(rows) - len(inside))
+
+
+def _leaves_gaps(plan: WindowPlan) -> bool:
+    """Whether rows may belong to no window; by their number they do not before they have one."""
+    return plan.numbering is None and plan.spec.has_gaps
 
 
 def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
@@ -76,9 +81,7 @@ def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
     spec = plan.spec
     if isinstance(spec, Shared):
         return ~spec.outside(ticks)
-    if spec.has_gaps and plan.numbering is None:
-        return np.asarray(spec.last(ticks) >= spec.first(ticks))
-    return np.ones(len(ticks), bool)
+    return np.asarray(spec.last(ticks) >= spec.first(ticks))
 
 
 def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
