@@ -37,6 +37,7 @@ from lowwater.errors import (
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
+from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
@@ -142,6 +143,7 @@ __all__ = [
     "StateError",
     "Status",
     "Stream",
+    "Together",
     "VirtualClock",
     "aggregate",
     "arrival",
@@ -178,6 +180,7 @@ __all__ = [
     "stddev",
     "stream",
     "sum",
+    "together",
     "top_k",
     "unbounded",
     "variance",
