@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lowwater.kernels.cells import Cells
 from lowwater.kernels.closing import Closed
-from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.plan import SECOND, WindowPlan
 from lowwater.kernels.rows import LATE_DEGREE
 from lowwater.windows import Landmark, Shared
 
@@ -36,7 +36,7 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
         fields=list(schema.field("window").type),
     )
     index = pa.array(closed.code)
-    keys = [cells.keys.column(k).take(index) for k in plan.keys]
+    keys = [_shown(plan, k, cells.keys.column(k).take(index)) for k in plan.keys]
     values = [
         a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
         for a in plan.aggregates.values()
@@ -54,6 +54,15 @@ def _shared_bounds(plan: WindowPlan, spec: Shared, closed: Closed) -> list[pa.Ar
     origin, slide, size = np.array(laid).T[:, closed.which]
     start = origin + closed.wid * slide
     return [plan.bounds.from_ticks(start), plan.bounds.from_ticks(start + size)]
+
+
+def _shown(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return the values of a key as the user sees them."""
+    if plan.second is None or key != SECOND:
+        return values
+    start = values.combine_chunks().to_numpy()
+    bounds = [plan.second.from_ticks(at) for at in (start, start + plan.spec.pane)]
+    return pa.StructArray.from_arrays(bounds, fields=list(plan.key_field(SECOND).type))
 
 
 def late_rows(

@@ -60,7 +60,7 @@ class SharedEpoch(WindowEpoch):
 
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that windows of any name between two marks reach into."""
-        if before.low is None or self.plan.sources_close_groups:
+        if before.low is None or self.plan.groups_have_marks:
             return set(self.meta.buckets.all)
         reached = min(before.low if after.low is None else after.low, FOREVER)
         found: set[int] = set()
