@@ -179,6 +179,7 @@ class _Assembling:
                 source=tracker.source,
                 tail=tracker.tail,
                 mark_when=tracker.mark_when,
+                mark_since=tracker.mark_since,
                 consistent=tracker.consistent,
                 max_ahead=leaf.progress.ahead(axis),
                 by_wall=leaf.progress.clock == "wall",
