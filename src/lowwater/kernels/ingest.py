@@ -19,6 +19,7 @@ from lowwater.kernels.dataflow import Dataflow, Input
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
 from lowwater.kernels.routing import BACKWARDS, FUTURE, NO_TIME, Block, take_routes
+from lowwater.kernels.rows import KEPT
 from lowwater.windows import FOREVER, Axis
 
 _BEFORE_ALL = np.iinfo(np.int64).min
@@ -46,6 +47,8 @@ def ingest(
         block = block.keep(~said)
     block = replace(block, degree=_late_degrees(block, _reached(standing, number).newest))
     _measure_progress(start, block, measures)
+    if KEPT in table.column_names:
+        block = _without_dropped(block)
     sent = take_routes(flow, start.routes, block, standing)
     sent.count(start.routes[0].operator, {"punctuations": int(said.sum())})
     measures["counts"] = sent.counts
@@ -64,6 +67,13 @@ def ingest_blocks(
         yield packets
         if flow.inputs[number].consistent:
             entry = controller.foresee(entry, measures_of(packets[-1]))
+
+
+def _without_dropped(block: Block) -> Block:
+    """Return the rows that the filters of their own engine have kept."""
+    kept = block.table.column(KEPT).combine_chunks().to_numpy(zero_copy_only=False)
+    left = block.keep(np.asarray(kept, bool))
+    return replace(left, table=left.table.drop_columns([KEPT]))
 
 
 def _reached(standing: Standing, number: int) -> Reached:

@@ -173,7 +173,7 @@ class _Assembling:
         self.from_input.append([])
         self.inputs.append(
             Input(
-                leaf.source.schema,
+                getattr(leaf.source, "full_schema", leaf.source.schema),
                 axis,
                 before=before,
                 source=tracker.source,
