@@ -140,7 +140,7 @@ class Port:
         """Streams that flow together are as far as the slowest."""
         found = [way.origin.marks()[self.on] for way in self.ways]
         least = min(found) if not isinstance(found[0], tuple) else tuple(map(min, *found, found[0]))
-        self.next = least if self.mark == NEVER else higher(self.mark, least)
+        self.next = higher(self.mark, least)
 
     def prompted(self) -> float:
         """A punctuation in the data acts at once, where no other stream flows in."""
@@ -232,7 +232,7 @@ class Rows(Operator):
 class Aggregate(Operator):
     """A window aggregate; `second` are windows on a second time (OOP 7)."""
 
-    windows: Windows = Windows(1, 1)
+    windows: Windows = field(default_factory=lambda: Windows(1, 1))
     keys: tuple[str, ...] = ()
     named: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     second: str | None = None
@@ -240,10 +240,9 @@ class Aggregate(Operator):
     seen: int = 0
     word = "window"
 
-    def run(self) -> None:
-        if self.second is not None and self.ports[0].mark == NEVER:
-            self.ports[0].mark = (NEVER,) * 4
-        super().run()
+    def __post_init__(self) -> None:
+        if self.second is not None:
+            self.ports[0].mark = self.ports[0].next = (NEVER,) * 4
 
     def _prompt(self, port: Port) -> Any:
         return (NEVER,) * 4 if self.second else port.prompted()

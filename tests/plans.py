@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import lowwater as lw
@@ -58,6 +58,11 @@ class Twin:
     def time(self) -> str:
         return self.stream.time
 
+    def _span(self, ticks: int) -> Any:
+        """A length on the stream's time."""
+        timed = self.stream.axis(self.time).kind == "time"
+        return timedelta(microseconds=ticks) if timed else ticks
+
     def where(self, text: str, keep: Callable[[Row], Any]) -> Twin:
         return self._after(self.stream.where(text), lambda r: r if keep(r) else None)
 
@@ -86,7 +91,8 @@ class Twin:
         return self._operated(self.stream.order(), InOrder([Port(self.ways, self.time)]))
 
     def join(self, other: Twin, *, on: Sequence[str], band: tuple[int, int], **words: Any) -> Twin:
-        stream = self.stream.join(other.stream, on=list(on) or None, band=band, **words)
+        near = tuple(map(self._span, band))
+        stream = self.stream.join(other.stream, on=list(on) or None, band=near, **words)
         how = words.get("how", "inner")
         ports = [Port(self.ways, self.time), Port(other.ways, other.time)]
         names = (list(self.stream.schema.names), list(other.stream.schema.names))
@@ -105,7 +111,11 @@ class Twin:
         **named: tuple[Any, ...],
     ) -> Twin:
         windowed = self.stream.window(
-            range=windows.range, slide=windows.slide, origin=windows.origin, on=on, smooth=smooth
+            range=self._span(windows.range),
+            slide=self._span(windows.slide),
+            origin=windows.origin or None,
+            on=on,
+            smooth=smooth,
         )
         own = {
             n: getattr(lw, function)(*([] if column is None else [column]))
