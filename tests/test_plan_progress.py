@@ -192,8 +192,11 @@ def test_punctuation_that_a_filter_would_drop_is_heard(between):
         stream = stream.with_columns(w="v * 2")
     sink = Epochs()
     epochs = [[(1, 5, False)], [(10, None, True)], [(11, 7, False)]]
-    outcome = stream.where("v >= 5").window(range=10).agg(n=lw.count()).run(
-        epochs={feed: epochs}, sink=sink
+    outcome = (
+        stream.where("v >= 5")
+        .window(range=10)
+        .agg(n=lw.count())
+        .run(epochs={feed: epochs}, sink=sink)
     )
     assert sink.when == [1, 3]
     assert outcome.status["punctuations"] == 1
