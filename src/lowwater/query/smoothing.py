@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.errors import SpecError
-from lowwater.kernels.plan import Smooth
+from lowwater.kernels.flush import Smooth
 from lowwater.windows import Axis, Sliding
 
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
