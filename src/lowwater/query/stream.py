@@ -162,6 +162,7 @@ class Stream(Runnable):
         time: Time | None = None,
         order: Order = "free",
         suffix: str = "_other",
+        smooth: Flush | None = None,
     ) -> Stream:
         """Join with another stream: equal keys, times near each other (OOP 5.3).
 
@@ -186,6 +187,9 @@ class Stream(Runnable):
             "time" puts both streams in order before and the result after, at the price of waiting.
         suffix
             What a column of the other stream gets whose name is taken.
+        smooth
+            `lw.slow_flush(max_delay="10 seconds")` gives rows without a partner out over a while,
+            instead of all at once; with `lw.same_window`, also "2 windows". Pairs do not wait.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
@@ -193,7 +197,7 @@ class Stream(Runnable):
         >>> a.join(b, on="key", band=("-2 seconds", "3 seconds")).schema.names
         ['ts', 'key', 'x', 'ts_other', 'x_other']
         """
-        return join(self, other, Joining(on, band, how, time, order, suffix))
+        return join(self, other, Joining(on, band, how, time, order, suffix, smooth))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
         """Give rows in the order of their time, by holding each until the mark has passed it.
