@@ -6,11 +6,12 @@ import argparse
 import signal
 import sys
 
-from bench.cases import ALONE, COMPARED, EVERY
+from bench.cases import ALONE, COMPARED, EVERY, UNION
 from bench.compare import ResultsDifferError
+from bench.data import EIGHT
 from bench.processes import WorkerError
-from bench.report import case_figures, case_line, idle_figures, state_figures
-from bench.run import Options, alone, compare, say
+from bench.report import case_figures, case_line, idle_figures, state_figures, union_line
+from bench.run import Options, against_itself, alone, compare, say
 
 KINDS = "kinds"
 """The windows that are compared in one process; asked for by name."""
@@ -33,6 +34,10 @@ def main() -> int:
                 _print(case_line(case, pairs))
                 rows = case.data.scaled(options.rows_scale).rows
                 figures += case_figures(case, pairs, rows)
+            elif name in UNION:
+                if name == "union-8":
+                    found = against_itself(list(UNION.values()), options)
+                    _print(union_line(found, EIGHT.files))
             elif name == KINDS:
                 from bench.kinds import kinds
 

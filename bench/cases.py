@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.data import FULL, LONG, SMALL, TINY, DataSet
+from bench.data import EIGHT, FULL, LONG, ONE_OF_EIGHT, PAIR, SMALL, TINY, DataSet
 
 Side = Literal["lowwater", "spark"]
 Store = Literal["hdfs", "rocksdb"]
@@ -15,9 +15,11 @@ Store = Literal["hdfs", "rocksdb"]
 class Case:
     """One query on one stream: count, sum and (by key) max over a window of `range` by `slide`.
 
-    `fused` asks Lowwater to read the files itself; `paned` asks Spark for the
-    hand-written plan of two chained aggregations; `store` is the state store that
-    Spark is given; `watched` asks for the size of the state after each epoch.
+    `asks` is "window", "join" (of two streams, keys equal, times at most 2 s apart) or
+    "union" (of all streams, then the window). `fused` asks Lowwater to read the files
+    itself; `paned` asks Spark for the hand-written plan of two chained aggregations;
+    `store` is the state store that Spark is given; `watched` asks for the size of the
+    state after each epoch.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Case:
     fused: bool = False
     paned: bool = False
     watched: bool = False
+    asks: Literal["window", "join", "union"] = "window"
 
 
 # The stores were measured with a tenth of the rows, in processor time: the one in memory
@@ -42,6 +45,7 @@ COMPARED = {
         Case("sliding-600", "600 seconds", "1 second", SMALL, store="hdfs", keyed=False),
         Case("tumbling-10", "10 seconds", "10 seconds", FULL, store="hdfs"),
         Case("paned-60", "60 seconds", "1 second", FULL, store="hdfs", paned=True),
+        Case("band-join", "", "", PAIR, store="rocksdb", asks="join"),
     )
 }
 """The cases with a Spark side, by the names that are printed."""
@@ -55,4 +59,13 @@ ALONE = {
 }
 """The cases that watch Lowwater alone: epochs with next to no rows, and many epochs."""
 
-EVERY = {**COMPARED, **ALONE}
+UNION = {
+    case.name: case
+    for case in (
+        Case("union-8", "60 seconds", "1 second", EIGHT, store="rocksdb", asks="union"),
+        Case("one-of-8", "60 seconds", "1 second", ONE_OF_EIGHT, store="rocksdb"),
+    )
+}
+"""Lowwater against itself: a union of streams, and one stream of the same rows."""
+
+EVERY = {**COMPARED, **ALONE, **UNION}

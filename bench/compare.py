@@ -62,6 +62,21 @@ def require_equal(ours: Path, spark: Path, watermark_us: int) -> int:
     return rows
 
 
+def require_same_pairs(ours: Path, spark: Path) -> int:
+    """Return how many pairs of a join were compared, or raise `ResultsDifferError`."""
+    names = ["key", "ts", "ts_other", "value", "value_other"]
+    order = [(name, "ascending") for name in names]
+    expected, found = (
+        ds.dataset(side, format="parquet").to_table(columns=names).sort_by(order)
+        for side in (spark, ours)
+    )
+    same = {n: found[n].cast(expected[n].type).equals(expected[n]) for n in names}
+    if not len(expected) or not all(same.values()):
+        msg = f"lowwater has {len(found)} pairs, spark {len(expected)}; equal columns: {same}"
+        raise ResultsDifferError(msg)
+    return len(expected)
+
+
 def _read(folder: Path) -> Columns:
     """Return the final rows of a Parquet output as arrays, times in microseconds."""
     table = ds.dataset(folder, format="parquet").to_table()

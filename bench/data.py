@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -28,8 +29,6 @@ MAX_LATENESS_US = 10_000_000
 _VERSION = 1  # part of the cache key: raise it when the generator changes
 _SEED = 20_240_101
 _START_US = 1_704_067_200_000_000  # 2024-01-01T00:00:00Z, on a boundary of every window
-_KEYS = 1_000
-_SKEW = 0.5
 _DELAYED = 0.3
 _MOSTLY_US = 2_000_000
 _STRAGGLERS = 0.05
@@ -48,12 +47,21 @@ Ticks = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DataSet:
-    """A stream of `rows` rows over `seconds` of event time, cut into `files` epochs."""
+    """Streams of `rows` rows each over `seconds` of event time, cut into `files` epochs.
+
+    There is one, in a folder of files, or several, each in a folder of its own. `keys` are drawn
+    with the weight of their number to the power of `-skew`.
+    """
 
     name: str
     rows: int
     files: int
     seconds: int = 1_000
+    streams: int = 1
+    keys: int = 1_000
+    skew: float = 0.5
+    together: bool = False
+    """Whether what would be several streams comes as one, the rows of an epoch in one file."""
 
     def scaled(self, factor: float) -> DataSet:
         """Return the same stream with fewer or more rows over the same time and files."""
@@ -64,6 +72,9 @@ FULL = DataSet("full", rows=10_000_000, files=20)
 SMALL = DataSet("small", rows=500_000, files=10)
 TINY = DataSet("tiny", rows=3_000, files=30, seconds=30)
 LONG = DataSet("long", rows=1_000_000, files=100)
+PAIR = DataSet("pair", rows=1_000_000, files=20, streams=2, keys=10_000, skew=0.0)
+EIGHT = DataSet("eight", rows=500_000, files=20, streams=8)
+ONE_OF_EIGHT = replace(EIGHT, name="one-of-eight", together=True)
 
 
 def home() -> Path:
@@ -85,7 +96,7 @@ def prepare(data: DataSet) -> Path:
         return cached
     unfinished = Path(tempfile.mkdtemp(prefix="generating-", dir=home()))
     try:
-        _write(data, unfinished)
+        _write_all(data, unfinished)
         if not cached.is_dir():  # another process may have been faster
             unfinished.rename(cached)
     finally:
@@ -93,33 +104,50 @@ def prepare(data: DataSet) -> Path:
     return cached
 
 
-def _write(data: DataSet, folder: Path) -> None:
-    """Write one file per epoch, with ascending names and times of modification.
+def _write_all(data: DataSet, folder: Path) -> None:
+    """Write the files of all streams."""
+    streams = [_epochs(data, stream) for stream in range(data.streams)]
+    oldest = int(time.time()) - data.files
+    for number, tables in enumerate(zip(*streams, strict=True)):
+        if data.together or data.streams == 1:
+            _write(pa.concat_tables(tables), folder, number, oldest)
+            continue
+        for stream, table in enumerate(tables):
+            _write(table, folder / str(stream), number, oldest)
+
+
+def _write(table: pa.Table, folder: Path, number: int, oldest: int) -> None:
+    """Write the file of an epoch, with ascending names and times of modification.
 
     Spark's file source takes the oldest file first and breaks ties by path; both
     orders are the order of arrival here.
     """
-    weights = np.arange(1, _KEYS + 1, dtype=np.float64) ** -_SKEW
+    folder.mkdir(exist_ok=True)
+    path = folder / f"part-{number:05d}.parquet"
+    pq.write_table(table, path, row_group_size=max(1, -(-len(table) // _ROW_GROUPS)))
+    os.utime(path, (oldest + number, oldest + number))
+
+
+def _epochs(data: DataSet, stream: int) -> Iterator[pa.Table]:
+    """Yield the rows of a stream, epoch by epoch."""
+    weights = np.arange(1, data.keys + 1, dtype=np.float64) ** -data.skew
     shares = np.cumsum(weights / weights.sum())
-    oldest = int(time.time()) - data.files
     bounds = np.linspace(0, data.rows, data.files + 1).astype(np.int64)
     newest = _START_US
     for number, (low, high) in enumerate(pairwise(bounds)):
-        rng = np.random.default_rng([_SEED, data.rows, number])
+        seed = [_SEED, data.rows, number] + ([stream] if stream else [])
+        rng = np.random.default_rng(seed)
         times, newest = _times(data, np.arange(low, high, dtype=np.int64), newest, rng)
         keys = np.searchsorted(shares, rng.random(times.size), side="right")
-        table = pa.table(
+        yield pa.table(
             [
                 pa.array(times, pa.timestamp("us", tz="UTC")),
-                pa.array(np.minimum(keys, _KEYS - 1).astype(np.int64)),
+                pa.array(np.minimum(keys, data.keys - 1).astype(np.int64)),
                 # Positive, so that sums do not cancel and 1e-9 relative is a fair demand.
                 pa.array(rng.gamma(2.0, 10.0, times.size)),
             ],
             schema=_SCHEMA,
         )
-        path = folder / f"part-{number:05d}.parquet"
-        pq.write_table(table, path, row_group_size=max(1, -(-times.size // _ROW_GROUPS)))
-        os.utime(path, (oldest + number, oldest + number))
 
 
 def _times(

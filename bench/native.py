@@ -27,9 +27,8 @@ def arrivals(spark: SparkSession, folder: Path) -> DataFrame:
 
 def run(spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Path) -> None:
     """Run the query of `case` over all files in `folder`."""
-    rows = arrivals(spark, folder).withWatermark("ts", "10 seconds")
     (
-        (_paned(rows, case) if case.paned else _direct(rows, case))
+        _results(spark, case, folder)
         .writeStream.format("parquet")
         .outputMode("append")
         .option("path", str(out))
@@ -37,6 +36,32 @@ def run(spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Pa
         .trigger(availableNow=True)
         .start()
         .awaitTermination()
+    )
+
+
+def _results(spark: SparkSession, case: Case, folder: Path) -> DataFrame:
+    if case.asks == "join":
+        return _joined(spark, folder)
+    rows = arrivals(spark, folder).withWatermark("ts", "10 seconds")
+    return _paned(rows, case) if case.paned else _direct(rows, case)
+
+
+def _joined(spark: SparkSession, folder: Path) -> DataFrame:
+    """Pairs of equal keys, at most 2 s apart: Spark's own join of two streams."""
+    mine, other = (
+        arrivals(spark, folder / stream).withWatermark("ts", "10 seconds").alias(name)
+        for stream, name in (("0", "mine"), ("1", "other"))
+    )
+    near = F.expr(
+        "other.ts >= mine.ts - INTERVAL 2 SECONDS AND other.ts <= mine.ts + INTERVAL 2 SECONDS"
+    )
+    pairs = mine.join(other, (F.col("mine.key") == F.col("other.key")) & near)
+    return pairs.select(
+        "mine.ts",
+        "mine.key",
+        "mine.value",
+        F.col("other.ts").alias("ts_other"),
+        F.col("other.value").alias("value_other"),
     )
 
 

@@ -47,14 +47,25 @@ def watch(
     return sizes
 
 
-def _query(spark: SparkSession, case: Case, folder: Path) -> lw.Query:
+def _query(spark: SparkSession, case: Case, folder: Path) -> lw.Stream:
+    if case.asks == "join":
+        mine, other = (_stream(spark, case, folder / name) for name in ("0", "1"))
+        return mine.join(other, on="key", band=("-2 seconds", "2 seconds"))
+    if case.asks == "union":
+        first, *others = (_stream(spark, case, at) for at in sorted(folder.iterdir()))
+        stream = first.union(*others)
+    else:
+        stream = _stream(spark, case, folder)
+    windows = stream.window(range=case.range, slide=case.slide)
+    if not case.keyed:
+        return windows.agg(n=lw.count(), total=lw.sum("value"))
+    return windows.group_by("key").agg(n=lw.count(), total=lw.sum("value"), top=lw.max("value"))
+
+
+def _stream(spark: SparkSession, case: Case, folder: Path) -> lw.Stream:
     source = (
         lw.files(str(folder), format="parquet", files_per_epoch=1)
         if case.fused
         else arrivals(spark, folder)
     )
-    stream = lw.stream(source, time="ts", progress=lw.slack("10 seconds"))
-    windows = stream.window(range=case.range, slide=case.slide)
-    if not case.keyed:
-        return windows.agg(n=lw.count(), total=lw.sum("value"))
-    return windows.group_by("key").agg(n=lw.count(), total=lw.sum("value"), top=lw.max("value"))
+    return lw.stream(source, time="ts", progress=lw.slack("10 seconds"))

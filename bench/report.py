@@ -6,7 +6,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bench.cases import Case
     from bench.run import Measured, Pair
@@ -41,6 +41,14 @@ def case_figures(case: Case, pairs: Sequence[Pair], rows: int) -> Iterator[str]:
         yield f"{case.name} {side} steady rows/s\t{rows / files / epoch * 1e3:.0f}"
         yield f"{case.name} {side} epoch ms\t{epoch:.0f}"
         yield f"{case.name} {side} peak MB\t{peak:.0f}"
+
+
+def union_line(found: Mapping[str, Sequence[Measured]], files: int) -> str:
+    """Return `union-8, seconds, seconds of one stream, ratio, epoch ratio`, separated by tabs."""
+    union, one = (median(r.seconds for r in found[name]) for name in ("union-8", "one-of-8"))
+    epochs = epoch_ms(found["union-8"], files) / epoch_ms(found["one-of-8"], files)
+    figures = (union, one, union / one, epochs)
+    return "\t".join(["union-8", *(f"{figure:.2f}" for figure in figures)])
 
 
 def idle_figures(case: Case, run: Measured) -> Iterator[str]:

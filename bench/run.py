@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.compare import require_equal
+from bench.compare import require_equal, require_same_pairs
 from bench.data import home, prepare
 from bench.epochs import Epoch
 from bench.processes import run_module
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bench.cases import Case, Side, Store
 
 _LONG_S = 60.0
@@ -78,13 +80,30 @@ def compare(case: Case, options: Options) -> list[Pair]:
                 measure(case, "spark", folder, Path(work), options),
             )
             if not pairs:
-                mark = pair.spark.epochs[-1].watermark_us
-                rows = require_equal(pair.lowwater.out, pair.spark.out, mark)
+                rows = _require_equal(case, pair)
                 say(f"{case.name}: {rows} rows are equal")
         pairs.append(pair)
         if max(pair.lowwater.seconds, pair.spark.seconds) > _LONG_S:
             wanted = min(wanted, _TWICE)
     return pairs
+
+
+def _require_equal(case: Case, pair: Pair) -> int:
+    if case.asks == "join":
+        return require_same_pairs(pair.lowwater.out, pair.spark.out)
+    mark = pair.spark.epochs[-1].watermark_us
+    return require_equal(pair.lowwater.out, pair.spark.out, mark)
+
+
+def against_itself(cases: Sequence[Case], options: Options) -> dict[str, list[Measured]]:
+    """Run Lowwater by turns on several cases of the same rows."""
+    found: dict[str, list[Measured]] = {case.name: [] for case in cases}
+    for _ in range(options.repetitions):
+        for case in cases:
+            folder = prepare(case.data.scaled(options.rows_scale))
+            with tempfile.TemporaryDirectory(prefix="run-", dir=home()) as work:
+                found[case.name].append(measure(case, "lowwater", folder, Path(work), options))
+    return found
 
 
 def alone(case: Case, options: Options) -> Measured:

@@ -6,23 +6,28 @@ at the end of n−1. Nothing here uses Lowwater.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.oracle import AGGREGATES, TIME, Row, group
+from tests.oracle import AGGREGATES, TIME, Row, Rule, group
 
 Cells = dict[tuple[Any, ...], list["Came"]]
 
 
 @dataclass(frozen=True)
 class Came:
-    """A row, its place in the order of arrival (from 1), and the mark in force when it came."""
+    """A row, its place in the order of arrival (from 1), and the mark in force when it came.
+
+    `dead` rows miss all windows, since they are behind the mark over all epochs before theirs.
+    """
 
     row: Row
     arrival: int
     closed: float
+    dead: bool = False
 
     @property
     def t(self) -> int:
@@ -30,26 +35,47 @@ class Came:
 
     @property
     def in_time(self) -> bool:
-        return self.t >= self.closed
+        return self.t >= self.closed and not self.dead
 
 
 def arrivals(
-    epochs: Sequence[Sequence[Row]], span: int, partition: Sequence[str] = ()
+    epochs: Sequence[Sequence[Row]],
+    rule: Rule,
+    partition: Sequence[str] = (),
+    *,
+    consistent: bool = False,
+    rounded: Callable[[float], float] = float,
 ) -> list[list[Came]]:
-    """Say of each row when it came, in its partition, under a slack of `span`."""
-    out, newest = [], -math.inf
+    """Say of each row when it came, in its partition, and what was closed; punctuations are none.
+
+    The controller's mark acts at the end of the epoch after the one that it was decided over; what
+    rows themselves say acts at the end of their own. `rounded` is how marks are rounded down.
+    """
+    out: list[list[Came]] = []
     counts: dict[Any, int] = {}
-    decided = [-math.inf, -math.inf]
-    for rows in epochs:
+    rules = _rules(epochs, rule)
+    for n, rows in enumerate(epochs):
         came = []
         for row in rows:
+            if rule.says(row):
+                continue
             part = group(row, partition)
             counts[part] = counts.get(part, 0) + 1
-            came.append(Came(row, counts[part], decided[-2]))
-            newest = max(newest, row[TIME])
-        decided.append(newest - span)
+            closed = max(rules[max(n - 1, 0)].mark(row), rules[n].prompt(row))
+            dead = consistent and row[TIME] < rounded(rules[n].mark(row))
+            came.append(Came(row, counts[part], closed, dead))
         out.append(came)
     return out
+
+
+def _rules(epochs: Sequence[Sequence[Row]], rule: Rule) -> list[Rule]:
+    """What is known before each epoch, and after the last."""
+    known = [copy.deepcopy(rule)]
+    for rows in epochs:
+        following = copy.deepcopy(known[-1])
+        following.after(rows)
+        known.append(following)
+    return known
 
 
 def evaluated(
@@ -102,7 +128,7 @@ def slide_by_row(
     for mine in _parted(rows, partition):
         for w in ends([r for r in mine if r.in_time]):
             for r in mine:
-                if max(r.t, r.closed) <= w < r.t + size:
+                if not r.dead and max(r.t, r.closed) <= w < r.t + size:
                     cells.setdefault((w, *group(r.row, keys)), []).append(r)
     return cells
 
@@ -143,31 +169,34 @@ def numbered(
 
 
 def sessions(
-    epochs: list[list[Came]], gap: int, span: int, keys: Sequence[str]
+    epochs: Sequence[Sequence[Row]],
+    gap: int,
+    rule: Rule,
+    keys: Sequence[str],
+    *,
+    consistent: bool = False,
 ) -> tuple[Cells, list[Came]]:
     """Return sessions by (start, *group), and the late rows: those whose session was complete."""
     found: Cells = {}
     late: list[Came] = []
     open_: dict[Any, list[list[Came]]] = {}
-    newest, decided = -math.inf, [-math.inf]
-    for rows in epochs:
+    rules = _rules(epochs, rule)
+    for n, rows in enumerate(arrivals(epochs, rule, consistent=consistent)):
+        late += [r for r in rows if r.dead]
         for r in rows:
-            open_.setdefault(group(r.row, keys), []).append([r])
+            if not r.dead:
+                open_.setdefault(group(r.row, keys), []).append([r])
         for by, pieces in open_.items():
-            kept = []
+            left = []
             for session in _joined(pieces, gap):
-                closed = rows[0].closed if rows else -math.inf
-                if max(r.t for r in session) + gap <= closed:
+                end, row = max(r.t for r in session) + gap, session[0].row
+                if end <= max(rules[max(n - 1, 0)].mark(row), rules[n].prompt(row)):
                     late += session
+                elif end <= max(rules[n].mark(row), rules[n + 1].prompt(row)):
+                    found[min(r.t for r in session), *by] = session
                 else:
-                    kept.append(session)
-            acting = decided[-1]
-            open_[by] = [s for s in kept if max(r.t for r in s) + gap > acting]
-            for s in kept:
-                if max(r.t for r in s) + gap <= acting:
-                    found[min(r.t for r in s), *by] = s
-        newest = max([newest, *(r.t for r in rows)])
-        decided.append(newest - span)
+                    left.append(session)
+            open_[by] = left
     for by, pieces in open_.items():
         for s in pieces:
             found[min(r.t for r in s), *by] = s
@@ -182,3 +211,37 @@ def _joined(pieces: list[list[Came]], gap: int) -> list[list[Came]]:
         else:
             out.append(piece)
     return out
+
+
+# -- several windows -----------------------------------------------------------------------------
+
+Several = dict[str, tuple[int, int]]
+"""name -> (range, slide)."""
+
+
+def latest_end(several: Several) -> Callable[[float], float]:
+    """Return the function to the latest end of any window that is not after a mark."""
+
+    def rounded(mark: float) -> float:
+        if math.isinf(mark):
+            return mark
+        return max((mark - size) // slide * slide + size for size, slide in several.values())
+
+    return rounded
+
+
+def held_and_missed(r: Came, size: int, slide: int) -> tuple[list[int], list[int]]:
+    """Return the windows that a row is in, and those it came too late for."""
+    near = range((r.t - size) // slide, r.t // slide + 1)
+    mine = [w for w in near if w * slide <= r.t < w * slide + size]
+    missed = [w for w in mine if r.dead or w * slide + size <= r.closed]
+    return [w for w in mine if w not in missed], missed
+
+
+def sliding(rows: list[Came], size: int, slide: int, keys: Sequence[str]) -> Cells:
+    """extent(w) = [w·slide, w·slide + size)."""
+    cells: Cells = {}
+    for r in rows:
+        for w in held_and_missed(r, size, slide)[0]:
+            cells.setdefault((w, *group(r.row, keys)), []).append(r)
+    return cells

@@ -311,7 +311,8 @@ class Punctuated(Rule):
     """Rows where `when` is true say that no later row (of the same `by`) is older than they.
 
     Where the group-by holds `by`, a punctuation closes its groups at once. The minimum over the
-    groups, once all that are known have spoken, holds for all; the controller finds it.
+    groups, once all that are known have spoken, holds for all; the controller finds it. It stands
+    when a group turns up that has said nothing.
     """
 
     when: str
@@ -319,6 +320,7 @@ class Punctuated(Rule):
     own: bool = False
     said: dict[Any, float] = field(default_factory=dict)
     known: set[Any] = field(default_factory=set)
+    low: float = -math.inf
 
     def says(self, row: Row) -> bool:
         return bool(row[self.when])
@@ -329,11 +331,11 @@ class Punctuated(Rule):
             self.known.add(source)
             if self.says(row):
                 self.said[source] = max(row[TIME], self.said.get(source, -math.inf))
+        spoken = [self.said.get(s, -math.inf) for s in self.known]
+        self.low = max(self.low, min(spoken, default=-math.inf))
 
     def mark(self, row: Row) -> float:
-        if not self.by:
-            return self.prompt(row)
-        return min((self.said.get(s, -math.inf) for s in self.known), default=-math.inf)
+        return self.low if self.by else self.prompt(row)
 
     def prompt(self, row: Row) -> float:
         if self.by and not self.own:

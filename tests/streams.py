@@ -88,8 +88,13 @@ def any_windows() -> st.SearchStrategy[Windows]:
 
 
 @st.composite
-def rows(draw: st.DrawFn, *, size: int = 40, malformed: bool = False) -> list[dict[str, Any]]:
-    """Rows in arrival order: time goes on in steps, and each row falls back by some."""
+def rows(
+    draw: st.DrawFn, *, least: int = 0, size: int = 40, malformed: bool = False
+) -> list[dict[str, Any]]:
+    """Rows in arrival order: time goes on in steps, and each row falls back by some.
+
+    Hypothesis draws few more than the least: what takes many rows to happen needs one.
+    """
     steps = st.tuples(
         st.sampled_from((0, 0, 1, 1, 2, 5, 9, 40)),
         st.sampled_from((0, 0, 0, 1, 2, 4, 8, 16)),
@@ -97,7 +102,7 @@ def rows(draw: st.DrawFn, *, size: int = 40, malformed: bool = False) -> list[di
         st.integers(0, 87),
     )
     now, out = draw(st.integers(-60, 20)), []
-    for step, back, group, value in draw(st.lists(steps, max_size=size)):
+    for step, back, group, value in draw(st.lists(steps, min_size=least, max_size=size)):
         now += step
         t = None if malformed and value % 17 == 3 else now - back
         out.append(row(t, group, value))
@@ -105,8 +110,9 @@ def rows(draw: st.DrawFn, *, size: int = 40, malformed: bool = False) -> list[di
 
 
 def cuts(stream: Sequence[Any]) -> st.SearchStrategy[list[Sequence[Any]]]:
-    """Cut a stream into epochs, some of them empty."""
-    at = st.lists(st.integers(0, len(stream)), max_size=8).map(sorted)
+    """Cut a stream into epochs, some of them empty; one that is long, into some at least."""
+    least = min(4, len(stream) // 5)
+    at = st.lists(st.integers(0, len(stream)), min_size=least, max_size=8).map(sorted)
     return at.map(lambda found: cut(stream, found))
 
 

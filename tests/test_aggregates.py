@@ -148,6 +148,24 @@ def test_nan_and_infinities_in_sums_follow_ieee():
     assert math.isnan(row["a"])
 
 
+@pytest.mark.parametrize("kind", ["double", "float"])
+@pytest.mark.parametrize(
+    ("values", "signs"),
+    [
+        ([-0.0], {"lo": -1, "hi": -1, "first": -1, "last": -1}),
+        ([-0.0, None, -0.0], {"lo": -1, "hi": -1, "first": -1, "last": -1}),
+        ([-0.0, 0.0], {"lo": -1, "hi": 1, "first": -1, "last": 1}),
+        ([0.0, -0.0], {"lo": -1, "hi": 1, "first": 1, "last": -1}),
+    ],
+)
+def test_negative_zero_keeps_its_sign(kind, values, signs):
+    # As in Spark, but for min and max of both zeros: Spark gives the one that it met first.
+    named = {"lo": lw.min("x"), "hi": lw.max("x"), "first": lw.first("x"), "last": lw.last("x")}
+    row = result(kind, values, **named)
+    assert {name: math.copysign(1, row[name]) for name in named} == signs
+    assert not any(row[name] for name in named)
+
+
 def test_negative_zero_equals_zero():
     row = result("double", [-0.0, 0.0], lo=lw.min("x"), hi=lw.max("x"), f=lw.first("x"))
     assert row["lo"] == row["hi"] == row["f"] == 0.0

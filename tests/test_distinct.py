@@ -46,7 +46,8 @@ def row(tick, key, number, dead=False):
 
 @st.composite
 def epochs(draw):
-    drawn = st.tuples(st.integers(-REACH, REACH), st.integers(0, 14), st.integers(0, 12))
+    keys = st.sampled_from([1, 1, 1, *range(15)])  # one is frequent, so that many rows repeat
+    drawn = st.tuples(st.integers(-REACH, REACH), keys, st.integers(0, 12))
     number, out = 0, []
     for rows in draw(st.lists(st.lists(drawn, max_size=10), min_size=1, max_size=6)):
         made = []
@@ -149,6 +150,16 @@ def test_a_row_behind_the_mark_repeats_only_what_is_still_remembered():
     runner.run(([], [16]))
     late = runner.run(([(0, row(11, 1, 2))], [None]))
     assert (late.measures["late"], late.results) == (1, [])
+
+
+def test_a_row_behind_the_mark_repeats_a_row_of_its_epoch_only_if_that_came_first():
+    #  mark 10, within 5:   8 is late ── 12 passes, also though 8 is near ── 9 repeats 12
+    runner = Runner(plan_of(("k",), 5), DistinctEpoch)
+    runner.run(([], [10]))
+    said = runner.run(([(0, row(t, 1, t)) for t in (8, 12, 9)], [None]))
+    assert [r["n"] for r in said.results] == [12]
+    assert [r["n"] for _, r in said.late] == [8]
+    assert said.measures["duplicates"] == 1
 
 
 def test_ticks_at_the_ends_of_what_is_held_do_not_wrap_round():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.local.host import LocalEpochs
 from tests import driven
-from tests.oracle import Near, same
+from tests.oracle import Near, Slack, same
 from tests.querying import aggregates, finals
 from tests.streams import KEYS, NAMED, SCHEMA, cuts, disorder, examples, rows
 
@@ -61,7 +61,7 @@ def test_windows_that_rows_end_when_slack_covers_the_disorder(kind, data, stream
     window, ends = ENDS[kind]
     epochs, span = data.draw(cuts(stream)), disorder(stream)
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, range=size, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
     assert outcome.status["late"] == outcome.status["partly_late"] == 0
     for row in outcome.results.to_pylist():
@@ -75,7 +75,7 @@ def test_windows_that_rows_end_when_rows_are_late(kind, data, stream, size, span
     window, ends = ENDS[kind]
     epochs = data.draw(cuts(stream))
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, range=size, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by), by)
     late = [r for r in came if r.t + size <= r.closed]
     assert outcome.status["late"] == len(late)
@@ -91,7 +91,7 @@ def test_each_partition_has_windows_of_its_own(kind, data, stream, size, span):
     outcome = run(
         epochs, lw.slack(span), aggregates(NAMED), shards=3, range=size, partition_by="a", **window
     )
-    came = flat(driven.arrivals(epochs, span, by))
+    came = flat(driven.arrivals(epochs, Slack(span), by))
     assert_same(outcome, driven.slide_by_row(came, size, ends, by, by), by)
 
 
@@ -134,7 +134,7 @@ def test_windows_over_arriving_rows(data, stream, size, slide, by, span):
     epochs = data.draw(cuts(stream))
     window = {"range": lw.rows(size), "slide": lw.rows(slide)}
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, **window)
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     assert_same(outcome, driven.numbered(came, size, slide, by), by)
     assert outcome.status["late"] == 0
     assert outcome.status["outside"] == sum(n % slide >= size for n in range(len(stream)))
@@ -146,7 +146,7 @@ def test_each_partition_counts_its_own_rows(data, stream, size, slide, shards):
     epochs, by = data.draw(cuts(stream)), ("a", "b")
     window = {"range": lw.rows(size), "slide": lw.rows(slide), "partition_by": "a"}
     outcome = run(epochs, lw.slack(3), aggregates(NAMED), ("b",), shards, **window)
-    came = flat(driven.arrivals(epochs, 3))
+    came = flat(driven.arrivals(epochs, Slack(3)))
     assert_same(outcome, driven.numbered(came, size, slide, by, ("a",)), by)
 
 
@@ -166,7 +166,7 @@ def test_windows_over_ranked_rows(partition, data, stream, size, slide, span):
         on=lw.rank("t"),
         partition_by=partition,
     )
-    came = flat(driven.arrivals(epochs, span))
+    came = flat(driven.arrivals(epochs, Slack(span)))
     cells = driven.numbered(came, size, slide, by, partition, by_rank=True)
     assert_same(outcome, cells, by)
     assert outcome.status["late"] == len(outcome.late) == sum(not r.in_time for r in came)
@@ -225,7 +225,7 @@ def test_a_window_of_rows_is_given_as_soon_as_its_last_row_is_there():
 def test_sessions_equal_the_definition(data, stream, gap, span, by, shards):
     epochs = data.draw(cuts(stream))
     outcome = run(epochs, lw.slack(span), aggregates(NAMED), by, shards, gap=gap)
-    cells, late = driven.sessions(driven.arrivals(epochs, span), gap, span, by)
+    cells, late = driven.sessions(epochs, gap, Slack(span), by)
     assert_same(outcome, cells, by)
     assert outcome.status["late"] == len(late) == len(outcome.late)
     for row in outcome.results.to_pylist():
@@ -321,6 +321,35 @@ def test_several_windows_give_what_each_gives_alone(data, stream, found, span, b
             for column, value in single[cell].items():
                 near = Near(value, 1e7) if isinstance(value, float) else value
                 assert same(near, shared[cell][column]), (name, cell, column)
+
+
+@examples(20)
+@given(st.data(), rows(size=25), st.lists(sizes, min_size=2, max_size=3), st.integers(1, 60))
+def test_windows_that_share_a_grid_give_what_each_gives_in_its_own(data, stream, found, cells):
+    # A grid holds windows of several names as long as it is small; where it ends must not show.
+    epochs, several = data.draw(cuts(stream)), {f"w{i}": size for i, size in enumerate(found)}
+    named = {**aggregates(NAMED), "k": lw.count_distinct("x"), "mid": lw.median("i")}
+    outcomes = []
+    for small, large in ((1 << 16, 2_000_000), (cells, cells)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lowwater.kernels.closing._SMALL_GRID", small)
+            patch.setattr("lowwater.kernels.closing.GRID_CELLS", large)
+            window = {"several": lw.windows(**several)}
+            outcome = run(epochs, lw.slack(3), named, ("a",), **window)
+        outcomes.append(sorted(map(repr, outcome.results.to_pylist())))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_rows_between_the_windows_of_every_name_are_outside():
+    #      0    3         10   13        20     a: [0, 3), [10, 13)    b: [0, 2), [4, 6), [8, 10)…
+    #      |--a-)         |--a-)
+    feed = lw.feed("t bigint")
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(lw.windows(a=(3, 10), b=(2, 4))).agg(n=lw.count())
+    outcome = query.run(epochs={feed: [[(t,) for t in range(20)]]}, host="local")
+    in_none = [t for t in range(20) if t % 10 >= 3 and t % 4 >= 2]
+    assert outcome.status["outside"] == len(in_none) == 7
+    assert outcome.status["admitted"] == 13
 
 
 @pytest.mark.parametrize("named", [{"short": 5, "long": 40}, {"long": 40, "short": 5}], ids=repr)

@@ -35,6 +35,7 @@ def _with_z9(tmp_path, monkeypatch):
 
         class Wrong(Experiment):
             id, paper, title, reports = "Z9", "none", "A wrong guess", "that 1 < 2 & 2 < 1"
+            here = "counted <twice>"
 
             def run(self, *, quick):
                 checks = [Check("one is less", True, "1 < 2"), Check("two is less", False, "2 < 1")]
@@ -56,7 +57,7 @@ def _with_z9(tmp_path, monkeypatch):
 
 def test_every_experiment_is_found_by_the_name_of_its_module():
     assert list(experiments()) == ["O1", "O3", "O4", "O5", "W1", "W2", "W3"]
-    assert all(e.paper and e.title and e.reports and e.run.__doc__ for e in find(()))
+    assert all(e.paper and e.title and e.reports and e.here and e.run.__doc__ for e in find(()))
 
 
 def test_list_says_what_the_papers_report():
@@ -133,7 +134,20 @@ def test_report_is_one_page_with_every_saved_experiment(tmp_path):
     assert text.index('id="Z9"') < text.index('id="Z10"')
     assert text.count("data:image/png;base64,") == 2
     assert "that 1 &lt; 2 &amp; 2 &lt; 1" in text
+    assert "counted &lt;twice&gt;" in text
+    assert "Quick runs" not in text
     assert not re.findall(r'(?:src|href)="(?!data:|#)', text), "the page needs no other file"
+
+
+@pytest.mark.usefixtures("_with_z9")
+def test_report_tells_quick_runs_and_which_paper_is_meant(tmp_path):
+    lowwater("run", "Z9", "--quick", "--out", str(tmp_path))
+    path = tmp_path / "z9.json"
+    path.write_text(path.read_text().replace('"paper": "none"', '"paper": "WID, figure 1"'))
+    lowwater("report", "--out", str(tmp_path))
+    text = (tmp_path / "report.html").read_text()
+    assert "Quick runs, with less data and fewer settings: Z9." in text
+    assert "WID: Li et al." in text
 
 
 @pytest.mark.usefixtures("_with_z9")
@@ -162,7 +176,16 @@ def test_file_that_is_no_record_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(7, "7"), (4000, "4,000"), (0.04567, "0.0457"), (1234.5, "1,234"), ("x", "x"), (None, "–")],
+    [
+        (7, "7"),
+        (4000, "4,000"),
+        (0.04567, "0.0457"),
+        (7.4, "7.40"),
+        (0.0, "0"),
+        (1234.5, "1,234"),
+        ("x", "x"),
+        (None, "–"),
+    ],
 )
 def test_figures_are_written_as_a_person_would(value, text):
     assert said(value) == text

@@ -73,7 +73,8 @@ plans = st.builds(
 
 @st.composite
 def epochs(draw, dead=True):
-    drawn = st.tuples(st.integers(0, 1), st.integers(-REACH, REACH), st.integers(0, 14))
+    keys = st.sampled_from([1, 1, 1, *range(15)])  # one is frequent, so that many rows meet
+    drawn = st.tuples(st.integers(0, 1), st.integers(-REACH, REACH), keys)
     numbered, out = 0, []
     for rows in draw(st.lists(st.lists(drawn, max_size=8), min_size=1, max_size=6)):
         made = []
@@ -137,7 +138,7 @@ class Naive:
         for port in (0, 1):
             said = [m for m in (self.marks[port], marks[port]) if m is not None]
             self.marks[port] = max(said, default=None)
-        return results + self.let_go(fresh), late, counts
+        return results, self.let_go(fresh), late, counts
 
     def verdict(self, port, r):
         if r[DEAD]:
@@ -222,8 +223,9 @@ def test_every_epoch_is_what_the_definition_says(plan, stream, cuts, bucket):
     with small_buckets(bucket):
         for epoch in stream:
             said = runner.run(epoch)
-            results, late, counts = naive.run(epoch)
-            assert bag(said.results) == bag(results)
+            pairs, alone, late, counts = naive.run(epoch)
+            assert bag(said.results) == bag(pairs + alone)
+            assert repr(said.results[len(pairs) :]) == repr(alone)  # by (time, arrival)
             check_state(runner, naive)
             assert {n: said.measures[n] for n in counts} == counts
             listed = [
@@ -401,3 +403,23 @@ def test_times_too_far_apart_for_one_number_still_meet(on):
     rows += [(p, row(p, t, 1, 5 + p)) for p, t in ((0, far), (1, -far))]
     _, said = run(plan, (rows[:3], [None, None]), (rows[3:], [FOREVER - 1, FOREVER]))
     assert bag(said[0].results + said[1].results) == bag(static_join(plan, rows))
+
+
+def test_an_anti_join_stores_no_row_that_has_met_a_partner():
+    plan = plan_of((("k", "k"),), Band(-2, 3), "anti")
+    rows = [(0, row(0, 5, 1, 1)), (1, row(1, 6, 1, 2)), (0, row(0, 9, 1, 3))]
+    _, said = run(plan, (rows, [None, None]), ([], [None, FOREVER]))
+    assert said[0].measures["cells"] == 2
+    assert [r["id"] for r in said[1].results] == [3]
+
+
+def test_many_key_columns_of_wide_range_are_told_apart():
+    names = ["a", "b", "c", "d"]
+    schema = pa.schema([("t", pa.int64()), *((n, pa.int64()) for n in names)])
+    axis = Axis("t", pa.int64())
+    plan = JoinPlan((schema, schema), (axis, axis), tuple((n, n) for n in names), Band(0, 0))
+    hidden = {"t": 0, TICK: 0, LATE_DEGREE: 0, DEAD: False}
+    keys = [[60_000 * (i >> bit & 1) for bit in range(4)] for i in range(16)]
+    rows = [(p, {**dict(zip(names, k, strict=True)), **hidden}) for k in keys for p in (0, 1)]
+    _, (said,) = run(plan, (rows, [None, None]))
+    assert sorted([r[n] for n in names] for r in said.results) == sorted(keys)

@@ -8,11 +8,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.control import Control, Marks
 from lowwater.kernels.ordering import OrderEpoch, OrderPlan
+from lowwater.kernels.packets import Packet, table_of, table_packet
 from lowwater.kernels.row_buckets import Kept, RowBuckets
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Axis
-from tests.row_kernels import Runner, bare, marks_upto, small_buckets
+from tests.row_kernels import Runner, bare, marks_upto, packets_of, said_of, small_buckets
 from tests.streams import examples
 
 SCHEMA = pa.schema([("t", pa.int64()), ("id", pa.int64()), ("late_degree", pa.string())])
@@ -79,6 +81,15 @@ def test_the_end_of_the_stream_lets_everything_out():
     assert ids(runner.run(([], [FOREVER])).results) == [2, 1, 3, 0]
     assert list(runner.state) == ["meta"]
     assert runner.run(([(0, row(9, 7))], [None])).measures["late"] == 1
+
+
+def test_columns_are_known_by_name_not_by_place():
+    (packet,) = packets_of(PLAN, ([(0, row(4, 1)), (0, row(2, 2))], [None]), 1)
+    table = table_of(packet)
+    turned = table_packet("rows", 0, 0, table.select(table.column_names[::-1]))
+    end = Packet(0, 0, "control", Control(Marks(FOREVER)).to_bytes())
+    said = said_of(PLAN, OrderEpoch(PLAN, 0, {}).run([turned, end]).emissions)
+    assert said.results == [shown(row(2, 2)), shown(row(4, 1))]
 
 
 def test_a_late_comer_does_not_rewrite_what_is_held():

@@ -37,6 +37,8 @@ from lowwater.errors import (
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
+from lowwater.query.smoothing import lazy_flush, slow_flush
+from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
@@ -142,6 +144,7 @@ __all__ = [
     "StateError",
     "Status",
     "Stream",
+    "Together",
     "VirtualClock",
     "aggregate",
     "arrival",
@@ -158,6 +161,7 @@ __all__ = [
     "hll",
     "kll",
     "last",
+    "lazy_flush",
     "max",
     "median",
     "memory",
@@ -174,10 +178,12 @@ __all__ = [
     "same_window",
     "session",
     "slack",
+    "slow_flush",
     "sql",
     "stddev",
     "stream",
     "sum",
+    "together",
     "top_k",
     "unbounded",
     "variance",

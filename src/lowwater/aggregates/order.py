@@ -1,8 +1,10 @@
 """Values of any ordered type as int64 keys, so that extremes are integer comparisons.
 
 Integers, dates, times and booleans are their own keys. Floats are mapped so that integer order is
-Spark's order (NaN above everything, -0.0 as 0.0). Text, binary and decimals become ranks in the
-sorted distinct values at hand; such keys are only comparable together with these values.
+Spark's order (NaN above everything). Spark takes both zeros for equal; where values are told apart
+they have one key, where one of them is given out -0.0 stands just before 0.0. Text, binary and
+decimals become ranks in the sorted distinct values at hand; such keys are only comparable together
+with these values.
 """
 
 from __future__ import annotations
@@ -29,8 +31,14 @@ def is_ranked(t: pa.DataType) -> bool:
     )
 
 
-def to_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
-    """Return (keys, valid or None if all are, values the keys rank in or None)."""
+def to_keys(
+    column: pa.Array, *, both_zeros: bool = False
+) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
+    """Return (keys, valid or None if all are, values the keys rank in or None).
+
+    >>> [to_keys(pa.array([-0.0, 0.0]), both_zeros=b)[0].tolist() for b in (False, True)]
+    [[0, 0], [-1, 0]]
+    """
     valid = valid_mask(column)
     t = column.type
     if is_ranked(t):
@@ -41,7 +49,9 @@ def to_keys(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array |
         codes = coded.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
         return rank[codes], valid, coded.dictionary.take(pa.array(order))
     if pa.types.is_floating(t):
-        numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+        numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        if not both_zeros:
+            numbers = numbers + 0.0  # the sum of -0.0 and 0.0 is 0.0
         bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
         return bits ^ ((bits >> 63) & _SIGN), valid, None
     return _as_int64(column), valid, None

@@ -164,7 +164,7 @@ class Extreme(Columnwise):
         return (self.type,) if is_ranked(self.type) else super().types
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
-        keys, valid, values = to_keys(rows.column(self.column))
+        keys, valid, values = to_keys(rows.column(self.column), both_zeros=True)
         if valid is not None:
             keys, codes = keys[valid], codes[valid]
         out = self.empty(n)
@@ -250,7 +250,7 @@ class AtTime(Part):
         return _LEAST if self.last else _GREATEST
 
     def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
-        keys, valid, values = to_keys(rows.column(self.column))
+        keys, valid, values = to_keys(rows.column(self.column), both_zeros=True)
         ticks = rows.ticks
         if valid is not None:
             keys, codes, ticks = keys[valid], codes[valid], ticks[valid]

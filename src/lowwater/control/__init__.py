@@ -2,7 +2,7 @@
 
 from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
-from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
+from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source, Standing
 
 __all__ = [
     "ACCOUNTS",
@@ -18,6 +18,7 @@ __all__ = [
     "Marks",
     "MemoryLog",
     "Opening",
+    "Pair",
     "Reached",
     "Seen",
     "Source",

@@ -202,7 +202,8 @@ def _worth_it(grain: int, before: Entry, known: Marks, moved: Marks) -> bool:
     if not grain:
         return True
     far = moved.low is not None and (known.low is None or moved.low - known.low >= grain)
-    return _something_open(before) and (far or moved.sources != known.sources)
+    finer = moved.sources != known.sources or moved.ranges != known.ranges
+    return _something_open(before) and (far or finer)
 
 
 def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
@@ -232,11 +233,5 @@ def _latest(a: int | None, b: int | None) -> int | None:
 
 def _risen(before: Sequence[Marks], after: Sequence[Marks]) -> dict[int, Control]:
     """Return what the ports are told: the marks that have risen."""
-    found = (_news(old, new) for old, new in zip(before, after, strict=True))
+    found = (new.news(old) for old, new in zip(before, after, strict=True))
     return {port: Control(marks) for port, marks in enumerate(found) if marks != Marks()}
-
-
-def _news(before: Marks, after: Marks) -> Marks:
-    low = after.low if after.low != before.low else None
-    sources = {s: m for s, m in after.sources.items() if m != before.of(s) and m == after.of(s)}
-    return Marks(low, sources)

@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+
+from lowwater.control.intervals import Stretches, common, joined
 
 Source: TypeAlias = str | int | bool | None
 """The value of a source column: what `per_source` and group-wise punctuation tell apart."""
+_BEGINNING = -(2**63)
+"""Before all time."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How far the second of two times is, where results progress on both (OOP 7).
+
+    `second` holds for all rows: their second time is not before it. `joint` holds for both times
+    together: no later row has its first time before the one *and* its second before the other.
+    """
+
+    second: int
+    joint: tuple[int, int]
+
+    def mapped(self, change: Callable[[int], int]) -> Pair:
+        """Return the same with each mark changed."""
+        return Pair(change(self.second), (change(self.joint[0]), change(self.joint[1])))
+
+    def with_other(self, other: Pair, choose: Callable[[int, int], int]) -> Pair:
+        """Return one of both, mark by mark."""
+        (a, b), (c, d) = self.joint, other.joint
+        return Pair(choose(self.second, other.second), (choose(a, c), choose(b, d)))
 
 
 @dataclass(frozen=True)
 class Marks:
     """Low-water marks: every later row has time ≥ its mark (semantics 1).
 
-    `low` holds for all rows; `sources` may add higher ones for single sources.
+    `low` holds for all rows. Beyond it, `sources` may have higher ones for single sources, and
+    `ranges` are stretches in which no row will come although some before them may. `pair` goes with
+    results that progress on two times.
     """
 
     low: int | None = None
     sources: dict[Source, int] = field(default_factory=dict)
+    ranges: Stretches = ()
+    pair: Pair | None = None
 
     def of(self, source: Source) -> int | None:
         """Return the mark of one source."""
@@ -34,42 +63,90 @@ class Marks:
         sources = dict(self.sources)
         for source, mark in other.sources.items():
             sources[source] = max(mark, sources.get(source, mark))
-        return Marks(max(lows, default=None), sources)
+        pairs = [p for p in (self.pair, other.pair) if p is not None]
+        pair = pairs[0].with_other(pairs[-1], max) if pairs else None
+        ranges = joined([*self.ranges, *other.ranges])
+        return Marks(max(lows, default=None), sources, ranges, pair).settled()
 
     @classmethod
     def least(cls, several: Sequence[Marks]) -> Marks:
         """Return the marks of streams that flow together: what holds for all (OOP A.2.1)."""
-        if len(several) == 1:
-            return several[0]
-        lows = [m.low for m in several]
-        low = None if None in lows else min(m for m in lows if m is not None)
+        found = several[0]
+        for other in several[1:]:
+            found = found.lowered(other)
+        return found
+
+    def lowered(self, other: Marks) -> Marks:
+        """Return the lower of both, mark by mark."""
+        low = None if self.low is None or other.low is None else min(self.low, other.low)
         sources = {}
-        for source in dict.fromkeys(s for m in several for s in m.sources):
-            own = [m.of(source) for m in several]
-            if None not in own:
-                sources[source] = min(m for m in own if m is not None)
-        return cls(low, sources)
+        for source in dict.fromkeys((*self.sources, *other.sources)):
+            mine, theirs = self.of(source), other.of(source)
+            if mine is not None and theirs is not None:
+                sources[source] = min(mine, theirs)
+        ranges = common(self.complete, other.complete)
+        both = self.pair is not None and other.pair is not None
+        pair = self.pair.with_other(other.pair, min) if both else None  # type: ignore[union-attr,arg-type]
+        return Marks(low, sources, ranges, pair).settled()
+
+    @property
+    def complete(self) -> Stretches:
+        """All stretches in which no row will come."""
+        return self.ranges if self.low is None else joined([(_BEGINNING, self.low), *self.ranges])
+
+    def settled(self) -> Marks:
+        """Return the same without ranges that the mark has reached: they are part of it."""
+        if self.low is None or not self.ranges:
+            return self
+        first, *rest = joined([(_BEGINNING, self.low), *self.ranges])
+        return replace(self, low=first[1], ranges=tuple(rest))
 
     def mapped(self, change: Callable[[int], int]) -> Marks:
-        """Return the marks, each of them changed."""
+        """Return the marks, each of them changed; ranges stay as they are."""
         low = None if self.low is None else change(self.low)
-        return Marks(low, {s: change(m) for s, m in self.sources.items()})
+        sources = {s: change(m) for s, m in self.sources.items()}
+        pair = None if self.pair is None else self.pair.mapped(change)
+        return Marks(low, sources, self.ranges, pair)
 
     def only_above(self) -> Marks:
         """Return the marks without those of sources that the common mark has passed."""
         low = self.low
         if low is None:
             return self
-        return Marks(low, {s: m for s, m in self.sources.items() if m > low})
+        return replace(self, sources={s: m for s, m in self.sources.items() if m > low})
+
+    def news(self, before: Marks) -> Marks:
+        """Return what has risen since."""
+        sources = {s: m for s, m in self.sources.items() if m != before.of(s) and m == self.of(s)}
+        return Marks(
+            self.low if self.low != before.low else None,
+            sources,
+            self.ranges if self.ranges != before.ranges else (),
+            self.pair if self.pair != before.pair else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the marks as JSON."""
-        return {"low": self.low, "sources": [[s, m] for s, m in self.sources.items()]}
+        kept: dict[str, Any] = {
+            "low": self.low,
+            "sources": [[s, m] for s, m in self.sources.items()],
+        }
+        if self.ranges:
+            kept["ranges"] = self.ranges
+        if self.pair is not None:
+            kept["pair"] = [self.pair.second, self.pair.joint]
+        return kept
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Marks:
         """Read what `to_json` wrote."""
-        return cls(kept["low"], {s: m for s, m in kept["sources"]})  # noqa: C416
+        pair = kept.get("pair")
+        return cls(
+            kept["low"],
+            {s: m for s, m in kept["sources"]},  # noqa: C416
+            tuple((a, b) for a, b in kept.get("ranges", ())),
+            None if pair is None else Pair(pair[0], (pair[1][0], pair[1][1])),
+        )
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,8 @@ class Experiment(ABC):
     title: ClassVar[str]
     reports: ClassVar[str]
     """What the paper reports."""
+    here: ClassVar[str]
+    """What is measured here: the words that tables and pictures use."""
 
     @abstractmethod
     def run(self, *, quick: bool) -> Outcome:
@@ -79,8 +81,8 @@ class Experiment(ABC):
 def said(value: Value) -> str:
     """Return a figure as a person writes it.
 
-    >>> said(12345), said(0.04567), said(491.0), said(None)
-    ('12,345', '0.0457', '491', '–')
+    >>> said(12345), said(0.04567), said(7.4), said(491.0), said(None)
+    ('12,345', '0.0457', '7.40', '491', '–')
     """
     if value is None:
         return "–"
@@ -88,4 +90,4 @@ def said(value: Value) -> str:
         return value
     if isinstance(value, int) or abs(value) >= 1_000:  # noqa: PLR2004  # no decimals beyond this
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return "0" if value == 0 else f"{value:#.3g}".removesuffix(".")

@@ -102,6 +102,11 @@ class LateLink(Experiment):
         "tumbling count by group over a union, skew 1 to 40 s: the memory of OOP starts below that "
         "of IOP and stays relatively flat, IOP's grows dramatically; at 40 s OOP needs 30 % of it."
     )
+    here = (
+        "OOP is Lowwater's plan as it is; IOP merges the links in order first, and holds what is "
+        "ahead of the late one. Held is the most after any epoch: tuples are rows and partial "
+        "aggregates, bytes those of Arrow."
+    )
 
     def run(self, *, quick: bool) -> Outcome:
         """Run both plans over all skews, with both window sizes."""

@@ -241,6 +241,12 @@ class BandJoin(Experiment):
         "count per minute of M1's time over a band join, band varied: OOP significantly "
         "outperforms IOP, especially on memory and latency, as it need not sort the join's output."
     )
+    here = (
+        "OOP is Lowwater's plan as it is; IOP sorts the join's output before it is counted. "
+        "Latency is from the arrival of the punctuation that covers a window to its answer, in "
+        "processor time; so is execution time, of the whole run. The bare sort has no system "
+        "around it."
+    )
 
     def run(self, *, quick: bool) -> Outcome:
         """Run both plans over all bands, alternately."""

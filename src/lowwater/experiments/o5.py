@@ -104,6 +104,10 @@ class LateTuples(Experiment):
         "with the delay of the slow stream, the memory of IOP grows; OOP's grows more slowly in "
         "the join (equal times), and is relatively stable in the count (5 min every 1 min)."
     )
+    here = (
+        "OOP is Lowwater's plan as it is; IOP merges the links of each input in order first. Held "
+        "is the most after any epoch: tuples are rows and partial aggregates, bytes those of Arrow."
+    )
 
     def run(self, *, quick: bool) -> Outcome:
         """Run both plans of both queries over all delays."""

@@ -11,6 +11,13 @@ from lowwater.errors import LowwaterError
 from lowwater.experiments.contract import Check, said
 from lowwater.experiments.record import Record
 
+PAPERS = {
+    "OOP": "Li et al., Out-of-Order Processing: A New Architecture for High-Performance Stream "
+    "Systems (2008)",
+    "WID": "Li et al., Semantics and Evaluation Techniques for Window Aggregates in Data Streams "
+    "(2005)",
+}
+"""What the short names of papers stand for."""
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }
@@ -20,7 +27,9 @@ table { border-collapse: collapse; margin: 1rem 0; font-size: .93rem; }
 th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e4e4e4;
          vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
-img { max-width: 100%; } .faint { color: #666; }
+caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
+th { font-weight: 600; font-size: .86rem; color: #555; }
+img { width: 100%; min-width: 40rem; margin: .5rem 0; } .faint { color: #666; }
 .holds { color: #00734d; font-weight: 600; } .fails { color: #b3001b; font-weight: 600; }
 .scroll { overflow-x: auto; }
 """
@@ -36,11 +45,27 @@ def page(records: Sequence[Record], folder: Path) -> str:
 <title>Lowwater: the experiments of the papers</title>
 <style>{_STYLE}</style>
 <h1>The experiments of the papers, run again</h1>
-<p>Shapes must hold; absolute times are those of the machine that ran them.</p>
+<p>Shapes must hold; absolute times are those of the machine that ran them.{_quick(records)}</p>
 {_summary(records)}
+{_papers(records)}
 {sections}
 </html>
 """
+
+
+def _quick(records: Sequence[Record]) -> str:
+    """Say which figures are not those of full runs."""
+    quick = [escape(r.id) for r in records if r.quick]
+    if not quick:
+        return ""
+    return f" Quick runs, with less data and fewer settings: {', '.join(quick)}."
+
+
+def _papers(records: Sequence[Record]) -> str:
+    """Say which papers the short names stand for."""
+    named = dict.fromkeys(r.paper.partition(",")[0] for r in records)
+    lines = [f"{escape(n)}: {escape(PAPERS[n])}." for n in named if n in PAPERS]
+    return f'<p class="faint">{"<br>".join(lines)}</p>' if lines else ""
 
 
 def _summary(records: Sequence[Record]) -> str:
@@ -54,7 +79,7 @@ def _summary(records: Sequence[Record]) -> str:
         ]
         for r in records
     ]
-    return _table(("", "experiment", "paper", "shapes that hold", "verdict"), lines)
+    return _table(("", "experiment", "paper", "shapes that hold", "verdict"), lines, "")
 
 
 def _section(record: Record, folder: Path) -> str:
@@ -62,13 +87,18 @@ def _section(record: Record, folder: Path) -> str:
     return f"""
 <section id="{escape(record.id)}">
 <h2>{escape(record.id)}&ensp;{title} <small>{paper}</small></h2>
-<p>{escape(record.reports)}</p>
-<img alt="{title}" src="data:image/png;base64,{_picture(record, folder)}">
+<p><b>The paper:</b> {escape(record.reports)}</p>
+{_here(record)}
+<div class="scroll"><img alt="{title}" src="data:image/png;base64,{_picture(record, folder)}"></div>
 {_checks(record.checks)}
 {_compared(record)}
 {_measured(record)}
 <p class="faint">{escape(_settings(record))}</p>
 </section>"""
+
+
+def _here(record: Record) -> str:
+    return f"<p><b>Here:</b> {escape(record.here)}</p>" if record.here else ""
 
 
 def _picture(record: Record, folder: Path) -> str:
@@ -82,12 +112,12 @@ def _picture(record: Record, folder: Path) -> str:
 
 def _checks(checks: Sequence[Check]) -> str:
     lines = [[_word(holds=c.holds), escape(c.name), escape(c.figures)] for c in checks]
-    return _table(("", "shape", "figures"), lines)
+    return _table(("", "shape", "figures"), lines, "Shapes that must hold")
 
 
 def _compared(record: Record) -> str:
     lines = [[escape(c.what), escape(c.paper), escape(c.ours)] for c in record.compared]
-    return _table(("", "paper", "ours"), lines)
+    return _table(("", "paper", "ours"), lines, "The paper's figures and ours")
 
 
 def _measured(record: Record) -> str:
@@ -97,7 +127,7 @@ def _measured(record: Record) -> str:
         if not any(isinstance(row[name], str) for row in record.rows)
     }
     lines = [[escape(said(value)) for value in row.values()] for row in record.rows]
-    return _table([escape(c) for c in record.columns], lines, numbers)
+    return _table([escape(c) for c in record.columns], lines, "Measured", numbers)
 
 
 def _settings(record: Record) -> str:
@@ -113,7 +143,9 @@ def _word(*, holds: bool) -> str:
     return '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
+def _table(
+    head: Sequence[str], lines: Iterable[Sequence[str]], caption: str, numbers: Iterable[int] = ()
+) -> str:
     right = set(numbers)
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -122,4 +154,5 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]], numbers: Iterabl
         return f"<tr>{joined}</tr>"
 
     rows = "\n".join([line(head, "th"), *(line(cells, "td") for cells in lines)])
-    return f'<div class="scroll"><table>\n{rows}\n</table></div>'
+    named = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{named}\n{rows}\n</table></div>'

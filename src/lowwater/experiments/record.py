@@ -30,6 +30,7 @@ class Record:
     rows: list[dict[str, Value]]
     compared: list[Compared]
     checks: list[Check]
+    here: str = ""
 
     @classmethod
     def of(cls, asked: Experiment, found: Outcome, *, quick: bool, seconds: float) -> Record:
@@ -45,6 +46,7 @@ class Record:
             [dict(row) for row in found.rows],
             list(found.compared),
             list(found.checks),
+            asked.here,
         )
 
     @property

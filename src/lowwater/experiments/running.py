@@ -32,6 +32,7 @@ def run_one(asked: Experiment, *, quick: bool, folder: Path, console: Console) -
     """Run an experiment, show and save it."""
     console.print(Text.assemble((f"{asked.id}  {asked.title}", "bold"), f"  ({asked.paper})"))
     console.print(Text(f"The paper: {asked.reports}", style="dim"))
+    console.print(Text(f"Here: {asked.here}", style="dim"))
     began = time.monotonic()
     with console.status("Measuring"):
         found = asked.run(quick=quick)

@@ -160,12 +160,19 @@ def draw(points: Sequence[Point]) -> Figure:
             ax.plot([getattr(p, by) for p in own], [p.error for p in own], label=way, **style)
             for p in (own[0], own[-1]) if len(own) > 1 else ():
                 text = f" {p.slack:g} s"
-                ax.annotate(text, (getattr(p, by), p.error), fontsize=8.5, color=colour)
-    label(axes[0], "by latency: since the last row of the answer", "seconds", "mean error, %")
-    label(axes[1], "by age: since the window's end", "seconds", "")
+                ax.annotate(
+                    text,
+                    (getattr(p, by), p.error),
+                    xytext=(2, 4),
+                    textcoords="offset points",
+                    fontsize=8.5,
+                    color=colour,
+                )
+    label(axes[0], "Latency: since the last row of the answer", "seconds", "mean error, %")
+    label(axes[1], "Age: since the window's end", "seconds", "")
     for ax in axes:
         ax.set_ylim(bottom=-0.03 * ax.get_ylim()[1])
-        ax.set_xlim(left=0)
+        ax.set_xlim(0, 1.08 * ax.get_xlim()[1])  # room for what is written at the last point
     legend(axes[0])
     return figure
 
@@ -180,6 +187,12 @@ class BoundedDisorder(Experiment):
         "avg, RANGE 64 s, SLIDE 6.4 s, slack 0.32 to 3.2 s: as slack grows, error falls and "
         "latency rises; generous slack is significantly more accurate than consistent slack at "
         "comparable latency; punctuation has better latency and accuracy than either."
+    )
+    here = (
+        "The error of an answer is how far it is from that over all rows, in percent of it. "
+        "Latency counts from the arrival of the last row in an answer to the answer, age from the "
+        "end of its window. Under consistent slack a late row misses all its windows, under "
+        "generous slack those that are closed."
     )
 
     def run(self, *, quick: bool) -> Outcome:

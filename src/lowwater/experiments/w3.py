@@ -156,6 +156,10 @@ class BlockSorted(Experiment):
         "491 s; below it latency is essentially independent of slack, above it latency jumps "
         "dramatically; punctuation has better latency and accuracy than any slack."
     )
+    here = (
+        "An answer is incorrect if a row is missing from it. Latency counts from the arrival of "
+        "the last row in an answer to the answer, age from the end of its window."
+    )
 
     def run(self, *, quick: bool) -> Outcome:
         """Play one stream under all slacks, and punctuated."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,25 +44,33 @@ class Step:
 
 
 @dataclass
-class _Meta:
-    """The part of the state that every step reads."""
+class Meta:
+    """The part of the state that every step reads: the marks in force, and the buckets."""
 
     marks: Marks
     buckets: Buckets
 
     @classmethod
-    def read(cls, state: Mapping[str, bytes]) -> _Meta:
+    def read(cls, state: Mapping[str, bytes]) -> Meta:
+        """Read it from the state."""
         kept = state.get(META)
+        return cls.from_json(None if kept is None else json.loads(kept))
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any] | None) -> Meta:
+        """Read what `to_json` wrote; before the first epoch there is nothing."""
         if kept is None:
             return cls(Marks(), Buckets())
-        found = json.loads(kept)
-        return cls(
-            Marks.from_json(found["marks"]), Buckets.of(Bucket(*b) for b in found["buckets"])
-        )
+        buckets = Buckets.of(Bucket(*b) for b in kept.get("buckets", ()))
+        return cls(Marks.from_json(kept["marks"]), buckets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {"marks": self.marks.to_json(), "buckets": [astuple(b) for b in self.buckets]}
 
     def to_bytes(self) -> bytes:
-        buckets = [astuple(b) for b in self.buckets]
-        return json.dumps({"marks": self.marks.to_json(), "buckets": buckets}).encode()
+        """Return it as it is kept."""
+        return json.dumps(self.to_json()).encode()
 
 
 class WindowEpoch:
@@ -69,11 +78,13 @@ class WindowEpoch:
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.plan, self.shard, self.state = plan, shard, state
-        self.meta = _Meta.read(state)
+        self.meta = Meta.read(state)
         self.out = Step()
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "outside", "results"), 0)
         self.waiting = 0
         """Rows that no window has taken in yet."""
+        self.kept_cells = self.kept_bytes = 0
+        """What is kept besides the buckets."""
 
     def run(self, packets: list[Packet]) -> Step:
         """Admit the data, then act on the control (semantics 2)."""
@@ -90,8 +101,8 @@ class WindowEpoch:
         buckets = self.meta.buckets
         measures = {
             "shard": self.shard,
-            "cells": buckets.cells + self.waiting,
-            "bytes": buckets.size,
+            "cells": buckets.cells + self.waiting + self.kept_cells,
+            "bytes": buckets.size + self.kept_bytes,
             **self.counts,
         }
         self.out.emissions.append(measure_packet(self.shard, 0, measures))
@@ -172,7 +183,7 @@ class WindowEpoch:
         """Return the buckets that the windows between two marks reach into."""
         plan, buckets = self.plan, self.meta.buckets
         spec = plan.positioned
-        if isinstance(spec, Landmark) or before.low is None or plan.sources_close_groups:
+        if isinstance(spec, Landmark) or before.low is None or plan.groups_have_marks:
             return set(buckets.all)
         reached = before.low if after.low is None else after.low
         low, high = spec.first_open(before.low), spec.first_open(reached)
@@ -184,7 +195,7 @@ class WindowEpoch:
     def group_open(self, cells: Cells, marks: Marks) -> np.ndarray:
         """Return the first open window of every group."""
         plan = self.plan
-        if plan.sources_close_groups and cells.groups:
+        if plan.groups_have_marks and cells.groups:
             own = np.asarray(row_marks(plan, cells.keys, marks))
             mark = np.broadcast_to(own, cells.groups)
         else:
@@ -231,7 +242,7 @@ class WindowEpoch:
             folded = Packed(packed.keys, packed.groups, packed.code, closed, packed.columns)
             cells = self.settled(merge([folded], plan.parts), after)
             return cells, np.unique([*packed.pane[moved], *closed[moved]])
-        if not plan.sources_close_groups:
+        if not plan.groups_have_marks:
             return cells, cells.pane[:0]
         kept = self.still_needed(cells.pane, until[cells.code])
         return cells.take(kept), np.unique(cells.pane[~kept])

@@ -10,23 +10,31 @@ core and a prefix of those to its right (two stacks; van Herk's blocks, anchored
     window 3             |---------|
 
 Cells are folded once, suffixes and prefixes are running totals down a grid of (window in batch) ×
-(group, batch). The work is one step per cell and per result, whatever RANGE/SLIDE is.
+(name, group, batch): windows of several names that are on the same panes are columns next to each
+other. The work is one step per cell and per result, whatever RANGE/SLIDE is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
 from lowwater.aggregates import Part, Partial
-from lowwater.kernels.cells import Cells, compact_wide
+from lowwater.kernels.cells import Cells, compact_wide, number_cells
 from lowwater.kernels.ranges import PORTION, merged, portions
 from lowwater.windows import Landmark, Sliding
 
+_Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Some cells, and where in the grid each of them goes."""
+
 GRID_CELLS = 2_000_000
 """Windows are closed in slices of about this many grid cells, to bound memory."""
+_SMALL_GRID = 1 << 16
+"""Windows of several names share a grid up to here: a call costs more than its empty cells."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,58 @@ class Closed:
     parts: list[Partial]
     ends: np.ndarray | None = None
     """Where they end, if the window id alone does not say."""
+    which: np.ndarray | None = None
+    """Which of several windows each belongs to."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The windows `since[g] <= wid < until[g]` of every group g."""
+
+    spec: Sliding
+    since: np.ndarray
+    until: np.ndarray
+
+    @cached_property
+    def size(self) -> int:
+        """Panes in a window."""
+        return self.spec.panes
+
+    @cached_property
+    def step(self) -> int:
+        """Panes from the start of a window to the start of the next."""
+        return self.spec.panes_per_slide
+
+    @property
+    def batch(self) -> int:
+        """How many windows at most have a pane in common."""
+        return max(1, self.size // self.step)
+
+    @property
+    def height(self) -> int:
+        """How many windows at most close in one batch."""
+        return int(min(self.batch, (self.until - self.since).max(initial=0)))
+
+    def holding(self, cells: Cells) -> Stretch:
+        """Leave out windows before all cells and after: marks may be infinitely far away."""
+        size, step = self.size, self.step
+        since = np.maximum(self.since, (cells.pane.min() - size) // step + 1)
+        until = np.minimum(self.until, cells.pane.max() // step + 1)
+        return Stretch(self.spec, since, np.maximum(until, since))
+
+    def spread(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        """Return (cell, batch) for every batch of windows that a cell is in."""
+        size, step = self.size, self.step
+        low, high = self.since[cells.code], self.until[cells.code]
+        first = np.maximum((cells.pane - size) // step + 1, low)
+        last = np.minimum(cells.pane // step, high - 1)
+        used = np.flatnonzero(first <= last)
+        low, first, last = low[used], first[used], last[used]
+        from_batch = (first - low) // self.batch
+        copies = (last - low) // self.batch - from_batch + 1
+        index = np.repeat(used, copies)
+        nth = np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
+        return index, np.repeat(from_batch, copies) + nth
 
 
 def close(
@@ -54,105 +114,124 @@ def close(
     if isinstance(spec, Landmark):
         yield from _close_landmark(cells, parts, since, until)
     else:
-        yield from _close_sliding(cells, parts, spec, since, until)
+        yield from close_together(cells, parts, [Stretch(spec, since, until)])
 
 
-def _close_sliding(
-    cells: Cells, parts: Sequence[Part], spec: Sliding, since: np.ndarray, until: np.ndarray
+def close_together(
+    cells: Cells, parts: Sequence[Part], asked: Sequence[Stretch]
 ) -> Iterator[Closed]:
+    """Yield the windows of several stretches, all on the panes of `cells`, that hold a row."""
     if not len(cells):
         return
-    size, step = spec.panes, spec.panes_per_slide
-    # Marks may be infinitely far away; windows that hold a row are not.
-    since = np.maximum(since, (cells.pane.min() - size) // step + 1)
-    until = np.maximum(np.minimum(until, cells.pane.max() // step + 1), since)
-    lo, hi = since[cells.code], until[cells.code]
-    first = np.maximum((cells.pane - size) // step + 1, lo)
-    last = np.minimum(cells.pane // step, hi - 1)
-    used = np.flatnonzero(first <= last)
-    if not len(used):
-        return
-    batch_size = max(1, size // step)
-    lo, first, last = lo[used], first[used], last[used]
-    from_batch, to_batch = (first - lo) // batch_size, (last - lo) // batch_size
-    copies = to_batch - from_batch + 1
-    index = np.repeat(used, copies)
-    nth = np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
-    batch = np.repeat(from_batch, copies) + nth
-    numbered, batches = compact_wide(batch)
-    segment, segments = compact_wide(cells.code[index] * len(batches) + numbered)
-    group, begin = segments // len(batches), batches[segments % len(batches)] * batch_size
-    begin = begin + since[group]
-    height = int(min(batch_size, (until - since).max()))
+    asked = [a.holding(cells) for a in asked]
+    found = [a.spread(cells) for a in asked]
+    index, batch = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    owner = np.repeat(np.arange(len(asked)) * cells.groups, [len(i) for i, _ in found])
+    segment, owner, batch = number_cells(
+        owner + cells.code[index], len(asked) * cells.groups, batch
+    )
+    which, group = owner // cells.groups, owner % cells.groups
+    batch_size, size, step = np.array([(a.batch, a.size, a.step) for a in asked]).T[:, which]
+    begin = batch * batch_size + np.concatenate([a.since for a in asked])[owner]
+    end = np.minimum(begin + batch_size, np.concatenate([a.until for a in asked])[owner])
+    layout = which, group, begin, end, size, step
     order = np.argsort(segment, kind="stable")
-    bounds = np.searchsorted(segment[order], np.arange(len(segments) + 1))
-    stride = max(1, GRID_CELLS // height)
-    for a in range(0, len(segments), stride):
-        b = min(a + stride, len(segments))
+    bounds = np.searchsorted(segment[order], np.arange(len(owner) + 1))
+    columns = np.bincount(which, minlength=len(asked)).tolist()
+    for a, b, height in _slices(columns, [stretch.height for stretch in asked]):
         chosen = order[bounds[a] : bounds[b]]
-        end = np.minimum(begin[a:b] + batch_size, until[group[a:b]])
-        grid = _Grid(spec, group[a:b], begin[a:b], end, height)
+        grid = _Grid(height, *(column[a:b] for column in layout))
         yield from grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
+
+
+def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Cut columns, so many of each height, into grids (first, end, height) of bounded size."""
+    runs: list[tuple[int, int]] = []
+    for wide, high in zip(columns, heights, strict=True):
+        width, height = runs[-1] if runs else (0, 0)
+        if (width + wide) * max(height, high) <= _SMALL_GRID:
+            runs[-1:] = [(width + wide, max(height, high))]
+        else:
+            runs.append((wide, high))
+    start = 0
+    for width, height in runs:
+        stride = max(1, GRID_CELLS // max(1, height))
+        for a in range(start, start + width, stride):
+            yield a, min(a + stride, start + width), height
+        start += width
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Batches of windows, one per column: column j holds windows begin[j] to end[j] of group[j]."""
+    """Batches of windows, one per column: column j holds windows begin[j] to end[j] of group[j].
 
-    spec: Sliding
+    Each is `size[j]` panes long and begins `step[j]` panes after the one before.
+    """
+
+    height: int
+    which: np.ndarray
     group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
-    height: int
+    size: np.ndarray
+    step: np.ndarray
 
     def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Iterator[Closed]:
         """Close all batches; `segment` is the column of each cell."""
-        width, size, step = len(self.begin), self.spec.panes, self.spec.panes_per_slide
-        start = self.begin[segment] * step
-        core_start = (self.end[segment] - 1) * step
-        core_end = start + size
-        left = np.flatnonzero(cells.pane < core_start)
-        right = np.flatnonzero(cells.pane >= core_end)
-        core = np.flatnonzero((cells.pane >= core_start) & (cells.pane < core_end))
-        left_at = (cells.pane[left] - start[left]) // step * width + segment[left]
-        right_at = ((cells.pane[right] - core_end[right]) // step + 1) * width + segment[right]
-        grids: list[Partial | None] = []
-        for part, kept in zip(parts, cells.parts, strict=True):
-            if not part.bounded:
-                grids.append(None)
-                continue
-            whole = part.merge(kept.take(core), segment[core], width).reshape(1, width)
-            grid = Partial(
-                tuple(np.broadcast_to(a, (self.height, width)) for a in whole.arrays), whole.values
-            )
-            if len(left):
-                cut = part.merge(kept.take(left), left_at, self.height * width)
-                grid = part.combine(part.scan_up(cut.reshape(self.height, width)), grid)
-            if len(right):
-                cut = part.merge(kept.take(right), right_at, self.height * width)
-                grid = part.combine(grid, part.scan(cut.reshape(self.height, width)))
-            grids.append(grid)
+        grids = self._totals(cells, parts, segment)
         wid = self.begin + np.arange(self.height)[:, None]
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
-        code, wid = np.broadcast_to(self.group, holds.shape)[holds], wid[holds]
+        column, wid = np.nonzero(holds)[1], wid[holds]
+        code, which = self.group[column], self.which[column]
         done = [None if grid is None else grid.take(holds) for grid in grids]
         if all(part.bounded for part in parts):
-            yield Closed(code, wid, [d for d in done if d is not None])
+            yield Closed(code, wid, [d for d in done if d is not None], which=which)
             return
-        ranges = _ranges(cells, segment, np.nonzero(holds)[1], wid * step, size)
+        ranges = _ranges(cells, segment, column, wid * self.step[column], self.size[column])
         for chosen in portions(parts, cells.parts, *ranges, PORTION):
             first, end = (r[chosen] for r in ranges)
             finished = [
                 merged(part, kept, first, end) if totals is None else totals.take(chosen)
                 for part, kept, totals in zip(parts, cells.parts, done, strict=True)
             ]
-            yield Closed(code[chosen], wid[chosen], finished)
+            yield Closed(code[chosen], wid[chosen], finished, which=which[chosen])
+
+    def _totals(
+        self, cells: Cells, parts: Sequence[Part], segment: np.ndarray
+    ) -> list[Partial | None]:
+        """Return the content of every window; None for parts that running totals would copy."""
+        pane, step, width = cells.pane, self.step[segment], len(self.begin)
+        start = (self.begin * self.step)[segment]
+        core_start = ((self.end - 1) * self.step)[segment]
+        core_end = (self.begin * self.step + self.size)[segment]
+        left, right = np.flatnonzero(pane < core_start), np.flatnonzero(pane >= core_end)
+        core = np.flatnonzero((pane >= core_start) & (pane < core_end))
+        left_at = (pane[left] - start[left]) // step[left] * width + segment[left]
+        right_row = (pane[right] - core_end[right]) // step[right] + 1
+        right_at = right_row * width + segment[right]
+        cuts = (left, left_at), (core, segment[core]), (right, right_at)
+        return [
+            self._total(part, kept, *cuts) if part.bounded else None
+            for part, kept in zip(parts, cells.parts, strict=True)
+        ]
+
+    def _total(self, part: Part, kept: Partial, left: _Cut, core: _Cut, right: _Cut) -> Partial:
+        shape = self.height, len(self.begin)
+        whole = part.merge(kept.take(core[0]), core[1], shape[1]).reshape(1, shape[1])
+        grid = Partial(tuple(np.broadcast_to(a, shape) for a in whole.arrays), whole.values)
+        if len(left[0]):
+            cut = part.merge(kept.take(left[0]), left[1], shape[0] * shape[1])
+            grid = part.combine(part.scan_up(cut.reshape(*shape)), grid)
+        if len(right[0]):
+            cut = part.merge(kept.take(right[0]), right[1], shape[0] * shape[1])
+            grid = part.combine(grid, part.scan(cut.reshape(*shape)))
+        return grid
 
 
 def _ranges(
-    cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: int
+    cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which cells [first, end) each window of a column holds; cells are sorted by column."""
     place, known = compact_wide(cells.pane)

@@ -38,12 +38,16 @@ class Transform(Protocol):
 
 @dataclass(frozen=True)
 class Route:
-    """The way of rows to a port of an operator; `on` names the column they progress on."""
+    """The way of rows to a port of an operator.
+
+    `on` names the column that is their time, `by` what they progress on: the same, or two times.
+    """
 
     operator: int
     port: int
     on: str
     steps: tuple[Transform, ...] = ()
+    by: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class Dataflow:
             found += mine
             out = plan.marks_out(mine)
             for route in operator.routes:
-                coming[route.operator, route.port].append(out[route.on])
+                coming[route.operator, route.port].append(out[route.by or route.on])
         return tuple(found)
 
 

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates import Rows
-from lowwater.control import Marks
+from lowwater.control import Marks, Pair
 from lowwater.kernels.cells import Packed
 from lowwater.kernels.ends import Ends
 from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet, table_packet
-from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.plan import SECOND, WindowPlan
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
-from lowwater.windows import Shared
+from lowwater.windows import FOREVER, Shared
 
 _BEFORE_ALL = np.iinfo(np.int64).min
 
@@ -66,9 +66,14 @@ def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Deli
         own = None if rows.own is None else plan.usable(port, rows.own).low
         dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
         return Delivered(_whole_rows(plan, port, rows, dead), 0)
-    inside = rows.keep(_inside(plan, rows.ticks))
+    inside = rows.keep(_inside(plan, rows.ticks)) if _leaves_gaps(plan) else rows
     packets = _to_windows(plan, inside, marks) if len(inside) else []
     return Delivered(packets, len(rows) - len(inside))
+
+
+def _leaves_gaps(plan: WindowPlan) -> bool:
+    """Whether rows may belong to no window; by their number they do not before they have one."""
+    return plan.numbering is None and plan.spec.has_gaps
 
 
 def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
@@ -76,13 +81,11 @@ def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
     spec = plan.spec
     if isinstance(spec, Shared):
         return ~spec.outside(ticks)
-    if spec.has_gaps and plan.numbering is None:
-        return np.asarray(spec.last(ticks) >= spec.first(ticks))
-    return np.ones(len(ticks), bool)
+    return np.asarray(spec.last(ticks) >= spec.first(ticks))
 
 
 def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
-    rows = replace(rows, table=_with_normal_keys(rows.table, plan.keys))
+    rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:
@@ -100,6 +103,15 @@ def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
         ahead = rows.keep(~whole)
         packets += _cell_packets(plan, Rows(ahead.table, ahead.ticks), rows.seq)
     return packets
+
+
+def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
+    """Return rows with where their window on the second attribute begins."""
+    if plan.second is None:
+        return table
+    ticks, _ = plan.second.to_ticks(table.column(plan.second.column))
+    spec = plan.positioned
+    return table.append_column(SECOND, pa.array(np.asarray(spec.start(spec.first(ticks)))))
 
 
 def _whole_rows(plan: OperatorPlan, port: int, rows: Arriving, dead: np.ndarray) -> list[Packet]:
@@ -135,6 +147,8 @@ def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | int:
     """Return the mark that each row must not be behind."""
     low = _BEFORE_ALL if marks.low is None else marks.low
+    if plan.second is not None:
+        return _joint_marks(plan, table, int(low), marks.pair)
     if not (plan.sources_close_groups and marks.sources):
         return int(low)
     assert plan.source is not None  # noqa: S101
@@ -143,6 +157,21 @@ def row_marks(plan: WindowPlan, table: pa.Table, marks: Marks) -> np.ndarray | i
     own = [marks.of(s) for s in column.take(pa.array(chosen)).to_pylist()]
     known = np.array([_BEFORE_ALL if m is None else m for m in own], np.int64)
     return np.asarray(known[codes])
+
+
+def _joint_marks(plan: WindowPlan, table: pa.Table, low: int, pair: Pair | None) -> np.ndarray:
+    """Return the mark of each row where windows lie on two attributes (OOP 7).
+
+    Rows whose second window the joint mark completes are complete up to the first joint mark; those
+    whose second window is complete by itself, altogether.
+    """
+    start = table.column(SECOND).combine_chunks().to_numpy()
+    mark = np.full(len(start), low)
+    if pair is None:
+        return mark
+    end = start + plan.spec.pane
+    mark = np.where(end <= pair.joint[1], max(low, pair.joint[0]), mark)
+    return np.asarray(np.where(end <= pair.second, FOREVER, mark))
 
 
 def _ends(plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> Ends:
@@ -160,10 +189,11 @@ def _cell_packets(plan: WindowPlan, rows: Rows, seq: int) -> list[Packet]:
     found = np.unique(shard)
     if len(found) == 1:
         return [Packet(int(found[0]), seq, "cells", packed.to_bytes())]
-    return [Packet(int(s), seq, "cells", _of_groups(packed, shard == s).to_bytes()) for s in found]
+    return [Packet(int(s), seq, "cells", of_groups(packed, shard == s).to_bytes()) for s in found]
 
 
-def _of_groups(packed: Packed, mask: np.ndarray) -> Packed:
+def of_groups(packed: Packed, mask: np.ndarray) -> Packed:
+    """Return the cells of some groups."""
     chosen = mask[packed.code]
     code, named = compact(packed.code[chosen], packed.groups)
     columns = [c.filter(pa.array(chosen)) for c in packed.columns]

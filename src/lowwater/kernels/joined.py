@@ -13,34 +13,31 @@ from lowwater.kernels.row_buckets import Kept
 _FEW = 1 << 16
 
 
-def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Number the keys of both sides alike: (number of each row, whether it has a key at all).
+def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> np.ndarray:
+    """Number the keys of both sides alike, rows of self first.
 
-    As in SQL, NULL equals nothing; as in Spark, NaN equals NaN and −0.0 equals 0.0. Numbers may
-    have gaps: to close them would cost more than all else where many rows are stored.
+    As in Spark, NaN equals NaN and −0.0 equals 0.0. NULL has a number, too: `has_keys` tells who
+    may have a partner. Numbers may have gaps: to close them would cost more than all else where
+    many rows are stored.
     """
     n = len(mine) + len(theirs)
-    codes, bound, columns = np.zeros(n, np.int64), 1, []
+    codes, bound = np.zeros(n, np.int64), 1
     for pair in plan.on:
         sides = zip((mine, theirs), pair, strict=True)
         both = [_whole(t.column(name)).cast(plan.key_type(pair)) for t, name in sides]
-        columns.append(pa.concat_arrays(both))
-        more, width = code_column(columns[-1])
+        more, width = code_column(pa.concat_arrays(both))
         codes, bound = codes * width + more, bound * width
         if bound > max(4 * n, _FEW):
             codes, found = compact(codes, bound)
             bound = len(found)
-    return codes, _no_nulls(columns, n)
+    return codes
 
 
 def has_keys(plan: JoinPlan, port: int, table: pa.Table) -> np.ndarray:
-    """Return which rows of a side have a key that may equal another."""
-    return _no_nulls([_whole(table.column(pair[port])) for pair in plan.on], len(table))
-
-
-def _no_nulls(columns: list[pa.Array], n: int) -> np.ndarray:
-    present = np.ones(n, bool)
-    for column in columns:
+    """Return which rows of a side have a key that may equal another: as in SQL, NULL does not."""
+    present = np.ones(len(table), bool)
+    for pair in plan.on:
+        column = _whole(table.column(pair[port]))
         if column.null_count:
             present &= column.is_valid().to_numpy(zero_copy_only=False)
     return present

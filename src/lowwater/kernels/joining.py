@@ -93,18 +93,18 @@ class JoinEpoch(RowEpoch):
         mine, theirs = sides
         if mine.stored == len(mine.rows) and theirs.stored == len(theirs.rows):
             return
-        code, keyed = key_codes(self.plan, mine.rows.table, theirs.rows.table)
-        n = len(mine.rows)
+        code = key_codes(self.plan, mine.rows.table, theirs.rows.table)
+        n, keyed = len(mine.rows), has_keys(self.plan, SELF, mine.rows.table)
         fresh = [np.arange(len(s.rows)) >= s.stored for s in sides]
         asking = _holding(code[:n][fresh[SELF]], code)
         by_time = Sorted(
             code[n:],
             theirs.rows.ticks,
-            np.flatnonzero(keyed[n:] & (fresh[OTHER] | asking[n:])),
+            np.flatnonzero(fresh[OTHER] | asking[n:]),
         )
-        self._match(sides, np.flatnonzero(keyed[:n] & fresh[SELF]), code, by_time)
+        self._match(sides, np.flatnonzero(keyed & fresh[SELF]), code, by_time)
         asked = _holding(code[n:][fresh[OTHER]], code)[:n]
-        known = np.flatnonzero(keyed[:n] & ~fresh[SELF] & asked)
+        known = np.flatnonzero(keyed & ~fresh[SELF] & asked)
         self._match(sides, known, code, by_time.only(fresh[OTHER]))
 
     def _match(

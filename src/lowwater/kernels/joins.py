@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 
 import pyarrow as pa
 
-from lowwater.control import Marks
+from lowwater.control import Marks, Pair
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, Reach, SameWindow, open_from
 from lowwater.kernels.row_epoch import free, late_schema
@@ -202,7 +202,25 @@ class JoinPlan:
         told = {name: Marks(found[side]) for side, name in self.own_times.items()}
         if self.time in {"min", "max"}:
             told[self.result_times[0]] = Marks(found[self.time])
+        if len(self.own_times) == self.ports:
+            told |= self._jointly(found, *(m.low for m in ports))
         return told
+
+    def _jointly(
+        self, found: Mapping[Time, int | None], mine: int | None, other: int | None
+    ) -> dict[str, Marks]:
+        """Return the marks of both times together (OOP 7).
+
+        A result still to come needs a row still to come, so it cannot be behind both marks.
+        """
+        on_self, on_other = found["self"], found["other"]
+        first, second = self.own_times["self"], self.own_times["other"]
+        if mine is None or other is None or on_self is None or on_other is None:
+            return {both(first, second): Marks(), both(second, first): Marks()}
+        return {
+            both(first, second): Marks(on_self, pair=Pair(on_other, (mine, other))),
+            both(second, first): Marks(on_other, pair=Pair(on_self, (other, mine))),
+        }
 
     def explain(self) -> list[str]:
         """Say which rows join, and what is kept for how long."""
@@ -243,6 +261,11 @@ class JoinPlan:
         """Return the mark of results on the attribute they progress on, the lower one of both."""
         marks = self.progress(mark_self, mark_other)
         return marks["min" if self.time == "both" else self.time]
+
+
+def both(first: str, second: str) -> str:
+    """Name two times as one attribute that progresses."""
+    return f"{first}, {second}"
 
 
 def _nullable(field: pa.Field, *, loose: bool) -> pa.Field:

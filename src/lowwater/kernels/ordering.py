@@ -7,7 +7,7 @@ one shard sees them all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -35,8 +35,8 @@ class OrderPlan:
     shard_keys: ClassVar[tuple[tuple[str, ...], ...]] = ((),)
 
     def with_shards(self, shards: int) -> OrderPlan:
-        """Return the plan itself: an order has one shard."""
-        return self
+        """Return the plan for one shard: an order can have no more."""
+        return replace(self, shards=1)
 
     @property
     def schemas(self) -> tuple[pa.Schema, ...]:

@@ -17,16 +17,22 @@ from lowwater.kernels.cells import Cells, Packed, merge, number_cells
 from lowwater.kernels.closing import Closed
 from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.groups import group_rows
-from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.plan import SECOND, WindowPlan
 
 _NEVER = -(2**62)
 
 
 def no_cells(plan: WindowPlan) -> Cells:
     """Return the cells of a shard that has seen no row."""
-    keys = plan.schema.empty_table().select(list(plan.keys))
+    keys = pa.schema([_stored(plan, k) for k in plan.keys]).empty_table()
     empty = np.zeros(0, np.int64)
     return Cells(keys, 0, empty, empty, [p.empty(0) for p in plan.parts])
+
+
+def _stored(plan: WindowPlan, key: str) -> pa.Field:
+    """Return the column of a key as it is kept."""
+    is_second = plan.second is not None and key == SECOND
+    return pa.field(SECOND, pa.int64()) if is_second else plan.schema.field(key)
 
 
 def spread(plan: WindowPlan, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.ndarray]:

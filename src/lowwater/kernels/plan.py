@@ -39,6 +39,28 @@ NAME = "window_name"
 """The column that tells several windows of a query apart."""
 ARRIVAL = "__arrival"
 """The column of row numbers that are given on arrival."""
+MAX_SLICES = 16
+"""Into how many parts the groups of a shard are cut to be given out one after the other."""
+SECOND = "window_2"
+"""The column of the window on a second attribute; on the way there, where it begins, in ticks."""
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """How results are given out little by little, within a delay (in ticks) of their completion.
+
+    `room` makes the flush lazy: results wait until there are more cells than that.
+    """
+
+    delay: int
+    room: int | None = None
+
+    @cached_property
+    def lags(self) -> tuple[int, ...]:
+        """How far the mark of each slice is behind the mark in force."""
+        start = 0 if self.room is None else self.delay // 2
+        slices = max(1, min(MAX_SLICES, self.delay - start))
+        return tuple(start + i * (self.delay - start) // slices for i in range(slices))
 
 
 @dataclass(frozen=True)
@@ -48,7 +70,8 @@ class WindowPlan:
     `source` names the column whose values have marks of their own; `consistent` makes a late row
     miss all its windows. `numbering` says that the window lies over row numbers, given as rows
     arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
-    and row numbers, of its own.
+    and row numbers, of its own. `second` is a second attribute: rows are grouped by its windows as
+    well, which lie as those of the first do (OOP 7).
     """
 
     schema: pa.Schema
@@ -62,6 +85,8 @@ class WindowPlan:
     numbering: Numbering | None = None
     partition: tuple[str, ...] = ()
     name: str | None = None
+    second: Axis | None = None
+    smooth: Smooth | None = None
 
     word = "window"
     ports = 1
@@ -198,23 +223,38 @@ class WindowPlan:
         Marks of single sources are of use where a source's own mark closes its groups.
         """
         del port
-        low = marks.low
-        known = marks if self.sources_close_groups else Marks(low)
+        known = Marks(
+            marks.low,
+            marks.sources if self.sources_close_groups else {},
+            pair=None if self.second is None else marks.pair,
+        )
         if not self.rounds_marks:
             return known
-        return known.mapped(lambda m: m if m >= FOREVER else self.spec.align(m))
+        return known.mapped(lambda m: m if m >= FOREVER else self._align(m))
+
+    def _align(self, mark: int) -> int:
+        lags = (0,) if self.smooth is None else (0, *self.smooth.lags)
+        return max(self.spec.align(mark - lag) + lag for lag in lags)
+
+    @property
+    def smooth_slices(self) -> int:
+        """Into how many parts the groups of a shard are cut."""
+        return 1 if self.smooth is None else len(self.smooth.lags)
 
     def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
         """Return the mark of the results: the least time that a future one can have."""
         if self.numbering is not None:
             return {}
-        return {"window": ports[0].mapped(self._next_result)}
+        known = replace(ports[0], ranges=(), pair=None)
+        return {"window": known.mapped(self._next_result)}
 
     def _next_result(self, mark: int) -> int:
         if mark >= FOREVER:
             return FOREVER
         if not self.rounds_marks:
             return mark
+        if self.smooth is not None:
+            mark -= self.smooth.lags[-1]
         windows = [w for _, w in self.spec.named] if isinstance(self.spec, Shared) else [self.spec]
         return min(int(w.end(w.first_open(mark))) - 1 for w in windows)
 
@@ -227,6 +267,11 @@ class WindowPlan:
     def keeping(self) -> Keeping:
         """What state holds a partial for: each pane, or each window where parts do not combine."""
         return "panes" if all(p.paned for p in self.parts) else "windows"
+
+    @property
+    def groups_have_marks(self) -> bool:
+        """Whether what is complete differs from group to group."""
+        return self.sources_close_groups or self.second is not None
 
     @property
     def sources_close_groups(self) -> bool:
@@ -244,7 +289,7 @@ class WindowPlan:
                 pa.field("window", pa.struct([("start", bounds), ("end", bounds)])),
                 pa.field("wid", pa.int64()),
                 *([pa.field(NAME, pa.string())] if self.several else []),
-                *(self.schema.field(k) for k in self.keys),
+                *(self.key_field(k) for k in self.keys),
                 *(
                     pa.field(name, a.result_type(self.schema))
                     for name, a in self.aggregates.items()
@@ -252,6 +297,13 @@ class WindowPlan:
                 pa.field("kind", pa.string()),
             ]
         )
+
+    def key_field(self, key: str) -> pa.Field:
+        """Return the column of a key in results."""
+        if self.second is None or key != SECOND:
+            return self.schema.field(key)
+        bounds = self.second.bound_type
+        return pa.field(SECOND, pa.struct([("start", bounds), ("end", bounds)]))
 
     @cached_property
     def late_schema(self) -> pa.Schema:

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from lowwater.kernels.cells import Cells
 from lowwater.kernels.closing import Closed
-from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.plan import SECOND, WindowPlan
 from lowwater.kernels.rows import LATE_DEGREE
-from lowwater.windows import Landmark
+from lowwater.windows import Landmark, Shared
 
 
 def window_column(
@@ -30,22 +30,39 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
     """Return finished windows as the rows the user sees."""
     schema = plan.result_schema
     window = pa.StructArray.from_arrays(
-        window_column(plan, closed.wid, closed.wid, closed.ends),
+        _shared_bounds(plan, plan.spec, closed)
+        if isinstance(plan.spec, Shared)
+        else window_column(plan, closed.wid, closed.wid, closed.ends),
         fields=list(schema.field("window").type),
     )
     index = pa.array(closed.code)
-    keys = [cells.keys.column(k).take(index) for k in plan.keys]
+    keys = [_shown(plan, k, cells.keys.column(k).take(index)) for k in plan.keys]
     values = [
         a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
         for a in plan.aggregates.values()
     ]
-    kind = pa.array(np.full(len(closed.wid), "final", object), pa.string())
-    named = [] if plan.name is None else [_named(plan.name, len(closed.wid))]
+    kind = pa.repeat(pa.scalar("final"), len(closed.wid))
+    named = []
+    if isinstance(plan.spec, Shared):
+        named = [pa.array([name for name, _ in plan.spec.named]).take(pa.array(closed.which))]
     return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kind], schema=schema)
 
 
-def _named(name: str, n: int) -> pa.Array:
-    return pa.array(np.full(n, name, object), pa.string())
+def _shared_bounds(plan: WindowPlan, spec: Shared, closed: Closed) -> list[pa.Array]:
+    """Return where windows of several names start and end."""
+    laid = [(w.origin, w.slide, w.range) for _, w in spec.named]
+    origin, slide, size = np.array(laid).T[:, closed.which]
+    start = origin + closed.wid * slide
+    return [plan.bounds.from_ticks(start), plan.bounds.from_ticks(start + size)]
+
+
+def _shown(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return the values of a key as the user sees them."""
+    if plan.second is None or key != SECOND:
+        return values
+    start = values.combine_chunks().to_numpy()
+    bounds = [plan.second.from_ticks(at) for at in (start, start + plan.spec.pane)]
+    return pa.StructArray.from_arrays(bounds, fields=list(plan.key_field(SECOND).type))
 
 
 def late_rows(
@@ -66,6 +83,6 @@ def late_rows(
         columns = [*map(pa.array, windows), *window_column(plan, *windows)]
         missed = pa.StructArray.from_arrays(columns, fields=list(kind))
     shown = [rows.column(name) for name in plan.schema.names]
-    named = [] if plan.name is None else [_named(plan.name, len(rows))]
+    named = [] if plan.name is None else [pa.repeat(pa.scalar(plan.name), len(rows))]
     degree = rows.column(LATE_DEGREE)
     return pa.table([*shown, degree, *named, missed, pa.array(admitted)], schema=schema)

@@ -80,8 +80,9 @@ class Arrivals:
         tables = [table_of(p) for p in packets]
         sizes = np.cumsum([0, *map(len, tables)])
         hidden = [(TICK, pa.int64()), (LATE_DEGREE, pa.int64()), (DEAD, pa.bool_())]
-        none = pa.schema([*schema, *(pa.field(*h) for h in hidden)]).empty_table()
-        table = pa.concat_tables(tables or [none]).combine_chunks()
+        wanted = pa.schema([*schema, *(pa.field(*h) for h in hidden)])
+        fitting = [t if t.schema == wanted else t.select(wanted.names).cast(wanted) for t in tables]
+        table = pa.concat_tables(fitting or [wanted.empty_table()]).combine_chunks()
         dead = table.column(DEAD).to_numpy()
         return cls(table, table.column(TICK).to_numpy(), dead, [p.seq for p in packets], [*sizes])
 

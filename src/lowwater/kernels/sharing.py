@@ -9,7 +9,7 @@ from lowwater.aggregates import Rows
 from lowwater.control import Marks
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.cells import Cells
-from lowwater.kernels.closing import close
+from lowwater.kernels.closing import Stretch, close_together
 from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.packets import table_packet
 from lowwater.kernels.results import late_rows, result_rows
@@ -60,7 +60,7 @@ class SharedEpoch(WindowEpoch):
 
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that windows of any name between two marks reach into."""
-        if before.low is None or self.plan.sources_close_groups:
+        if before.low is None or self.plan.groups_have_marks:
             return set(self.meta.buckets.all)
         reached = min(before.low if after.low is None else after.low, FOREVER)
         found: set[int] = set()
@@ -81,12 +81,8 @@ class SharedEpoch(WindowEpoch):
         if not len(cells):
             return
         since, until = self.group_open(cells, before), self.group_open(cells, after)
-        seq = 0
-        for name, window in self.spec:
-            opened = window.first_open(since), window.first_open(until)
-            for chunk in close(cells, self.plan.parts, window, *opened):
-                if len(chunk.wid):
-                    self.counts["results"] += len(chunk.wid)
-                    rows = result_rows(self.plan.only(name, window), cells, chunk)
-                    self.send_results(rows, seq)
-                    seq += 1
+        asked = [Stretch(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
+        for seq, chunk in enumerate(close_together(cells, self.plan.parts, asked)):
+            if len(chunk.wid):
+                self.counts["results"] += len(chunk.wid)
+                self.send_results(result_rows(self.plan, cells, chunk), seq)

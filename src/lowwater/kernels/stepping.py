@@ -20,6 +20,7 @@ from lowwater.kernels.passing import PassEpoch, PassPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
+from lowwater.kernels.smoothing import SmoothEpoch
 from lowwater.windows import Session, Shared, SlideByRow
 
 
@@ -38,6 +39,8 @@ def _epoch(plan: OperatorPlan) -> Any:
     if found is not None:
         return found
     assert isinstance(plan, WindowPlan)  # noqa: S101
+    if plan.smooth is not None:
+        return SmoothEpoch
     return (
         NumberedEpoch if plan.numbering is not None else _WINDOWS.get(type(plan.spec), WindowEpoch)
     )

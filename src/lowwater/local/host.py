@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,8 +58,10 @@ class LocalHost:
             raise
         except Exception as failure:
             raise HostError(f"the query failed: {failure!r}") from failure
-        status = epochs.status()
-        return {name: Outcome.of(way, sinks[name], status) for name, way in ways.items()}
+        return {
+            name: Outcome.of(way, sinks[name], epochs.status(way.operators))
+            for name, way in ways.items()
+        }
 
     def start(
         self,
@@ -130,9 +132,9 @@ class LocalEpochs:
                 state[name] = kept
         return others + done.emissions
 
-    def status(self) -> Status:
-        """Return where the query stands."""
-        return Status.of(self.log.before(self.epoch), self.flow)
+    def status(self, behind: Collection[int] | None = None) -> Status:
+        """Return where the query stands, or the part of it behind an output."""
+        return Status.of(self.log.before(self.epoch), self.flow, behind=behind)
 
 
 def until_the_end(

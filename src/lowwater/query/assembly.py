@@ -12,7 +12,16 @@ import pyarrow as pa
 from lowwater.control import Controller, ControlLog, Gauge
 from lowwater.durations import ticks
 from lowwater.errors import SpecError
-from lowwater.kernels import Dataflow, Input, Operator, OperatorPlan, Output, Route
+from lowwater.kernels import (
+    Dataflow,
+    Input,
+    Operator,
+    OperatorPlan,
+    Output,
+    Route,
+    WindowPlan,
+)
+from lowwater.kernels.joins import both
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.sources.steps import Transform
@@ -119,7 +128,7 @@ class _Assembling:
         level = 0
         for port, starts in enumerate(before):
             for kind, start, on, steps in starts:
-                route = Route(number, port, on, steps)
+                route = Route(number, port, on, steps, _progress(node.plan, on))
                 if kind == "input":
                     self.from_input[start].append(route)
                 else:
@@ -176,6 +185,12 @@ class _Assembling:
             )
         )
         return len(self.inputs) - 1, rest
+
+
+def _progress(plan: OperatorPlan, on: str) -> str:
+    """Return by what an operator's port progresses: a time, or two together."""
+    second = plan.second if isinstance(plan, WindowPlan) else None
+    return on if second is None else both(on, second.column)
 
 
 def _measured_after(progress: Progress, on: str, steps: Sequence[Transform]) -> int:

@@ -58,10 +58,11 @@ def _plan(plan: OperatorPlan) -> dict[str, Any]:
     return {
         "window": repr(plan.spec),
         "over": f"{plan.axis.column} {plan.axis.type}",
-        "group by": [f"{k} {plan.schema.field(k).type}" for k in plan.keys],
+        "group by": [f"{k} {plan.key_field(k).type}" for k in plan.keys],
         "aggregates": {n: _said(a) for n, a in plan.aggregates.items()},
         "columns": plan.schema.to_string(show_schema_metadata=False),
         "rows": [plan.numbering, plan.partition],
+        "given out": _said(plan.smooth),
     }
 
 

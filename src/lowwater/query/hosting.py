@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,11 +77,17 @@ class Status:
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entry: Entry, flow: Dataflow, rows_per_second: float | None = None) -> Status:
-        """Read the status off a log entry."""
+    def of(
+        cls,
+        entry: Entry,
+        flow: Dataflow,
+        rows_per_second: float | None = None,
+        behind: Collection[int] | None = None,
+    ) -> Status:
+        """Read the status off a log entry, of all operators or of those behind an output."""
         ledgers = {int(n): kept for n, kept in entry.totals.get("operators", {}).items()}
         counts = dict.fromkeys(TALLIES, 0)
-        for number in flow.front:
+        for number in flow.front if behind is None else flow.front & set(behind):
             for tally, n in ledgers.get(number, {}).items():
                 counts[tally] += n
         shards = entry.totals.get("shards", {}).values()

@@ -40,6 +40,11 @@ class Leaving:
                 found.add(number)
         return tuple(place for place in self.flow.ports if place[0] in found)
 
+    @property
+    def operators(self) -> frozenset[int]:
+        """The operators that the results come from."""
+        return frozenset(operator for operator, _ in self.behind)
+
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of a result row."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from lowwater.aggregates import Aggregate
 from lowwater.errors import SpecError
 from lowwater.kernels import WindowPlan
+from lowwater.kernels.plan import SECOND
 from lowwater.query.assembly import refuse_arrival
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
+from lowwater.query.smoothing import smooth_windows
 from lowwater.query.stream import Stream, Windowed
 from lowwater.windows import Axis, Landmark, SlideByRow, Sliding, WindowTime
 
@@ -30,12 +32,14 @@ class Query(Stream):
             stream.schema,
             windowed.axis,
             windowed.spec,
-            windowed.keys,
+            (SECOND, *windowed.keys) if windowed.second else windowed.keys,
             aggregates,
             source=source_of(stream),
             consistent=any(leaf.progress.consistent for leaf in leaves(stream)),
             numbering=windowed.numbering,
             partition=windowed.partition,
+            second=windowed.second,
+            smooth=smooth_windows(windowed.smooth, windowed.axis, windowed.spec, windowed.keys),
         )
         _check(plan, stream)
         schema = plan.result_schema

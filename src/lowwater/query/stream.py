@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from lowwater.aggregates import Aggregate, column_type
 from lowwater.errors import SpecError, unknown_name
-from lowwater.kernels.joins import How, Time
+from lowwater.kernels.joins import How, JoinPlan, Time
 from lowwater.kernels.passing import PassPlan
-from lowwater.kernels.plan import Numbering
+from lowwater.kernels.plan import SECOND, Numbering
 from lowwater.progress import Progress
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
 from lowwater.query.running import Runnable
+from lowwater.query.smoothing import Flush
 from lowwater.query.windowing import NamedWindows, Words, make_window
 from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
 from lowwater.sources.expressions import column_text
@@ -69,6 +70,16 @@ class Stream(Runnable):
                 f"these columns do: {', '.join(a.column for a in self.times) or '(none)'}"
             )
         return found[0]
+
+    @property
+    def jointly(self) -> bool:
+        """Whether the stream has two times that progress together, as joins give them."""
+        node = self.node
+        if isinstance(node, Stepped):
+            return node.of.jointly
+        if isinstance(node, United):
+            return all(of.jointly for of in node.of)
+        return isinstance(node, Operated) and isinstance(node.plan, JoinPlan)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -227,11 +238,12 @@ class Stream(Runnable):
         *,
         range: Any = None,
         slide: Any = None,
-        on: str | Rank | Arrival | None = None,
+        on: str | tuple[str, str] | Rank | Arrival | None = None,
         slide_on: str | Rank | Arrival | None = None,
         partition_by: str | Sequence[str] = (),
         origin: Any = None,
         gap: Any = None,
+        smooth: Flush | None = None,
     ) -> Windowed:
         """Cut the stream into windows of `range` that start every `slide` (by default `range`).
 
@@ -247,7 +259,8 @@ class Stream(Runnable):
         on
             The attribute the windows lie over: a column (by default the stream's time),
             `lw.arrival` for the order in which rows arrive, `lw.rank("ts")` for the order of a
-            column.
+            column. On both times of a join, `("ts", "ts_other")`, each result is for a window of
+            the one and a window of the other (`window_2`).
         slide_on
             What a `slide` in rows counts: rows as they arrive (by default), `lw.rank("ts")`, or a
             column whose multiples of `slide` end a window.
@@ -258,6 +271,9 @@ class Stream(Runnable):
             A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
         gap
             Instead of `range` and `slide`: sessions, which end when no row comes for so long.
+        smooth
+            `lw.slow_flush(max_delay="2 windows")` gives the results of windows with very many
+            groups out over a while, instead of all at once.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -274,7 +290,9 @@ class Stream(Runnable):
             made = several.make(words, self)
         else:
             made = make_window(words, self, partitioned=bool(parts))
-        return Windowed(self, made.axis, made.spec, parts, made.numbering, parts)
+        return Windowed(
+            self, made.axis, made.spec, parts, made.numbering, parts, made.second, smooth
+        )
 
 
 def _refuse_hidden(schema: pa.Schema) -> None:
@@ -300,6 +318,8 @@ class Windowed:
     keys: tuple[str, ...] = ()
     numbering: Numbering | None = None
     partition: tuple[str, ...] = ()
+    second: Axis | None = None
+    smooth: Flush | None = None
 
     def group_by(self, *columns: str) -> Windowed:
         """Give one result per window and group; NULL is a group of its own."""
@@ -323,7 +343,7 @@ class Windowed:
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
-            if name in (*_RESERVED, *self.keys):
+            if name in (*_RESERVED, SECOND, *self.keys):
                 raise SpecError(f"agg({name}=...): results have a column of that name already")
         from lowwater.query.query import Query
 

@@ -38,6 +38,10 @@ class Attributes(Protocol):
     def time(self) -> str:
         """The one that windows lie over if nothing else is named."""
 
+    @property
+    def jointly(self) -> bool:
+        """Whether it has two times that progress together."""
+
     def axis(self, column: Any) -> Axis:
         """Return a column as a window attribute; raise why it is none."""
 
@@ -61,6 +65,7 @@ class Made:
     axis: Axis
     spec: WindowSpec
     numbering: Numbering | None = None
+    second: Axis | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ def make_window(words: Words, over: Attributes, *, partitioned: bool) -> Made:
         return _session(words, over)
     if words.range is None:
         raise SpecError("range=None: window() needs one, a duration like '5 minutes', or a gap=")
+    if isinstance(words.on, tuple | list):
+        return _on_both(words, over)
     over_rows = isinstance(words.range, RowCount)
     if over_rows or isinstance(words.on, Arrival | Rank):
         return _over_rows(words, over, partitioned=partitioned)
@@ -111,6 +118,23 @@ def make_window(words: Words, over: Attributes, *, partitioned: bool) -> Made:
     if isinstance(words.slide, RowCount) or words.slide_on is not None:
         return Made(axis, _sliding_by_rows(words, axis, over))
     return Made(axis, _laid_out(words, axis))
+
+
+def _on_both(words: Words, over: Attributes) -> Made:
+    """Make windows on two times of a join: groups of both (OOP 7)."""
+    on = words.on
+    if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
+        raise SpecError(f"on={on!r}: windows lie on one time, or on the two times of a join")
+    if not over.jointly:
+        raise SpecError(
+            f"on={on!r}: only the result of an inner join has two times that progress together"
+        )
+    first, second = over.axis(on[0]), over.axis(on[1])
+    made = make_window(replace(words, on=on[0]), over, partitioned=False)
+    spec = made.spec
+    if not isinstance(spec, Sliding) or spec.slide != spec.range or made.numbering is not None:
+        raise SpecError(f"on={on!r}: on two times windows lie side by side; leave slide= out")
+    return Made(first, spec, second=second)
 
 
 def _session(words: Words, over: Attributes) -> Made:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,12 +55,14 @@ class SparkHost:
             running = SparkRun(
                 assembly, sources, sinks, folder, clock=clock, shards=shards, bounded=True
             )
-            status = running.finish()
+            running.finish()
         finally:
             if checkpoint is None:
                 shutil.rmtree(folder, ignore_errors=True)
-        ways = leaving(running.flow)
-        return {name: Outcome.of(ways[name], sink, status) for name, sink in sinks.items()}
+        return {
+            name: Outcome.of(way, sinks[name], running.status(way.operators))
+            for name, way in leaving(running.flow).items()
+        }
 
     def start(
         self,
@@ -220,7 +222,7 @@ class SparkRun(Run):
 
         threading.Thread(target=watch, daemon=True).start()
 
-    def finish(self) -> Status:
+    def finish(self) -> None:
         """Run to the end of the stream and through the epoch that closes the last windows."""
         try:
             if self.inputs.frames:
@@ -235,7 +237,6 @@ class SparkRun(Run):
             raise _failed(failure) from failure
         finally:
             self.stop()
-        return self.status()
 
     def _follow(self) -> None:
         """Wait for blocks to be read; in a terminal, show how far a recording is."""
@@ -255,9 +256,9 @@ class SparkRun(Run):
         if not self.query.isActive:
             raise HostError("the query was stopped before its end; run it again to go on")
 
-    def status(self) -> Status:
-        """Return where the query stands."""
-        return Status.of(self.epochs.newest, self.flow, self.epochs.rate)
+    def status(self, behind: Collection[int] | None = None) -> Status:
+        """Return where the query stands, or the part of it behind an output."""
+        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind)
 
     def stop(self) -> None:
         """Stop after the epoch at work."""

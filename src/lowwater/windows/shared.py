@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 import numpy as np
@@ -38,16 +39,24 @@ class Shared:
 
     named: tuple[tuple[str, Sliding], ...]
 
-    has_gaps = False
     panes_per_slide = 1
 
-    @property
+    @cached_property
     def pane(self) -> int:
         """Length of a pane."""
         return gcd(*(w.pane for _, w in self.named))
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some positions may belong to no window: one window without gaps takes all."""
+        return all(w.has_gaps for _, w in self.named)
+
     def __iter__(self) -> Iterator[tuple[str, Sliding]]:
-        return iter([(name, OnPanes(w, self.pane)) for name, w in self.named])
+        return iter(self._on_panes)
+
+    @cached_property
+    def _on_panes(self) -> tuple[tuple[str, Sliding], ...]:
+        return tuple((name, OnPanes(w, self.pane)) for name, w in self.named)
 
     def pane_of(self, at: Ticks) -> Ticks:
         """The pane that holds position `at`."""

@@ -1,0 +1,32 @@
+"""Stretches `[start, end)` of time, kept in order and apart from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+Stretches: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
+    """Return stretches in order, those that touch joined into one.
+
+    >>> joined([(5, 7), (1, 3), (3, 4), (9, 9)])
+    ((1, 4), (5, 7))
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(s for s in stretches if s[0] < s[1]):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+def common(one: Stretches, other: Stretches) -> Stretches:
+    """Return what two lists of stretches have in common.
+
+    >>> common(((0, 5), (7, 9)), ((3, 8),))
+    ((3, 5), (7, 8))
+    """
+    return joined((max(a, c), min(b, d)) for a, b in one for c, d in other)

@@ -1,0 +1,75 @@
+"""How results are given out: at once, or little by little (OOP 6)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from lowwater.errors import SpecError
+from lowwater.kernels.plan import Smooth
+from lowwater.windows import Axis, Sliding
+
+_WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Results of a window of very many groups come out over a while, at most `max_delay`."""
+
+    max_delay: Any
+    keep: int | None = None
+
+    def of(self, axis: Axis, size: int | None, word: str) -> Smooth:
+        """Bind it to the attribute that results progress on; `size` is that of a window."""
+        delay = self._ticks(axis, size)
+        if delay <= 0:
+            raise SpecError(f"{word}: max_delay={self.max_delay!r} must be greater than zero")
+        return Smooth(delay, self.keep)
+
+    def _ticks(self, axis: Axis, size: int | None) -> int:
+        found = _WINDOWS.fullmatch(self.max_delay) if isinstance(self.max_delay, str) else None
+        if found is None:
+            return axis.span(self.max_delay, name="max_delay")
+        if size is None:
+            raise SpecError(f"max_delay={self.max_delay!r}: there are no windows; give a duration")
+        return int(float(found[1]) * size)
+
+
+def slow_flush(*, max_delay: Any) -> Flush:
+    """Give results out evenly over `max_delay` of the stream's time: "2 windows", or a duration.
+
+    Window bounds do not move, and no row gets in that would have been late; results only come out
+    one slice of the groups after the other, so that no epoch has all of them to do (OOP 6).
+
+    >>> slow_flush(max_delay="2 windows").max_delay
+    '2 windows'
+    """
+    return Flush(max_delay)
+
+
+def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
+    """Hold results back while there is room for them, at most for `max_delay`.
+
+    They come out when more than `keep` cells are kept in all, and else spread over the second half
+    of the delay.
+    """
+    if type(keep) is not int or keep < 0:
+        raise SpecError(f"keep={keep!r} must be a whole number, of cells that may be kept")
+    return Flush(max_delay, keep)
+
+
+def smooth_windows(flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...]) -> Smooth | None:
+    """Return how the results of windows are given out, or why that cannot be."""
+    if flush is None:
+        return None
+    if not isinstance(flush, Flush):
+        raise SpecError(f"smooth={flush!r}: give lw.slow_flush(...) or lw.lazy_flush(...)")
+    if type(spec) is not Sliding or spec.slide < spec.range:
+        raise SpecError(
+            "smooth= goes with windows that lie side by side: where they overlap, a row late for "
+            "one of them could still get into it while it waits to be given out"
+        )
+    if not keys:
+        raise SpecError("smooth= spreads groups, and there is no group_by(...)")
+    return flush.of(axis, spec.slide, "smooth")
