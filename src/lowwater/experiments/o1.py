@@ -86,7 +86,7 @@ def check(short: Sequence[Pair], long: Sequence[Pair]) -> list[Check]:
 
 def picture(short: Sequence[Pair], long: Sequence[Pair]) -> Figure:
     """Draw both window sizes."""
-    figure, axes = canvas("A count over two links, one of them late", 2, sharey=True)
+    figure, axes = canvas("A count over two links, one of them late", 2)
     for ax, pairs, size in zip(axes, (short, long), (SHORT, LONG), strict=True):
         draw(ax, pairs, f"windows of {size} s", "skew between the links, s")
     return figure

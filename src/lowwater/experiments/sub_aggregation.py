@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -68,10 +69,15 @@ class Table:
         place = random.integers(0, slots, groups)
         return cls(group, place.astype(np.uint32 if slots > 2**16 else np.uint16)[group], slots)
 
+    @cached_property
+    def by_slot(self) -> np.ndarray:
+        """The packets in the order of their slots, those of a slot as they come."""
+        return np.argsort(self.slot, kind="stable")
+
     def leaving(self, window: int, way: str) -> np.ndarray:
         """Return how many occupants each packet makes leave, with so many packets to a window."""
         count = min(len(self.group), WINDOWS * window)
-        stays = _Stays.of(self.group[:count], self.slot[:count], window)
+        stays = _Stays.of(self, self.by_slot[self.by_slot < count], window)
         flush = _FLUSHES[way]
         for start in range(window, count, window):
             flush(stays, start, window)
@@ -91,10 +97,12 @@ class _Stays:
     clash: np.ndarray
 
     @classmethod
-    def of(cls, group: np.ndarray, slot: np.ndarray, window: int) -> _Stays:
-        """Find them, each until another group or window needs the slot."""
-        order = np.argsort(slot, kind="stable")
-        slots, groups, number = slot[order], group[order], order // window
+    def of(cls, table: Table, order: np.ndarray, window: int) -> _Stays:
+        """Find those of packets in slot order, each until another group or window needs the slot.
+
+        Who is never driven out stays until the packet after the last.
+        """
+        slots, groups, number = table.slot[order], table.group[order], order // window
         moved = np.ones(len(order), bool)
         moved[1:] = slots[1:] != slots[:-1]
         another = moved.copy()
@@ -103,7 +111,7 @@ class _Stays:
         fresh[1:] |= number[1:] != number[:-1]
         begin = np.flatnonzero(fresh)
         since = order[begin]
-        until = np.full(len(begin), len(group))
+        until = np.full(len(begin), len(order))
         follows = ~moved[begin[1:]]
         until[:-1][follows] = since[1:][follows]
         same_window = number[begin[1:]] == number[begin[1:] - 1]
