@@ -54,9 +54,10 @@ class Route:
 class Input:
     """A stream that comes from outside.
 
-    `before` are steps that make the columns that progress is measured on; `source`, `tail`,
-    `mark_when` and `consistent` are what its progress policy asks for (see `progress.Tracker`);
-    `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of the wall clock.
+    `before` are steps that make the columns that progress is measured on. `source`, `tail`,
+    `mark_when`, `mark_since` and `consistent` are what its progress policy asks for (see
+    `progress.Tracker`). `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of
+    the wall clock.
     """
 
     schema: pa.Schema
@@ -66,6 +67,7 @@ class Input:
     source: str | None = None
     tail: int = 0
     mark_when: str | None = None
+    mark_since: str | None = None
     consistent: bool = False
     max_ahead: int | None = None
     by_wall: bool = False

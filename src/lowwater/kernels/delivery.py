@@ -87,6 +87,8 @@ def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
 def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
     rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
+    for start, end in marks.ranges:
+        behind |= (rows.ticks >= start) & (rows.ticks < end)
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:
         dead = np.asarray(rows.ticks < row_marks(plan, rows.table, plan.usable(0, rows.own)))

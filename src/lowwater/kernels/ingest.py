@@ -18,8 +18,9 @@ from lowwater.control import Control, Controller, Entry, Marks, Reached, Standin
 from lowwater.kernels.dataflow import Dataflow, Input
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
-from lowwater.kernels.routing import Block, take_routes
-from lowwater.windows import FOREVER
+from lowwater.kernels.routing import BACKWARDS, FUTURE, NO_TIME, Block, take_routes
+from lowwater.kernels.rows import KEPT
+from lowwater.windows import FOREVER, Axis
 
 _BEFORE_ALL = np.iinfo(np.int64).min
 
@@ -41,11 +42,13 @@ def ingest(
     packets: list[Packet] = []
     said = np.zeros(len(block), bool)
     if start.mark_when is not None:
-        said = _is_mark(start, block)
+        block, said = _with_marks(start, block)
         packets = _take_marks(flow, start, block.keep(said), seq, measures)
         block = block.keep(~said)
     block = replace(block, degree=_late_degrees(block, _reached(standing, number).newest))
     _measure_progress(start, block, measures)
+    if KEPT in table.column_names:
+        block = _without_dropped(block)
     sent = take_routes(flow, start.routes, block, standing)
     sent.count(start.routes[0].operator, {"punctuations": int(said.sum())})
     measures["counts"] = sent.counts
@@ -66,6 +69,13 @@ def ingest_blocks(
             entry = controller.foresee(entry, measures_of(packets[-1]))
 
 
+def _without_dropped(block: Block) -> Block:
+    """Return the rows that the filters of their own engine have kept."""
+    kept = block.table.column(KEPT).combine_chunks().to_numpy(zero_copy_only=False)
+    left = block.keep(np.asarray(kept, bool))
+    return replace(left, table=left.table.drop_columns([KEPT]))
+
+
 def _reached(standing: Standing, number: int) -> Reached:
     return standing.inputs[number] if standing.inputs else Reached()
 
@@ -80,9 +90,9 @@ def _read(start: Input, table: pa.Table, standing: Standing, number: int, seq: i
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
     newest = _reached(standing, number).newest
     future = valid & _ahead(start, ticks, newest, standing.wall)
-    sound = valid & ~future
+    fault = np.where(future, FUTURE, np.where(valid, 0, NO_TIME))
     own = _own_marks(standing, number) if start.consistent else None
-    return Block(table, ticks, np.zeros_like(ticks), sound, future, seq, own)
+    return Block(table, ticks, np.zeros_like(ticks), fault, seq, own)
 
 
 def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None) -> np.ndarray:
@@ -104,11 +114,24 @@ def _late_degrees(block: Block, newest: int | None) -> np.ndarray:
     return np.asarray(running - block.ticks)
 
 
-def _is_mark(start: Input, block: Block) -> np.ndarray:
-    """Which rows are punctuations. Without a time that can be believed, a row says nothing."""
+def _with_marks(start: Input, block: Block) -> tuple[Block, np.ndarray]:
+    """Return the rows, and which of them are punctuations.
+
+    Without a time that can be believed, or if it ends before it begins, a row says nothing.
+    """
     flags = block.table.column(start.mark_when).fill_null(False)
     found = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
-    return np.asarray(found & block.sound)
+    if start.mark_since is not None:
+        since, known = _since(start, block.table)
+        backwards = found & block.sound & known & (since > block.ticks)
+        block = replace(block, fault=np.where(backwards, BACKWARDS, block.fault))
+    return block, np.asarray(found & block.sound)
+
+
+def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the stretch of each punctuation begins, and whether it says so."""
+    kind = table.schema.field(start.mark_since).type
+    return Axis(str(start.mark_since), kind).to_ticks(table.column(start.mark_since))
 
 
 def _take_marks(
@@ -135,6 +158,11 @@ def _take_marks(
 
 
 def _marks_said(start: Input, rows: pa.Table, ticks: np.ndarray) -> Marks:
+    if start.mark_since is not None:
+        since, known = _since(start, rows)
+        lows = ticks[~known]
+        ranges = zip(since[known].tolist(), ticks[known].tolist(), strict=True)
+        return Marks(int(lows.max()) if len(lows) else None).raised(Marks(ranges=tuple(ranges)))
     if start.source is None:
         return Marks(int(ticks.max()))
     return Marks(None, newest_by_source(rows.column(start.source), ticks))

@@ -71,7 +71,8 @@ class WindowPlan:
     miss all its windows. `numbering` says that the window lies over row numbers, given as rows
     arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
     and row numbers, of its own. `second` is a second attribute: rows are grouped by its windows as
-    well, which lie as those of the first do (OOP 7).
+    well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
+    ones, where punctuation says that a stretch of time is complete.
     """
 
     schema: pa.Schema
@@ -87,6 +88,7 @@ class WindowPlan:
     name: str | None = None
     second: Axis | None = None
     smooth: Smooth | None = None
+    ranged: bool = False
 
     word = "window"
     ports = 1
@@ -226,7 +228,8 @@ class WindowPlan:
         known = Marks(
             marks.low,
             marks.sources if self.sources_close_groups else {},
-            pair=None if self.second is None else marks.pair,
+            marks.ranges if self.ranged else (),
+            None if self.second is None else marks.pair,
         )
         if not self.rounds_marks:
             return known

@@ -18,6 +18,14 @@ from lowwater.kernels.plan import free
 from lowwater.kernels.stepping import step
 
 REASON = "reason"
+FAULTS = (
+    None,
+    "time is NULL or unreadable",
+    "from the future",
+    "a punctuation whose stretch ends before it begins",
+)
+"""What can be wrong with a row."""
+NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
 
 Kernel: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
 """What runs in a shard: (plan, shard, state, packets) -> what changes and what is sent on."""
@@ -27,20 +35,24 @@ Kernel: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], 
 class Block:
     """Rows on a route. `ticks` and `degree` say where each lies and how late it is.
 
-    `sound` rows have a time that can be believed; `future` ones are too far ahead to be. `seq` is
-    the block's place in arrival order; `own` are the marks that consistent slack decides by.
+    `fault` says what is wrong with a row, by its place in `FAULTS`; 0 is nothing. `seq` is the
+    block's place in arrival order; `own` are the marks that consistent slack decides by.
     """
 
     table: pa.Table
     ticks: np.ndarray
     degree: np.ndarray
-    sound: np.ndarray
-    future: np.ndarray
+    fault: np.ndarray
     seq: int
     own: Marks | None = None
 
     def __len__(self) -> int:
         return len(self.ticks)
+
+    @property
+    def sound(self) -> np.ndarray:
+        """Which rows have a time that can be believed."""
+        return np.asarray(self.fault == 0)
 
     def keep(self, mask: np.ndarray) -> Block:
         """Return the rows in `mask`."""
@@ -51,8 +63,7 @@ class Block:
             table=self.table.filter(pa.array(mask)),
             ticks=self.ticks[mask],
             degree=self.degree[mask],
-            sound=self.sound[mask],
-            future=self.future[mask],
+            fault=self.fault[mask],
         )
 
     def after(self, step: Transform) -> Block:
@@ -107,7 +118,7 @@ def _arrive(
 
 
 def _malformed(block: Block) -> pa.Table:
-    reason = np.where(block.future, "from the future", "time is NULL or unreadable")
+    reason = np.array(FAULTS, object)[block.fault]
     name = free(REASON, block.table.schema)
     return block.table.append_column(name, pa.array(reason, pa.string()))
 
@@ -147,7 +158,7 @@ def _send_on(
         ticks, valid = operator.axis(route.on).to_ticks(table.column(route.on))
         low = flow.in_force(standing, route).low
         degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
-        block = Block(table, ticks, degree, valid, np.zeros(len(ticks), bool), seq)
+        block = Block(table, ticks, degree, np.where(valid, 0, NO_TIME), seq)
         one = take_routes(flow, [route], block, standing)
         sent.packets += one.packets
         for number, counts in one.counts.items():

@@ -18,6 +18,7 @@ from lowwater.kernels.ordering import OrderEpoch, OrderPlan
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.passing import PassEpoch, PassPlan
 from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.ranged import RangedEpoch
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
@@ -41,6 +42,8 @@ def _epoch(plan: OperatorPlan) -> Any:
     assert isinstance(plan, WindowPlan)  # noqa: S101
     if plan.smooth is not None:
         return SmoothEpoch
+    if plan.ranged:
+        return RangedEpoch
     return (
         NumberedEpoch if plan.numbering is not None else _WINDOWS.get(type(plan.spec), WindowEpoch)
     )

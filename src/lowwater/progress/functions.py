@@ -46,6 +46,7 @@ def punctuated(
     when: str,
     *,
     by: str | None = None,
+    since: str | None = None,
     lull: Duration | None = None,
     max_ahead: Any = None,
     clock: Literal["wall"] | None = None,
@@ -53,9 +54,12 @@ def punctuated(
     """Believe the marks in the stream: rows whose boolean column `when` is true.
 
     Such a row says that no later row has a time before its own; with `by`, no later row of the same
-    `by`. It is not data. Rows that contradict it are counted and are late.
+    `by`. With `since`, a column, it says that no later row has a time from there up to its own:
+    windows in that stretch close, also while rows before it are still on their way; where it is
+    NULL, the punctuation is about all before it. It is not data. Rows that contradict it are
+    counted and are late.
     """
-    return Punctuated(when=when, by=by, lull=lull, max_ahead=max_ahead, clock=clock)
+    return Punctuated(when=when, by=by, since=since, lull=lull, max_ahead=max_ahead, clock=clock)
 
 
 def per_source(

@@ -31,6 +31,8 @@ class Tracker(ABC):
     """Whether a row that is late for one window misses all."""
     mark_when: str | None = None
     """The boolean column whose true rows are punctuations."""
+    mark_since: str | None = None
+    """The column that says where the stretch begins that a punctuation is about."""
 
     def begin(self) -> dict[str, Any]:
         """Return the memory of a stream that has not begun."""
@@ -117,6 +119,7 @@ class Lull(Tracker):
         self.inner, self.lull, self.wall = inner, lull, wall
         self.source, self.tail = inner.source, inner.tail
         self.consistent, self.mark_when = inner.consistent, inner.mark_when
+        self.mark_since = inner.mark_since
 
     def begin(self) -> dict[str, Any]:
         """Return the memory of a stream that has not begun."""

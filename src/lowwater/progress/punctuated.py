@@ -16,10 +16,22 @@ from lowwater.windows import Axis
 
 @dataclass(frozen=True, kw_only=True)
 class Punctuated(Progress):
-    """Rows where `when` is true say: no later row (of this `by`) has a time before mine."""
+    """Rows where `when` is true say: no later row (of this `by`) has a time before mine.
+
+    Or, where `since` is not NULL: none has a time from `since` up to mine.
+    """
 
     when: str
     by: str | None = None
+    since: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by is not None and self.since is not None:
+            raise SpecError(
+                f"by={self.by!r} and since={self.since!r}: a punctuation is about a group or about "
+                f"a stretch of time, not both; leave one out"
+            )
 
     @property
     def source(self) -> str | None:  # noqa: D102
@@ -27,7 +39,8 @@ class Punctuated(Progress):
 
     @property
     def reads(self) -> tuple[str, ...]:  # noqa: D102
-        return (self.when, *super().reads)
+        since = () if self.since is None else (self.since,)
+        return (self.when, *since, *super().reads)
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         if self.when not in schema.names:
@@ -38,14 +51,23 @@ class Punctuated(Progress):
                 f"rows by a boolean column"
             )
         by = None if self.by is None else source_column("by", self.by, schema)
-        return InStream(self.when, by)
+        if self.since is not None:
+            if self.since not in schema.names:
+                raise unknown_name("column", self.since, schema.names)
+            begins = Axis(self.since, schema.field(self.since).type)
+            if (begins.kind, begins.per_unit) != (axis.kind, axis.per_unit):
+                raise SpecError(
+                    f"since={self.since!r} is {begins.type}, but {axis.column!r}, which stretches "
+                    f"of time are of, is {axis.type}; cast it"
+                )
+        return InStream(self.when, by, self.since)
 
 
 class InStream(Tracker):
     """Remembers the marks that the stream itself has said."""
 
-    def __init__(self, when: str, by: str | None) -> None:
-        self.mark_when, self.source = when, by
+    def __init__(self, when: str, by: str | None, since: str | None) -> None:
+        self.mark_when, self.source, self.mark_since = when, by, since
 
     def begin(self) -> dict[str, Any]:  # noqa: D102
         return {"marks": Marks().to_json(), "known": []}

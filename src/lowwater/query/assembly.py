@@ -173,12 +173,13 @@ class _Assembling:
         self.from_input.append([])
         self.inputs.append(
             Input(
-                leaf.source.schema,
+                getattr(leaf.source, "full_schema", leaf.source.schema),
                 axis,
                 before=before,
                 source=tracker.source,
                 tail=tracker.tail,
                 mark_when=tracker.mark_when,
+                mark_since=tracker.mark_since,
                 consistent=tracker.consistent,
                 max_ahead=leaf.progress.ahead(axis),
                 by_wall=leaf.progress.clock == "wall",

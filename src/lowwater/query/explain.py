@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lowwater.kernels import ARRIVAL, WindowPlan
@@ -49,12 +50,29 @@ def explain(assembly: Assembly) -> str:
         ]
         plan = operator.plan
         lines = rows + (_window_lines(plan) if isinstance(plan, WindowPlan) else plan.explain())
-        lines += [f"progress    {policy}" for _, _, policy in starts]
+        lines += [f"progress    {_said(policy)}" for _, _, policy in starts]
         if isinstance(plan, WindowPlan) and plan.sources_close_groups:
             lines.append(f"            the mark of each {plan.source} closes its own groups")
         head = [f"-- {operator.name}"] if several else []
         told.append("\n".join([*head, *lines]))
     return "\n".join(told)
+
+
+def _said(spec: Any) -> str:
+    """Say a spec as it might have been written: without what was left out."""
+    if not is_dataclass(spec) or isinstance(spec, type):
+        return str(spec)
+    given = [
+        (f.name, getattr(spec, f.name))
+        for f in fields(spec)
+        if f.repr and getattr(spec, f.name) not in (None, f.default, ())
+    ]
+    alone = len(given) == 1
+    words = [
+        _said(value) if is_dataclass(value) else repr(value) if alone else f"{name}={value!r}"
+        for name, value in given
+    ]
+    return f"{type(spec).__name__.lower()}({', '.join(words)})"
 
 
 def _rows(steps: Sequence[Any], origin: str) -> list[str]:
@@ -69,7 +87,7 @@ def _window_lines(plan: WindowPlan) -> list[str]:
         f"window      {_window(plan)}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
-        f"aggregates  {', '.join(f'{n} = {a}' for n, a in plan.aggregates.items())}",
+        f"aggregates  {', '.join(f'{n} = {_said(a)}' for n, a in plan.aggregates.items())}",
         *(f"error       {n}: {a.error}" for n, a in plan.aggregates.items() if a.error),
         f"state       {_state(plan)}",
     ]

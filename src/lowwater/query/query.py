@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowwater.aggregates import Aggregate
 from lowwater.errors import SpecError
@@ -41,6 +41,7 @@ class Query(Stream):
             second=windowed.second,
             smooth=smooth_windows(windowed.smooth, windowed.axis, windowed.spec, windowed.keys),
         )
+        plan = replace(plan, ranged=_takes_ranges(plan, stream))
         _check(plan, stream)
         schema = plan.result_schema
         made = cls(Operated(plan, (stream,)), schema, "window", _times(plan))
@@ -73,6 +74,13 @@ class Query(Stream):
         from lowwater.cql import text_of
 
         return text_of(self, stream)
+
+
+def _takes_ranges(plan: WindowPlan, stream: Stream) -> bool:
+    """Say whether windows can close before earlier ones: others are given the mark alone."""
+    said = any(getattr(leaf.progress, "since", None) for leaf in leaves(stream))
+    plain = plan.laid_out and isinstance(plan.spec, Sliding) and plan.keeping == "panes"
+    return said and plain and plan.smooth is None and plan.source is None
 
 
 def _times(plan: WindowPlan) -> tuple[Axis, ...]:

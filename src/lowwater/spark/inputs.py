@@ -34,6 +34,8 @@ class Inputs:
     files: dict[int, PlainFiles] = field(default_factory=dict)
     rows: int | None = None
     bounded: bool = False
+    empty: set[int] = field(default_factory=set)
+    """Recordings without a row, which no last block will end."""
 
     @classmethod
     def of(
@@ -49,6 +51,8 @@ class Inputs:
                 continue
             prepared = _prepared(source, flow.inputs[number].schema, folder, number)
             counted.append(prepared.rows())
+            if counted[-1] == 0:
+                made.empty.add(number)
             made.blocks[number] = prepared.in_order_of(f"{folder.source}/{number}")
         made.rows = None if None in counted else sum(n for n in counted if n is not None)
         plain = {n: PlainFiles.of(frame, flow.inputs[n].schema) for n, frame in made.frames.items()}
@@ -122,7 +126,7 @@ class Inputs:
         return [
             n
             for n, source in self.blocks.items()
-            if (not source.paced or source.rows() == 0) and source.reach(at[str(n)]) == at[str(n)]
+            if (not source.paced or n in self.empty) and source.reach(at[str(n)]) == at[str(n)]
         ]
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lowwater.control import Control, Standing
@@ -107,7 +108,7 @@ class IngestRows:
             return
         number = table.column(INPUT).combine_chunks()
         for start in self.inputs:
-            mine = table.column(str(start)).filter(pa.compute.equal(number, start))
+            mine = table.column(str(start)).filter(pc.equal(number, start))
             if len(mine):
                 rows = pa.Table.from_struct_array(mine)
                 yield start, rows.cast(self.flow.inputs[start].schema)
