@@ -56,21 +56,21 @@ def _with_z9(tmp_path, monkeypatch):
 
 
 def test_every_experiment_is_found_by_the_name_of_its_module():
-    assert list(experiments()) == ["W1", "W2", "W3"]
+    assert list(experiments()) == ["O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2", "W3"]
     assert all(e.paper and e.title and e.reports and e.here and e.run.__doc__ for e in find(()))
 
 
 def test_list_says_what_the_papers_report():
     shown = lowwater("list")
     assert shown.exit_code == 0
-    assert all(word in shown.output for word in ("W1", "W2", "W3", "491 s"))
+    assert all(word in shown.output for word in ("W1", "W2", "O1", "491 s"))
 
 
 def test_unknown_experiment_is_named_with_those_there_are(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["experiments", "run", "W4"])
     assert ended.value.code == 1
-    assert "there is no experiment 'W4'; there are: W1, W2, W3." in capsys.readouterr().err
+    assert "there is no experiment 'W4'; there are: O1, " in capsys.readouterr().err
 
 
 def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_path):
@@ -84,7 +84,7 @@ def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_pa
 # -- running and reporting -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("id", ["W2", "W3"])
+@pytest.mark.parametrize("id", ["O1", "O2", "O3", "O5", "O6", "W2", "W3"])
 def test_shapes_of_simulated_time_hold(id, tmp_path):
     shown = lowwater("run", id, "--quick", "--out", str(tmp_path))
     assert shown.exit_code == 0, shown.output
@@ -102,6 +102,16 @@ def test_shapes_of_wall_time_are_measured(tmp_path):
     assert shown.exit_code == (0 if record.holds else 1)
     assert record.checks[0].holds, "all ways give the same answers"
     assert [row["SLIDE"] for row in record.rows] == [1, 10, 100, 4_000]
+
+
+def test_shapes_of_processor_time_are_measured(tmp_path):
+    shown = lowwater("run", "O4", "--quick", "--out", str(tmp_path))
+    (record,) = saved(tmp_path)
+    assert shown.exit_code == (0 if record.holds else 1)
+    timed = ("latency", "execution time")
+    counted = [c for c in record.checks if not c.name.startswith(timed)]
+    assert len(counted) == len(record.checks) - 2
+    assert all(c.holds for c in counted), counted
 
 
 @pytest.mark.usefixtures("_with_z9")

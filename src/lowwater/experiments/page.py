@@ -12,6 +12,8 @@ from lowwater.experiments.contract import Check, said
 from lowwater.experiments.record import Record
 
 PAPERS = {
+    "OOP": "Li et al., Out-of-Order Processing: A New Architecture for High-Performance Stream "
+    "Systems (2008)",
     "WID": "Li et al., Semantics and Evaluation Techniques for Window Aggregates in Data Streams "
     "(2005)",
 }
