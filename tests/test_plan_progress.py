@@ -15,7 +15,7 @@ from tests.naive import START, Lull
 from tests.oracle import PerSource, Slack, Windows
 from tests.plans import assert_same, play, source, tell
 from tests.streams import examples
-from tests.test_plans import COUNT, TOTAL, bands, cut, shards
+from tests.test_plans import COUNT, cut, shards
 
 TIMED = "t timestamp, k int, v int, f boolean"
 SECOND = 1_000_000

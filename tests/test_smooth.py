@@ -126,7 +126,7 @@ def test_results_of_many_groups_are_spread_over_the_delay(delay, ticks):
     flush = lw.slow_flush(max_delay=delay)
     twin = streams(crowd).aggregate(Windows(100, 100), ["k"], smooth=flush, **NAMED)
     counts = when(play(1, out=twin))
-    # Mark 100 + 10·i acts in epoch 2 + i: the first slice leaves at once, the last within the delay.
+    # Mark 100 + 10·i acts in epoch 2 + i: the first slice leaves at once, the last in the delay.
     assert min(counts) == 2
     assert 2 + (ticks - 30) // 10 <= max(counts) <= 2 + ticks // 10
     assert sum(counts.values()) == 800

@@ -11,7 +11,8 @@ from lowwater.kernels.plan import SECOND
 from lowwater.query.assembly import refuse_arrival
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.smoothing import smooth_windows
-from lowwater.query.stream import Stream, Windowed
+from lowwater.query.stream import Stream
+from lowwater.query.windowed import Windowed
 from lowwater.windows import Axis, Landmark, SlideByRow, Sliding, WindowTime
 
 MAX_FOLDED_WINDOWS = 10_000

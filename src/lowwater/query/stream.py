@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from lowwater.aggregates import Aggregate, column_type
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.joins import How, JoinPlan, Time
 from lowwater.kernels.passing import PassPlan
-from lowwater.kernels.plan import SECOND, Numbering
 from lowwater.progress import Progress
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
 from lowwater.query.running import Runnable
 from lowwater.query.smoothing import Flush
+from lowwater.query.windowed import Windowed, groupable
 from lowwater.query.windowing import NamedWindows, Words, make_window
 from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
 from lowwater.sources.expressions import column_text
 from lowwater.sources.steps import Transform
-from lowwater.windows import Arrival, Axis, Rank, Session, SlideByRow, WindowSpec
-
-if TYPE_CHECKING:
-    from lowwater.query.query import Query
-
-_RESERVED = ("window", "wid", "window_name", "kind")
+from lowwater.windows import Arrival, Axis, Rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +285,7 @@ class Stream(Runnable):
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         parts = tuple(dict.fromkeys(parts))
         for column in parts:
-            _groupable("partition_by", column, self.schema)
+            groupable("partition_by", column, self.schema)
         if several is not None:
             made = several.make(words, self)
         else:
@@ -305,52 +299,3 @@ def _refuse_hidden(schema: pa.Schema) -> None:
     hidden = [n for n in schema.names if n.startswith("__")]
     if hidden:
         raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
-
-
-def _groupable(word: str, column: str, schema: pa.Schema) -> None:
-    if pa.types.is_map(column_type(schema, column)):
-        raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
-    if column in _RESERVED:
-        raise SpecError(f"{word}({column!r}): results have a column of that name already")
-
-
-@dataclass(frozen=True)
-class Windowed:
-    """A stream cut into windows, perhaps by group, waiting for aggregates."""
-
-    stream: Stream
-    axis: Axis
-    spec: WindowSpec
-    keys: tuple[str, ...] = ()
-    numbering: Numbering | None = None
-    partition: tuple[str, ...] = ()
-    second: Axis | None = None
-    smooth: Flush | None = None
-
-    def group_by(self, *columns: str) -> Windowed:
-        """Give one result per window and group; NULL is a group of its own."""
-        for column in columns:
-            _groupable("group_by", column, self.stream.schema)
-        if len(set(columns)) != len(columns):
-            raise SpecError(f"group_by{columns}: a column is named twice")
-        keys = tuple(dict.fromkeys([*self.partition, *columns]))
-        driven = isinstance(self.spec, SlideByRow | Session)
-        if driven and self.partition and keys != self.partition:
-            raise SpecError(
-                f"group_by{columns}: windows that the rows of a partition make cannot be "
-                f"grouped further; put the columns into partition_by, or leave that out"
-            )
-        return replace(self, keys=keys)
-
-    def agg(self, **aggregates: Aggregate) -> Query:
-        """Name the aggregates of each window: `agg(n=lw.count(), top=lw.max("speed"))`."""
-        if not aggregates:
-            raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
-            if name in (*_RESERVED, SECOND, *self.keys):
-                raise SpecError(f"agg({name}=...): results have a column of that name already")
-        from lowwater.query.query import Query
-
-        return Query.over(self, aggregates)
