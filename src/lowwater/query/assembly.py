@@ -145,7 +145,7 @@ class _Assembling:
         if isinstance(node, Stepped):
             return self._lead(node.of, axis, (node.transform, *steps))
         if isinstance(node, Operated):
-            return [("operator", self.operator(stream), axis.column, steps)]
+            return [("operator", self.operator(stream), _traced(axis.column, steps), steps)]
         number, rest = self._input(node, axis, steps)
         return [("input", number, axis.column, rest)]
 
@@ -176,6 +176,13 @@ class _Assembling:
             )
         )
         return len(self.inputs) - 1, rest
+
+
+def _traced(column: str, steps: Steps) -> str:
+    """Return what a column was called before steps that may have renamed it."""
+    for step in reversed(steps):
+        column = step.origin(column) or column
+    return column
 
 
 def _measured_after(progress: Progress, on: str, steps: Sequence[Transform]) -> int:
