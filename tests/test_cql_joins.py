@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import lowwater as lw
@@ -223,6 +225,20 @@ def test_what_is_printed_builds_the_same_query(what):
     text = built.cql(**STREAMS)
     assert sql(text).fingerprint(2) == built.fingerprint(2)
     assert normal_form(parse(text)) == text
+
+
+def test_the_page_tells_text_and_builder_of_the_same_joins():
+    page = (Path(__file__).parent.parent / "docs" / "cql.md").read_text()
+    table = page.split("| times | text |")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) == 8
+    for row in table:
+        _, _, text, band, _ = row.split("|")
+        time = "n" if "a.n" in text else "ts"
+        a, b = (made("ts timestamp, n bigint", time) for _ in range(2))
+        said = text.split("`")[1]
+        query = lw.sql(f"SELECT * {said if 'FROM' in said else 'FROM a, b ' + said}", a=a, b=b)
+        near = eval(band.strip(" `"), {"lw": lw})  # noqa: S307
+        assert query.fingerprint(2) == a.join(b, band=near).fingerprint(2), text
 
 
 def test_conditions_on_times_are_taken_together():
