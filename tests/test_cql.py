@@ -460,10 +460,15 @@ def sources(draw, depth=1):
 def queries(draw, depth=1):
     items = draw(st.lists(EXPRESSIONS | CALLS, min_size=1, max_size=3))
     named = [f"{item} AS a{i}" if draw(st.booleans()) else item for i, item in enumerate(items)]
-    froms = ", ".join(draw(st.lists(sources(depth), min_size=1, max_size=2)))
+    froms = draw(sources(depth))
+    for joined in draw(st.lists(sources(depth), max_size=2)):
+        word = draw(st.sampled_from([",", "join", "LEFT JOIN", "full outer join", "anti JOIN"]))
+        on = draw(st.sampled_from([" ON r.x = k.x AND r.ts - k.ts < INTERVAL 3 min", " using (x)"]))
+        froms += f"{word if word == ',' else ' ' + word} {joined}{on if word != ',' else ''}"
     where = f" where {draw(EXPRESSIONS)} > 0" if draw(st.booleans()) else ""
     group = f"\nGROUP BY {draw(NAMES)}, {draw(EXPRESSIONS)}" if draw(st.booleans()) else ""
-    return f"select {', '.join(named)} FROM {froms}{where}{group}"
+    having = f" having {draw(CALLS)} > 0" if draw(st.booleans()) else ""
+    return f"select {', '.join(named)} FROM {froms}{where}{group}{having}"
 
 
 @given(queries())

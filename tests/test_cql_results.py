@@ -93,10 +93,43 @@ def test_what_is_printed_builds_the_same_query(text):
     assert lw.sql(query.cql("s"), s=given).fingerprint(2) == query.fingerprint(2)
 
 
-def test_steps_of_the_builder_after_a_window_are_printed():
+N = {"n": lw.count(), "top": lw.max("x")}
+ALL = {"window": "window", "wid": "wid", "k": "k"}
+AFTER = {
+    "a filter": lambda s: s.agg(**N).where("n > 1"),
+    "a filter in quotes": lambda s: s.agg(**N).where("`n` > 1"),
+    "a filter by window": lambda s: s.agg(**N).where("window.start >= 0 AND k = 1"),
+    "filters and columns": lambda s: (
+        s.agg(**N).where("n > 1").with_columns(half="top / 2").where("window.start >= 0")
+    ),
+    "an expression": lambda s: s.agg(**N).select(**ALL, y="top / n", kind="kind"),
+    "an expression of one": lambda s: s.agg(**N).select(**ALL, y="top + 1", kind="kind"),
+    "another order": lambda s: s.agg(**N).select(**ALL, top="top", n="n", kind="kind"),
+    "the same": lambda s: s.agg(**N).select(**ALL, n="n", top="top", kind="kind"),
+    "another name": lambda s: s.agg(**N).select(**ALL, m="n", top="top", kind="kind"),
+    "one of two": lambda s: s.agg(**N).where("top > 1").select(**ALL, n="n", kind="kind"),
+    "one of two, named by its text": lambda s: (
+        s.agg(n=lw.count(), **{"max(x)": lw.max("x")})
+        .where("`max(x)` > 1")
+        .select(**ALL, n="n", kind="kind")
+    ),
+    "no aggregate": lambda s: s.agg(**N).select(**ALL, twice="k * 2", kind="kind"),
+    "without kind": lambda s: s.agg(**N).select("window", "k", "n"),
+    "the same twice": lambda s: s.agg(n=lw.count(), m=lw.count()).where("m > 1"),
+}
+
+
+@pytest.mark.parametrize("what", AFTER)
+@pytest.mark.parametrize("windows", ["grouped", "parted", "computed"])
+def test_steps_after_a_window_are_printed(what, windows):
     given = stream()
-    query = given.window(range=10).group_by("k").agg(n=lw.count(), top=lw.max("x"))
-    made = query.where("n > 1").with_columns(half="top / 2").where("window.start >= 0")
+    computed = given.select("t", "x", k0="k").with_columns(k="k0 * 2")
+    windowed = {
+        "grouped": given.window(range=10).group_by("k"),
+        "parted": given.window(range=10, partition_by="k"),
+        "computed": computed.window(range=10).group_by("k"),
+    }[windows]
+    made = AFTER[what](windowed)
     assert lw.sql(made.cql("s"), s=given).fingerprint(2) == made.fingerprint(2)
 
 

@@ -12,6 +12,7 @@ from lowwater.cql.names import column, default_name, identifier
 from lowwater.cql.nodes import StreamUnion, Windowed
 from lowwater.cql.printed_joins import JoinText, expression, follows
 from lowwater.cql.printed_names import Names, Peeled, peeled
+from lowwater.cql.printed_results import folded
 from lowwater.cql.windows import window_of
 from lowwater.errors import SpecError
 from lowwater.kernels import WindowPlan
@@ -48,33 +49,34 @@ class _Printer:
 
     def _begun(self, found: Peeled) -> tuple[exp.Expr, tuple[Step, ...]]:
         """Return what stands below steps, and the steps that are left to be done."""
-        join = self._join(found.base)
-        if join is None:
-            return self._base(found.base), found.steps
-        first = found.steps[0] if found.steps else None
-        if isinstance(first, Select) and follows(join.plan, first):
-            return join.chosen(first).subquery(copy=False), found.steps[1:]
-        return join.all().subquery(copy=False), found.steps
+        base, steps = found
+        node = base.node
+        if self.names.of(base) is not None or not isinstance(node, Operated):
+            return self._base(base), steps
+        if isinstance(node.plan, JoinPlan):
+            select, steps = self._join(node.plan, node.of, steps)
+        elif isinstance(node.plan, WindowPlan):
+            select, steps = self._windows(node.plan, node.of[0], steps)
+        else:
+            select = self._distinct(node)
+        return select.subquery(copy=False), steps
 
     def _base(self, stream: Stream) -> exp.Expr:
-        name, node = self.names.of(stream), stream.node
+        name = self.names.of(stream)
         if name is not None:
             return exp.Table(this=identifier(name))
-        if isinstance(node, United):
-            return self._union(node)
-        assert isinstance(node, Operated)  # noqa: S101
-        if isinstance(node.plan, WindowPlan):
-            return self._windows(node.plan, node.of[0]).subquery(copy=False)
-        return self._distinct(node).subquery(copy=False)
+        assert isinstance(stream.node, United)  # noqa: S101
+        return self._union(stream.node)
 
-    def _join(self, stream: Stream) -> JoinText | None:
-        node = stream.node
-        if self.names.of(stream) is not None or not isinstance(node, Operated):
-            return None
-        if not isinstance(node.plan, JoinPlan):
-            return None
-        mine, other = (self.source(of) for of in node.of)
-        return JoinText(node.plan, mine, other)
+    def _join(
+        self, plan: JoinPlan, of: Sequence[Stream], after: tuple[Step, ...]
+    ) -> tuple[exp.Select, tuple[Step, ...]]:
+        """Return a join as a query, and which of the steps after it are left."""
+        mine, other = (self.source(side) for side in of)
+        join = JoinText(plan, mine, other)
+        if after and isinstance(after[0], Select) and follows(plan, after[0]):
+            return join.chosen(after[0]), after[1:]
+        return join.all(), after
 
     def _union(self, node: United) -> exp.Expr:
         parts = [self.source(part) for part in node.of]
@@ -93,8 +95,10 @@ class _Printer:
             raise SpecError("distinct() has a text for equal rows only: SELECT DISTINCT *")
         return exp.select(exp.Star()).distinct().from_(self.source(of))
 
-    def _windows(self, plan: WindowPlan, of: Stream) -> exp.Select:
-        """Return a window aggregate as a query."""
+    def _windows(
+        self, plan: WindowPlan, of: Stream, after: tuple[Step, ...]
+    ) -> tuple[exp.Select, tuple[Step, ...]]:
+        """Return a window aggregate as a query, and which of the steps after it are left."""
         base, begun = self._begun(peeled(of, self.names))
         steps = list(begun)
         inlined = _inlined(plan, of, steps)
@@ -102,19 +106,16 @@ class _Printer:
             steps.pop()
         last = steps.pop() if steps and isinstance(steps[-1], Where) else None
         source = Windowed(this=_after(base, steps), window=window_of(plan))
+        fold = folded(plan, after, _calls(plan, inlined), inlined)
         items = [_named(key, inlined.get(key)) for key in plan.keys]
-        for alias, aggregate in plan.aggregates.items():
-            call = call_of(aggregate)
-            if call is None:
-                raise SpecError(f"{alias}={aggregate} has no name that a text could call it by")
-            items.append(_aliased(_call(*call, inlined), alias))
+        items += [_aliased(node, name) for name, node in fold.items.items()]
         select = exp.select(*items).from_(source)
         if isinstance(last, Where):
             select = select.where(expression(last.condition))
         groups = [key for key in plan.keys if key not in plan.partition]
         if groups:
             select = select.group_by(*(inlined.get(key, column(key)) for key in groups))
-        return select
+        return (select if fold.having is None else select.having(fold.having)), fold.rest
 
 
 def _inlined(plan: WindowPlan, of: Stream, steps: Sequence[Step]) -> dict[str, exp.Expr]:
@@ -168,6 +169,17 @@ def _aliased(node: exp.Expr, name: str) -> exp.Expr:
     if default_name(node) == name:
         return node.copy()
     return exp.Alias(this=node.copy(), alias=identifier(name))
+
+
+def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr]:
+    """Return the aggregates as they are called."""
+    found = {}
+    for alias, aggregate in plan.aggregates.items():
+        call = call_of(aggregate)
+        if call is None:
+            raise SpecError(f"{alias}={aggregate} has no name that a text could call it by")
+        found[alias] = _call(*call, inlined)
+    return found
 
 
 def _call(name: str, given: tuple[object, ...], inlined: dict[str, exp.Expr]) -> exp.Expr:

@@ -83,12 +83,17 @@ def called_after(step: Step, column: str) -> str | None:
     chosen = dict(step.columns)
     if column in chosen:
         return column
-    return next((name for name, text in step.columns if text == column_text(column)), None)
+    return next((name for name, text in step.columns if is_column(text, column)), None)
+
+
+def is_column(text: str, name: str) -> bool:
+    """Say whether an expression is nothing but a column of a name."""
+    return normal(text) == normal(column_text(name))
 
 
 def _told(columns: Named) -> str:
     return ", ".join(
-        name if column_text(name) == text else f"{name} = {normal(text)}" for name, text in columns
+        name if is_column(text, name) else f"{name} = {normal(text)}" for name, text in columns
     )
 
 
