@@ -83,7 +83,7 @@ def column_text(name: str) -> str:
     """Return the text that names a column: in back quotes if it is no plain word.
 
     >>> column_text("speed"), column_text("seg-id"), column_text("order")
-    ('speed', '`seg-id`', '`from`')
+    ('speed', '`seg-id`', '`order`')
     """
     if name.isascii() and name.isidentifier() and name.upper() not in _words():
         return name
