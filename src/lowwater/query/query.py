@@ -62,20 +62,6 @@ class Query(Stream):
         assert isinstance(self.node, Operated)  # noqa: S101
         return self.node.of[0]
 
-    def cql(self, stream: str = "s") -> str:
-        """Return the query as text over a stream of that name: what `lw.sql` reads.
-
-        >>> import lowwater as lw
-        >>> feed = lw.feed("ts timestamp, speed double")
-        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
-        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
-        >>> query.cql("traffic")
-        'SELECT count(*) AS n FROM traffic [RANGE 1 minute SLIDE 1 minute WATTR ts] WHERE speed > 0'
-        """
-        from lowwater.cql import text_of
-
-        return text_of(self, stream)
-
 
 def _takes_ranges(plan: WindowPlan, stream: Stream) -> bool:
     """Say whether windows can close before earlier ones: others are given the mark alone."""

@@ -20,7 +20,7 @@ from lowwater.query.windowed import Windowed, groupable
 from lowwater.query.windowing import NamedWindows, Words, make_window
 from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
 from lowwater.sources.expressions import column_text
-from lowwater.sources.steps import Transform
+from lowwater.sources.steps import Transform, called_after
 from lowwater.windows import Arrival, Axis, Rank
 
 
@@ -111,8 +111,8 @@ class Stream(Runnable):
     def select(self, *columns: str, **named: str) -> Stream:
         """Give exactly these columns, by Spark SQL: `select("ts", "speed", kmh="speed * 1.6")`.
 
-        `"*"` stands for all columns. The time column, and what the progress policy reads, must be
-        among them.
+        `"*"` stands for all columns. The time column, by this or another name, and what the
+        progress policy reads must be among them.
         """
         if not columns and not named:
             raise SpecError("select() needs a column, for example 'ts'")
@@ -216,20 +216,27 @@ class Stream(Runnable):
         if isinstance(node, Leaf) and not isinstance(node.source, BlockSource | Feed):
             source = node.source.transformed(step)
             leaf = Leaf(source, node.progress, (*node.steps, step))
-            return self._checked(Stream(leaf, source.schema, self.time), step)
+            return self._checked(Stream(leaf, source.schema, self._time_after(step)))
         transform = Transform.of(step, self.schema)
         times = self.times
         if times is not None:
-            times = tuple(a for a in times if transform.carries(a.column))
-        made = Stream(Stepped(self, step, transform), transform.schema, self.time, times)
-        return self._checked(made, step)
+            origins = [(n, transform.origin(n)) for n in transform.schema.names]
+            times = tuple(replace(a, column=n) for a in times for n, o in origins if o == a.column)
+        node = Stepped(self, step, transform)
+        return self._checked(Stream(node, transform.schema, self._time_after(step), times))
 
-    def _checked(self, made: Stream, step: Step) -> Stream:
-        """Return the stream after a step, which must leave its time in place."""
-        _refuse_hidden(made.schema)
-        if self.time not in made.schema.names:
+    def _time_after(self, step: Step) -> str:
+        """Return what the time is called after a step, which must not leave it out."""
+        found = called_after(step, self.time)
+        if found is None:
             raise SpecError(f"{step}: the column {self.time!r}, the stream's time, must stay")
-        made.axis(self.time)
+        return found
+
+    @staticmethod
+    def _checked(made: Stream) -> Stream:
+        """Return the stream after a step, if it can have it."""
+        _refuse_hidden(made.schema)
+        made.axis(made.time)
         return made
 
     def window(
