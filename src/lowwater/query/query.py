@@ -39,7 +39,13 @@ class Query(Stream):
             numbering=windowed.numbering,
             partition=windowed.partition,
             second=windowed.second,
-            smooth=smooth_windows(windowed.smooth, windowed.axis, windowed.spec, windowed.keys),
+            smooth=smooth_windows(
+                windowed.smooth,
+                windowed.axis,
+                windowed.spec,
+                windowed.keys,
+                numbered=windowed.numbering is not None,
+            ),
         )
         _check(plan, stream)
         schema = plan.result_schema

@@ -59,12 +59,19 @@ def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
     return Flush(max_delay, keep)
 
 
-def smooth_windows(flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...]) -> Smooth | None:
+def smooth_windows(
+    flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...], *, numbered: bool
+) -> Smooth | None:
     """Return how the results of windows are given out, or why that cannot be."""
     if flush is None:
         return None
     if not isinstance(flush, Flush):
         raise SpecError(f"smooth={flush!r}: give lw.slow_flush(...) or lw.lazy_flush(...)")
+    if numbered:
+        raise SpecError(
+            "smooth= counts its delay on the attribute that windows lie over, and rows that are "
+            "numbered have none; take a range on a column"
+        )
     if type(spec) is not Sliding or spec.slide < spec.range:
         raise SpecError(
             "smooth= goes with windows that lie side by side: where they overlap, a row late for "
