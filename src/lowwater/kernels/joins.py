@@ -49,7 +49,9 @@ class JoinPlan:
         if self.how == "anti" and self.time != "self":
             raise SpecError(f"time={self.time!r}: an anti join has only the columns of self")
         if not self.suffix:
-            raise SpecError("suffix='' tells no columns apart; give at least one letter")
+            raise SpecError(
+                f"suffix={self.suffix!r} tells no columns apart; give at least one letter"
+            )
         mine, other = self.axes
         if (mine.kind, mine.per_unit) != (other.kind, other.per_unit):
             raise SpecError(
