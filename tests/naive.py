@@ -147,10 +147,12 @@ class Port:
         origin = self.ways[0].origin
         return origin.prompt if len(self.ways) == 1 and isinstance(origin, Input) else NEVER
 
-    def arriving(self) -> Iterator[tuple[int | None, Item]]:
-        """Rows with their positions: from outside first, input by input, then results."""
+    def arriving(self, low: float) -> Iterator[tuple[int | None, Item]]:
+        """Rows with their positions: from outside first, input by input, then results.
+
+        Results have no order of arrival: they are late by as much as they are behind mark `low`.
+        """
         on = self.on[0] if isinstance(self.on, tuple) else self.on
-        low = self.mark[0] if isinstance(self.mark, tuple) else self.mark
         for way in sorted(self.ways, key=lambda w: not isinstance(w.origin, Input)):
             for item in way.items():
                 at = tick(item.row[on])
@@ -179,7 +181,7 @@ class Operator:
     def run(self) -> None:
         """Run one epoch: data first, then control."""
         self.items, self.late = [], []
-        came = [list(port.arriving()) for port in self.ports]
+        came = [list(port.arriving(self.usable(port.mark))) for port in self.ports]
         sound = []
         for rows in came:
             self.counts["in"] += len(rows)
@@ -195,6 +197,10 @@ class Operator:
 
     def _prompt(self, port: Port) -> Any:
         return port.prompted()
+
+    def usable(self, mark: Any) -> float:
+        """What an operator can use of a mark."""
+        return mark
 
     def take(self, came: list[list[tuple[int, Item]]]) -> list[Row]:
         """Take in the rows of each port and return the results of the epoch."""
@@ -311,9 +317,19 @@ class Aggregate(Operator):
         low = mark[0] if isinstance(mark, tuple) else mark
         if low in (NEVER, ENDED):
             return {"window": low}
-        w = min(self.windows.holding(int(low), int(low)), default=int(low) // self.windows.slide)
-        near = range(w - 3, w + 4)
-        return {"window": min(e for e in map(self.windows.end, near) if e > low) - 1}
+        return {"window": min(e for e in self.ends(int(low)) if e > low) - 1}
+
+    def usable(self, mark: Any) -> float:
+        """Marks are rounded down to the latest window end."""
+        low = mark[0] if isinstance(mark, tuple) else mark
+        return low if low in (NEVER, ENDED) else max(e for e in self.ends(int(low)) if e <= low)
+
+    def ends(self, near: int) -> list[int]:
+        """Where windows end before and after a position."""
+        start, w = self.windows.start(0), self.windows
+        found = (near - int(start)) // w.slide
+        around = w.range // w.slide + 2
+        return [w.end(i) for i in range(found - around, found + around)]
 
 
 @dataclass(eq=False)

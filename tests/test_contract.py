@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -151,8 +152,61 @@ DRIVEN = {
     "sessions": Driven.of(gap=4, own=True),
     "several windows": Driven.of(several=lw.windows(short=7, long=(15, 4))),
 }
+
+
+@dataclass(frozen=True)
+class Planned(Case):
+    """Operators that are no windows, or several: `tests/test_plans.py` has their oracle.
+
+    A stream that meets itself has rows at both ports of a join.
+    """
+
+    build: Callable[[lw.Stream], lw.Stream] = lw.Stream.order
+
+    @classmethod
+    def of(cls, build: Callable[[lw.Stream], lw.Stream], progress: Any = None) -> Planned:
+        return cls(Windows(1, 1), progress or lw.slack(6), Slack(6), build=build)
+
+    def query(self, feed: Any) -> lw.Stream:
+        return self.build(lw.stream(feed, time="t", progress=self.progress))
+
+
+def met(stream: lw.Stream, **words: Any) -> lw.Stream:
+    return stream.join(stream.select("t", "b", "i"), on="b", band=(-2, 4), **words)
+
+
+_SLOW, _LAZY = lw.slow_flush(max_delay=25), lw.lazy_flush(max_delay=25, keep=8)
+PLANNED = {
+    "distinct": Planned.of(lambda s: s.distinct("b", "a", within=3)),
+    "distinct, consistent": Planned.of(lambda s: s.distinct("b"), lw.slack(6, mode="consistent")),
+    "order": Planned.of(lw.Stream.order),
+    "inner join": Planned.of(met),
+    "left join": Planned.of(lambda s: met(s, how="left")),
+    "full join, punctuated": Planned.of(lambda s: met(s, how="full"), lw.punctuated("f")),
+    "anti join": Planned.of(lambda s: met(s, how="anti")),
+    "join without keys": Planned.of(lambda s: s.join(s.select("t"), band=(0, 1), how="right")),
+    "join in the same window": Planned.of(
+        lambda s: s.join(s.select("t", "b"), on="b", band=lw.same_window(7), how="full")
+    ),
+    "slow flush": Driven.of(range=9, smooth=_SLOW),
+    "lazy flush": Driven.of(range=9, smooth=_LAZY),
+    "slow flush by source": Planned.of(
+        lambda s: s.window(range=9, smooth=_SLOW).group_by("b").agg(n=lw.count()),
+        lw.per_source("b", lw.slack(6)),
+    ),
+    "pairs of windows": Planned.of(
+        lambda s: met(s).window(range=5, on=("t", "t_other")).group_by("b").agg(n=lw.count())
+    ),
+    "windows over windows": Planned.of(
+        lambda s: (
+            s.window(range=4).group_by("b").agg(n=lw.count()).window(range=12).agg(n=lw.sum("n"))
+        )
+    ),
+}
 every_kernel = pytest.mark.parametrize(
-    "case", [*CASES.values(), *DRIVEN.values()], ids=[*CASES, *DRIVEN]
+    "case",
+    [*CASES.values(), *DRIVEN.values(), *PLANNED.values()],
+    ids=[*CASES, *DRIVEN, *PLANNED],
 )
 COUNTS = {"numbers", "ranks", "arrivals"}
 """What outlives windows by its meaning: how many rows there have been."""
@@ -409,7 +463,7 @@ def test_what_travels_grows_with_groups_and_panes_and_not_with_rows():
 def digest() -> str:
     """Hash every byte that all cases emit, keep and log."""
     found = hashlib.sha256()
-    for case in CASES.values():
+    for case in (*CASES.values(), *PLANNED.values()):
         session = Session(case, shards=3)
         for payloads in session.all(epochs()):
             for payload in payloads:

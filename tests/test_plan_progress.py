@@ -17,6 +17,7 @@ from tests.plans import assert_same, play, source, tell
 from tests.streams import examples
 from tests.test_plans import COUNT, cut, shards
 
+PLAIN = "t bigint, k int, v int, f boolean"
 TIMED = "t timestamp, k int, v int, f boolean"
 SECOND = 1_000_000
 
@@ -201,6 +202,69 @@ def test_punctuation_that_a_filter_would_drop_is_heard(between):
     assert sink.when == [1, 3]
     assert outcome.status["punctuations"] == 1
     assert outcome.status["in"] == 2
+
+
+# -- windows of other kinds ------------------------------------------------------------------------
+
+DRIVEN = {
+    "ending at every row": {"range": 6, "slide": lw.rows(1)},
+    "ending by rank": {"range": 6, "slide": lw.rows(2), "slide_on": lw.rank("t")},
+    "sessions": {"gap": 3},
+    "several": {"several": lw.windows(short=3, long=(8, 4))},
+}
+_ROWS = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from((0, 0, 2, 6)), st.sampled_from((1, 2))),
+    min_size=4,
+    max_size=24,
+)
+
+
+def driven_epochs(drawn, pieces):
+    now, rows = 0, []
+    for step, back, key in drawn:
+        now += step
+        rows.append({"t": now - back, "k": key, "v": 1, "f": False})
+    return [list(p) for p in cut(rows, sorted(p % (len(rows) + 1) for p in pieces))]
+
+
+@pytest.mark.parametrize("kind", DRIVEN)
+@pytest.mark.parametrize("over", ["union", "join"])
+@examples(8)
+@given(_ROWS, _ROWS, st.lists(st.integers(0, 24), min_size=2, max_size=4), shards)
+def test_windows_over_windows_of_any_kind_see_each_result_in_time(
+    kind, over, mine, other, pieces, shards
+):
+    feeds = [lw.feed(PLAIN) for _ in range(2)]
+    a, b = (lw.stream(f, time="t", progress=lw.slack(2)) for f in feeds)
+    epochs = dict(zip(feeds, (driven_epochs(d, pieces) for d in (mine, other)), strict=True))
+    both = a.union(b) if over == "union" else a.join(b, on="k", band=(-3, 3), how="left")
+    below = both.window(**DRIVEN[kind]).group_by("k").agg(n=lw.count())
+    above = below.window(range=7).agg(n=lw.sum("n"), groups=lw.count())
+    found = lw.together(below=below, above=above).run(epochs=epochs, shards=shards)
+    counts = found["above"].status.operators["window 2"]
+    assert counts.get("late", 0) == counts.get("partly_late", 0) == 0
+    expected = {}
+    for row in found["below"].results.to_pylist():
+        end = row["window"]["end"]
+        w = (end if kind.startswith("ending") else end - 1) // 7
+        total, groups = expected.get(w, (0, 0))
+        expected[w] = (total + row["n"], groups + 1)
+    results = found["above"].results.to_pylist()
+    assert {r["wid"]: (r["n"], r["groups"]) for r in results} == expected
+
+
+@examples(15)
+@given(_ROWS, _ROWS, st.lists(st.integers(0, 24), min_size=2, max_size=4))
+def test_landmark_windows_over_a_union_stop_at_the_last_row_of_all(mine, other, pieces):
+    feeds = [lw.feed(PLAIN) for _ in range(2)]
+    a, b = (lw.stream(f, time="t", progress=lw.slack(99)) for f in feeds)
+    epochs = dict(zip(feeds, (driven_epochs(d, pieces) for d in (mine, other)), strict=True))
+    query = a.union(b).window(range=lw.unbounded, slide=5).agg(n=lw.count())
+    results = query.run(epochs=epochs).results.to_pylist()
+    times = [r["t"] for given_ in epochs.values() for rows in given_ for r in rows]
+    ends = range(5 * (min(times) // 5 + 1), max(times) + 6, 5)
+    expected = {e: sum(t < e for t in times) for e in ends}
+    assert {r["window"]["end"]: r["n"] for r in results} == expected
 
 
 # -- marks of sources ------------------------------------------------------------------------------

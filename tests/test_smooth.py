@@ -106,6 +106,53 @@ def test_windows_over_smooth_windows_see_no_late_result(crowd, below, flush, abo
     assert smooth.counts["window 2"]["late"] == smooth.counts["window 2"]["partly_late"] == 0
 
 
+def undegreed(told):
+    """Late rows but for how late they are: against a mark, which windows round differently."""
+    return [
+        bag({k: v for k, v in row.items() if k != "late_degree"} for _, _, row in epoch)
+        for epoch in told.late
+    ]
+
+
+@examples(25)
+@given(crowds(), tumbling, flushes, shards)
+def test_groups_that_a_source_closes_are_given_out_within_the_delay_of_its_mark(
+    crowd, window, flush, shards
+):
+    epochs, slack = crowd
+    rows = [[{**r, "k": r["k"] % 4} for r in epoch] for epoch in epochs]
+
+    def asked(smooth):
+        progress = lw.per_source("k", lw.slack(slack))
+        stream = source(SCHEMA, rows, progress, Slack(slack))
+        return play(shards, out=stream.aggregate(window, ["k"], smooth=smooth, **NAMED))
+
+    plain, smooth = asked(None), asked(flush)
+    assert everything(smooth) == everything(plain)
+    assert undegreed(smooth) == undegreed(plain)
+    for n, given_out in enumerate(smooth.results["out"]):
+        seen = [r for epoch in rows[: max(n - 1, 0)] for r in epoch]
+        for row in given_out:
+            own = [r["t"] - slack for r in seen if r["k"] == row["k"]]
+            assert max(own, default=-1000) < row["window"]["end"] + flush.max_delay
+
+
+@examples(15)
+@given(crowds(), crowds(), tumbling, flushes, shards)
+def test_pairs_of_windows_are_the_same_smooth_or_not(mine, other, window, flush, shards):
+    bounds = Windows(window.range, window.range, window.origin)
+
+    def asked(smooth):
+        joined = streams(mine).join(streams(other), on=["k"], band=(-3, 9))
+        both = ("t", "t_other")
+        return play(shards, out=joined.aggregate(bounds, ["k"], on=both, smooth=smooth, **NAMED))
+
+    plain, smooth = asked(None), asked(flush)
+    assert everything(smooth) == everything(plain)
+    assert undegreed(smooth) == undegreed(plain)
+    assert not any(smooth.cells[-1].values())
+
+
 def crowd_of(groups, marks):
     """A row of every group in window [0, 100), then rows that show how far time is."""
     first = [{"t": k % 100, "k": k, "v": 1, "f": False} for k in range(groups)]
@@ -126,7 +173,7 @@ def test_results_of_many_groups_are_spread_over_the_delay(delay, ticks):
     flush = lw.slow_flush(max_delay=delay)
     twin = streams(crowd).aggregate(Windows(100, 100), ["k"], smooth=flush, **NAMED)
     counts = when(play(1, out=twin))
-    # Mark 100 + 10·i acts in epoch 2 + i: the first slice leaves at once, the last in the delay.
+    # Mark 100 + 10·i acts in epoch 2 + i: the first slice leaves at once, the last in time.
     assert min(counts) == 2
     assert 2 + (ticks - 30) // 10 <= max(counts) <= 2 + ticks // 10
     assert sum(counts.values()) == 800

@@ -72,6 +72,6 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
     column 'sped' is not in the stream; it has: speed, ts. Did you mean 'speed'?
     """
     names = list(known)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return SpecError(f"{what} {name!r} is not in the stream; it has: {', '.join(names)}.{hint}")

@@ -145,3 +145,83 @@ def test_local_and_spark_give_identical_rows(spark, case):
     assert ordered_rows(there.malformed) == ordered_rows(here.malformed)
     assert there.status.counts == here.status.counts
     assert there.status.balanced
+
+
+# -- plans -----------------------------------------------------------------------------------------
+
+SECOND = lw.slack("1 second")
+BAND = ("-1 second", "2 seconds")
+
+
+def by_key(stream, size, **words):
+    return stream.window(range=size, **words).group_by("key").agg(n=lw.count(), v=lw.sum("value"))
+
+
+PLANS = {
+    "union of three": lambda a, b, c: by_key(a.union(b, c), "5 seconds", slide="2 seconds"),
+    "distinct, then windows": lambda a, b, _: by_key(
+        a.union(b).distinct("name", within="2 seconds"), "5 seconds"
+    ),
+    "left join": lambda a, b, _: a.join(b, on=["key", "name"], band=BAND, how="left"),
+    "windows over a full join": lambda a, b, _: by_key(
+        a.join(b, on=["key", "name"], band=BAND, how="full"), "4 seconds", on="time_max"
+    ),
+    "windows over windows after a filter": lambda a, *_: (
+        by_key(a.where("value > -1"), "2 seconds")
+        .where("n > 3")
+        .with_columns(twice="n * 2")
+        .window(range="8 seconds")
+        .agg(n=lw.sum("twice"), most=lw.max("v"))
+    ),
+    "pairs of windows of ordered streams": lambda a, b, _: by_key(
+        a.order().join(b, on=["key", "name"], band=BAND), "3 seconds", on=("ts", "ts_other")
+    ),
+    "smooth windows, and windows over them": lambda a, *_: (
+        a.window(range="4 seconds", smooth=lw.slow_flush(max_delay="2 windows"))
+        .group_by("name")
+        .agg(n=lw.count())
+        .window(range="12 seconds")
+        .agg(n=lw.sum("n"), names=lw.count())
+    ),
+}
+
+
+def three():
+    """Three feeds of different length, disorder and progress, and their epochs."""
+    feeds = [lw.feed(SCHEMA) for _ in range(3)]
+    policies = [SECOND, lw.punctuated("flag"), lw.slack("1 second", mode="consistent")]
+    streams = [lw.stream(f, time="ts", progress=p) for f, p in zip(feeds, policies, strict=True)]
+    rows = [disordered(600, seconds=30, late_by=s, seed=s) for s in (3, 2, 4)]
+    return streams, {f: cut(t, n) for f, t, n in zip(feeds, rows, (4, 2, 3), strict=True)}
+
+
+def fed(assembly, epochs):
+    return {feed: given for feed, given in epochs.items() if feed in assembly.sources}
+
+
+def assert_identical(here, there):
+    assert len(here.results) > 0
+    for output in ("results", "late", "malformed"):
+        found, expected = (ordered_rows(getattr(o, output)) for o in (there, here))
+        assert found == expected
+    assert there.status.counts == here.status.counts
+    assert there.status.operators == here.status.operators
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_plans_give_identical_rows_on_both_hosts(spark, plan):
+    streams, epochs = three()
+    query = PLANS[plan](*streams)
+    given = fed(query.assembly, epochs)
+    here, there = (query.run(epochs=given, host=host) for host in ("local", "spark"))
+    assert_identical(here, there)
+
+
+def test_queries_together_give_identical_rows_on_both_hosts(spark):
+    (a, b, _), epochs = three()
+    joined = a.join(b, on=["key", "name"], band=BAND)
+    both = lw.together(pairs=joined, counts=by_key(joined, "5 seconds"), raw=a.where("value > 1"))
+    given = fed(both.assembly, epochs)
+    here, there = (both.run(epochs=given, host=host) for host in ("local", "spark"))
+    for name in ("pairs", "counts", "raw"):
+        assert_identical(here[name], there[name])

@@ -57,7 +57,9 @@ class JoinPlan:
                 "come out as they meet; leave it out"
             )
         if not self.suffix:
-            raise SpecError("suffix='' tells no columns apart; give at least one letter")
+            raise SpecError(
+                f"suffix={self.suffix!r} tells no columns apart; give at least one letter"
+            )
         mine, other = self.axes
         if (mine.kind, mine.per_unit) != (other.kind, other.per_unit):
             raise SpecError(

@@ -65,9 +65,8 @@ class SmoothEpoch(WindowEpoch):
         """Return the mark that closes a slice."""
         smooth = self.plan.smooth
         assert smooth is not None  # noqa: S101
-        if marks.low is None or marks.low >= FOREVER:
-            return marks
-        return Marks(self.plan.positioned.align(marks.low - smooth.lags[number]))
+        lag, spec = smooth.lags[number], self.plan.positioned
+        return marks.mapped(lambda m: m if m >= FOREVER else spec.align(m - lag))
 
     def _take(self, one: _Slice, fresh: list[Packed], marks: Marks) -> None:
         one.out = Step()
@@ -82,14 +81,14 @@ class SmoothEpoch(WindowEpoch):
     def _make_room(self, slices: list[_Slice], marks: Marks) -> None:
         """Give out what waits, slice by slice, while more is kept than there is room for."""
         smooth = self.plan.smooth
-        if smooth is None or smooth.room is None or marks.low is None:
+        if smooth is None or smooth.room is None:
             return
         room = smooth.room // self.plan.shards
         for one in slices:
             if sum(s.meta.buckets.cells for s in slices) <= room:
                 return
             if one.meta.marks != marks:
-                self._take(_again(one, self), [], Marks(marks.low))
+                self._take(_again(one, self), [], marks)
 
     def _apart(self, packs: list[Packed]) -> list[list[Packed]]:
         """Return the cells of each slice."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from lowwater.durations import Duration
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels import OperatorPlan
 from lowwater.kernels.bands import Band, SameWindow
@@ -111,7 +110,8 @@ def _is_stream(word: str, other: Any) -> None:
 
 def distinct(stream: Stream, columns: Sequence[str], within: Any) -> Stream:
     """Return the first row of each kind."""
-    for column in columns:
+    chosen = tuple(dict.fromkeys(columns)) or tuple(stream.schema.names)
+    for column in chosen:
         if column not in stream.schema.names:
             raise unknown_name("column", column, stream.schema.names)
         if pa.types.is_map(stream.schema.field(column).type):
@@ -120,7 +120,6 @@ def distinct(stream: Stream, columns: Sequence[str], within: Any) -> Stream:
     near = 0 if within is None else axis.span(within, name="within")
     if near < 0:
         raise SpecError(f"within={within!r} must not be negative; leave it out for equal times")
-    chosen = tuple(dict.fromkeys(columns)) or tuple(stream.schema.names)
     return _operated(DistinctPlan(stream.schema, axis, chosen, near), (stream,), (axis,))
 
 
@@ -221,14 +220,19 @@ def _keys(stream: Stream, other: Stream, on: Any) -> tuple[tuple[str, str], ...]
         pairs = [(on, on)]
     elif isinstance(on, Mapping):
         pairs = list(on.items())
-    else:
+    elif isinstance(on, Sequence):
         pairs = [(name, name) for name in on]
+    else:
+        raise SpecError(f"on={on!r}: give the name of a column, several, or {{name: name there}}")
     for mine, theirs in pairs:
         for name, schema in ((mine, stream.schema), (theirs, other.schema)):
             if name not in schema.names:
                 raise unknown_name("column", name, schema.names)
             if pa.types.is_nested(schema.field(name).type):
-                raise SpecError(f"on={name!r}: a {schema.field(name).type} cannot be compared")
+                raise SpecError(
+                    f"on={name!r}: a {schema.field(name).type} cannot be compared; take a part of "
+                    f"it, with_columns(key='...')"
+                )
     return tuple(pairs)
 
 
@@ -251,17 +255,10 @@ def _band(band: Any, axes: tuple[Axis, Axis]) -> Band | SameWindow:
         raise SpecError(f"band={band!r} is no pair: give (lowest, highest) other - self")
     if any(b is None or b is unbounded for b in band):
         raise SpecError(f"band={band!r} is unbounded on one side: {why}")
-    low, high = (signed_span(axis, b) for b in band)
+    low, high = (axis.span(b, name="band") for b in band)
     if low > high:
         raise SpecError(
             f"band={band!r} is reversed, so no row could join; give the lower bound first: "
             f"({band[1]!r}, {band[0]!r})"
         )
     return Band(low, high)
-
-
-def signed_span(axis: Axis, value: Duration | Any) -> int:
-    """Return a length that may be negative: "-2 seconds"."""
-    if isinstance(value, str) and value.strip().startswith("-"):
-        return -axis.span(value.strip()[1:].strip(), name="band")
-    return axis.span(value, name="band")

@@ -139,7 +139,7 @@ class Leaving:
 
     def _fitted(self, place: Place, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return rows of a port in the columns that all ports have in common."""
-        if schema.names[:1] != [OPERATOR] or OPERATOR in table.schema.names:
+        if schema == table.schema:
             return table
         name = self._name(place)
         columns = [pa.nulls(len(table), f.type) for f in schema]

@@ -40,7 +40,13 @@ class Query(Stream):
             numbering=windowed.numbering,
             partition=windowed.partition,
             second=windowed.second,
-            smooth=smooth_windows(windowed.smooth, windowed.axis, windowed.spec, windowed.keys),
+            smooth=smooth_windows(
+                windowed.smooth,
+                windowed.axis,
+                windowed.spec,
+                windowed.keys,
+                numbered=windowed.numbering is not None,
+            ),
         )
         plan = replace(plan, ranged=_takes_ranges(plan, stream))
         _check(plan, stream)

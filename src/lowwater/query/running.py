@@ -154,13 +154,21 @@ def start(
 
 def _sources(assembly: Assembly, epochs: Epochs | None) -> list[Any]:
     """Return what the inputs read: for a feed, the epochs that were given."""
+    if epochs is not None and not isinstance(epochs, Mapping):
+        raise SpecError(
+            f"epochs={epochs!r}: say which feed they are of, epochs={{feed: [table, ...]}}"
+        )
     given = dict(epochs or {})
-    feeds = {id(s): s for s in assembly.sources if isinstance(s, Feed)}
-    known = {id(feed) for feed in given}
-    if known - feeds.keys():
-        raise SpecError("epochs= goes with the feeds of the query; one given here is none of them")
-    if feeds.keys() - known:
-        raise SpecError("a stream is a feed: run it with epochs={feed: [table, ...]}")
+    feeds = [s for s in assembly.sources if isinstance(s, Feed)]
+    unknown = [feed for feed in given if not any(feed is s for s in feeds)]
+    if unknown:
+        raise SpecError(f"epochs=: the query does not read {_told(unknown[0])}; leave it out")
+    missing = [s for s in feeds if s not in given]
+    if missing:
+        raise SpecError(
+            f"epochs= has none for {_told(missing[0])}, which the query reads; run it with "
+            f"epochs={{feed: [table, ...]}}"
+        )
     return [
         [s.table(t) for t in given[s]]
         if isinstance(s, Feed)
@@ -169,3 +177,10 @@ def _sources(assembly: Assembly, epochs: Epochs | None) -> list[Any]:
         else s
         for s in assembly.sources
     ]
+
+
+def _told(feed: Any) -> str:
+    """Name a feed by its columns."""
+    if not isinstance(feed, Feed):
+        return f"a {type(feed).__name__}, only feeds"
+    return f"the feed of {', '.join(feed.schema.names)}"

@@ -61,11 +61,18 @@ def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
     return Flush(max_delay, keep)
 
 
-def smooth_windows(flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...]) -> Smooth | None:
+def smooth_windows(
+    flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...], *, numbered: bool
+) -> Smooth | None:
     """Return how the results of windows are given out, or why that cannot be."""
     given = _given(flush)
     if given is None:
         return None
+    if numbered:
+        raise SpecError(
+            "smooth= counts its delay on the attribute that windows lie over, and rows that are "
+            "numbered have none; take a range on a column"
+        )
     if type(spec) is not Sliding or spec.slide < spec.range:
         raise SpecError(
             "smooth= goes with windows that lie side by side: where they overlap, a row late for "

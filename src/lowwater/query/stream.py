@@ -66,14 +66,16 @@ class Stream(Runnable):
         return found[0]
 
     @property
-    def jointly(self) -> bool:
-        """Whether the stream has two times that progress together, as joins give them."""
+    def jointly(self) -> frozenset[str]:
+        """The two times that progress together, where the stream has them, as joins give them."""
         node = self.node
         if isinstance(node, Stepped):
             return node.of.jointly
         if isinstance(node, United):
-            return all(of.jointly for of in node.of)
-        return isinstance(node, Operated) and isinstance(node.plan, JoinPlan)
+            return frozenset.intersection(*(of.jointly for of in node.of))
+        if isinstance(node, Operated) and isinstance(node.plan, JoinPlan):
+            return frozenset(node.plan.own_times.values())
+        return frozenset()
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -211,8 +213,7 @@ class Stream(Runnable):
         """Return the stream after a step."""
         node = self.node
         if isinstance(node, United):
-            parts = tuple(stream.after(step) for stream in node.of)
-            return replace(parts[0], node=United(parts))
+            return united(tuple(stream.after(step) for stream in node.of))
         if isinstance(node, Leaf) and not isinstance(node.source, BlockSource | Feed):
             source = node.source.transformed(step)
             leaf = Leaf(source, node.progress, (*node.steps, step))

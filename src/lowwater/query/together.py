@@ -12,7 +12,7 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
-from lowwater.query.stream import Stream
+from lowwater.query.stream import Stream, Windowed
 from lowwater.sinks import Sink
 
 Sinks = Mapping[str, Sink]
@@ -77,7 +77,7 @@ class Together:
         return {name: Outputs(*(s.get(name) for s in given)) for name in self.queries}
 
 
-def together(**queries: Any) -> Together:
+def together(*unnamed: Any, **queries: Any) -> Together:
     """Run several queries as one: streams they share are read once.
 
     >>> import lowwater as lw
@@ -91,9 +91,11 @@ def together(**queries: Any) -> Together:
     >>> found["counts"].results.column_names
     ['window', 'wid', 'n', 'kind']
     """
-    if not queries:
-        raise SpecError("together() needs queries by name, for example together(counts=query)")
+    if unnamed or not queries:
+        raise SpecError("together() takes queries by name, for example together(counts=query)")
     for name, query in queries.items():
         if not isinstance(query, Stream):
-            raise SpecError(f"together({name}={query!r}): give a stream or a query")
+            kind = type(query).__name__
+            hint = "; name its aggregates with agg(...)" if isinstance(query, Windowed) else ""
+            raise SpecError(f"together({name}=...): a {kind} is no stream and no query{hint}")
     return Together(queries)

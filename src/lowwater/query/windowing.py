@@ -39,8 +39,8 @@ class Attributes(Protocol):
         """The one that windows lie over if nothing else is named."""
 
     @property
-    def jointly(self) -> bool:
-        """Whether it has two times that progress together."""
+    def jointly(self) -> frozenset[str]:
+        """The two times that progress together, if there are any."""
 
     def axis(self, column: Any) -> Axis:
         """Return a column as a window attribute; raise why it is none."""
@@ -79,8 +79,8 @@ class NamedWindows:
         for name in ("range", "slide", "slide_on", "gap"):
             if getattr(words, name) is not None:
                 raise SpecError(f"{name}= stands in lw.windows(...), for each window by itself")
-        if isinstance(words.on, Arrival | Rank):
-            raise SpecError("lw.windows(...) are over a column; several windows of rows are not")
+        if isinstance(words.on, Arrival | Rank | tuple | list):
+            raise SpecError(f"on={words.on!r}: lw.windows(...) are over one column")
         axis = over.axis(words.on or over.time)
         made = []
         for name, sizes in self.named.items():
@@ -125,11 +125,12 @@ def _on_both(words: Words, over: Attributes) -> Made:
     on = words.on
     if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
         raise SpecError(f"on={on!r}: windows lie on one time, or on the two times of a join")
-    if not over.jointly:
-        raise SpecError(
-            f"on={on!r}: only the result of an inner join has two times that progress together"
-        )
     first, second = over.axis(on[0]), over.axis(on[1])
+    if over.jointly != frozenset(on):
+        raise SpecError(
+            f"on={on!r}: only the two times of an inner join progress together; take one of them, "
+            f"or join how='inner' and name the times of both streams"
+        )
     made = make_window(replace(words, on=on[0]), over, partitioned=False)
     spec = made.spec
     if not isinstance(spec, Sliding) or spec.slide != spec.range or made.numbering is not None:
@@ -145,6 +146,10 @@ def _session(words: Words, over: Attributes) -> Made:
             )
     if isinstance(words.on, Arrival | Rank) or isinstance(words.gap, RowCount):
         raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
+    if isinstance(words.on, tuple | list):
+        raise SpecError(
+            f"on={words.on!r}: sessions lie on one time; windows of a range= may on two"
+        )
     axis = over.axis(words.on or over.time)
     return Made(axis, Session(gap=_positive(axis, "gap", words.gap)))
 
