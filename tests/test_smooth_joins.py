@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -24,7 +25,16 @@ from lowwater.query.fingerprint import fingerprint
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner, bag, packets_of, said_of, small_buckets
 from tests.streams import examples
-from tests.test_joining import Naive, check_state, epochs, partners, plans, static_join
+from tests.test_joining import (
+    Naive,
+    check_state,
+    epochs,
+    partners,
+    plan_of,
+    plans,
+    row,
+    static_join,
+)
 
 outer = plans.filter(lambda plan: plan.how != "inner")
 slow = st.integers(1, 25).map(Smooth)
@@ -77,11 +87,19 @@ def test_rows_leave_within_the_delay_and_nothing_else_changes(plan, smooth, stre
             check_state(runner, naive)  # what may join is what may join without
             waiting.rows += alone
             gone = waiting.left(said.results, pairs)
+            if smooth.room is None:
+                assert by_time(said.results[len(pairs) :])
             delays = [since(naive.marks[p], last) for p, last in map(waiting.last, waiting.rows)]
             assert max(delays, default=0) < smooth.delay
             check_room(smooth, plan.shards, said, [(naive.marks, waiting.last(r)) for r in gone])
     assert waiting.rows == []
     assert list(runner.state) == ["meta"]
+
+
+def by_time(alone):
+    """Whether rows of each side are in the order of their time."""
+    sides = [[r["t"] for r in alone if r.get("u") is None], [r.get("u") for r in alone]]
+    return all(t == sorted(t) for t in ([u for u in side if u is not None] for side in sides))
 
 
 def check_room(smooth, shards, said, gone):
@@ -196,6 +214,27 @@ def test_a_lazy_flush_makes_just_the_room_it_needs():
     assert sum(gone.values()) == 1600
 
 
+def test_room_is_made_alike_however_rows_lie_in_state():
+    rows = [(n % 40, n) for n in range(300)]
+    gone = burst(rows, smooth=Smooth(32, 130))
+    assert 170 <= gone[100] <= 200
+    with small_buckets(10):
+        assert burst(rows, smooth=Smooth(32, 130)) == gone
+
+
+def test_the_end_of_the_stream_lets_go_what_would_be_due_after_it():
+    far = 2**61 - 1
+    plan = plan_of((("k", "k"),), Band(-far, far), "full", "max")
+    plan = replace(plan, smooth=Smooth(far))
+    rows = [(p, row(p, t, 2 + p, n)) for n in range(40) for p in (0, 1) for t in (far, far - n)]
+    runner = Runner(plan, SmoothJoinEpoch)
+    before = len(runner.run((rows, [FOREVER - 1, FOREVER - 1])).results)
+    assert before < len(rows) / 5  # a slice or two in 16 wait no longer
+    assert before + len(runner.run(([], [FOREVER, FOREVER])).results) == len(rows)
+    assert list(runner.state) == ["meta"]
+    assert set(plan.progress(FOREVER, FOREVER).values()) == {FOREVER}
+
+
 def test_zeros_and_nans_are_one_key_however_they_are_written():
     axes = (Axis("t", pa.int64()), Axis("t", pa.int64()))
     plan = JoinPlan((SIDE, SIDE), axes, (("k", "k"),), Band(0, 5), "left", smooth=Smooth(40))
@@ -217,14 +256,16 @@ def joined(smooth, band=(-2, 3), how="left", slack=3, mode="generous", **words):
 
 
 def disordered(data, slack):
-    """Rows of both streams, at most `slack` out of order."""
-    rows = []
-    for n in range(data.draw(st.integers(10, 40))):
-        sides = [(n + data.draw(st.integers(0, slack)), data.draw(st.integers(0, 4)))] * 2
-        rows.append([side if data.draw(st.booleans()) else None for side in sides])
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(rows)), max_size=9)))
-    bounds = list(zip([0, *cuts], [*cuts, len(rows)], strict=True))
-    return [[[r[p] for r in rows[i:j] if r[p]] for i, j in bounds] for p in (0, 1)]
+    """Rows of both streams, at most `slack` out of order, in epochs."""
+    drawn = random.Random(data.draw(st.integers(0, 2**16)))
+    count, epochs = drawn.randint(10, 60), drawn.randint(1, 12)
+    streams = [[[] for _ in range(epochs)] for _ in (0, 1)]
+    for n in range(count):
+        for side in streams:
+            if drawn.random() < 0.7:
+                at = n + drawn.randint(0, slack)
+                side[n * epochs // count].append((at, drawn.randint(0, 4)))
+    return streams
 
 
 flushes = st.one_of(
@@ -256,6 +297,16 @@ def test_a_smooth_join_gives_the_rows_of_the_plain_one(data, flush, band, how):
     )
     assert (smooth, same_late, same_counts) == (rows, late, counts)
     assert status.cells == status.state_bytes == 0
+
+
+@pytest.mark.parametrize("mode", ["generous", "consistent"])
+def test_a_mark_that_lets_rows_go_makes_no_row_late(mode):
+    #  other   16 ─── 11: mark 16 lies within [10, 20), and lets rows of [0, 10) go
+    feeds, stream = joined(lw.slow_flush(max_delay=8), lw.same_window(10), slack=0, mode=mode)
+    mine, theirs = [[(12, 1)], [], []], [[(16, 9)], [(17, 9)], [(11, 1)]]
+    rows, late, *_ = told(stream, feeds, (mine, theirs))
+    assert not late
+    assert rows == bag([{"t": 12, "k": 1, "t_other": 11}])
 
 
 @examples(40)
