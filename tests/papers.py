@@ -43,28 +43,35 @@ class Fixture:
         """Why the query cannot be built yet."""
         return self.parts.get("refused")
 
-    def streams(self) -> tuple[dict[str, lw.Stream], Any]:
-        """The streams that the query names, and the feed of the only one."""
-        made, feed = {}, None
+    def streams(self) -> tuple[dict[str, lw.Stream], dict[str, Any]]:
+        """The streams that the query names, and their feeds."""
+        made, feeds = {}, {}
         for title, schema in self.parts.items():
             if title.startswith("stream "):
                 _, name, _, time = title.split()
-                feed = lw.feed(schema)
+                feed = feeds[name] = lw.feed(schema)
                 wide = 1_000 if pa.types.is_integer(feed.schema.field(time).type) else "1 hour"
                 made[name] = lw.stream(feed, time=time, progress=lw.slack(wide))
-        return made, feed
+        return made, feeds
 
-    def run(self) -> list[list[Any]]:
-        """Run the query, small if there is such a form, and return what came out."""
-        streams, feed = self.streams()
+    def run(self, *, row_by_row: bool = False) -> list[list[Any]]:
+        """Run the query, small if there is such a form, and return what came out.
+
+        All rows come in one epoch, or each of a stream in one of its own.
+        """
+        streams, feeds = self.streams()
         query = lw.sql(self.parts.get("small", self.query), **streams)
-        rows = [json.loads(line) for line in self.parts["rows"].splitlines()]
-        found = query.run(epochs={feed: [[_typed(row, feed.schema) for row in rows]]})
-        return sorted(map(_told, found.results.to_pylist()))
+        epochs = {feed: self._epochs(name, feed, row_by_row) for name, feed in feeds.items()}
+        return sorted(map(_told, query.run(epochs=epochs).results.to_pylist()))
+
+    def _epochs(self, name: str, feed: Any, row_by_row: bool) -> list[Any]:
+        given = self.parts.get(f"rows {name}") or self.parts["rows"]
+        rows = [_typed(json.loads(line), feed.schema) for line in given.splitlines()]
+        return [[row] for row in rows] if row_by_row else [rows]
 
     @property
     def results(self) -> list[list[Any]]:
-        """What must come out: start and end of the window, keys, aggregates."""
+        """What must come out: of windows start, end, keys, aggregates; else all columns."""
         return [json.loads(line) for line in self.parts["results"].splitlines()]
 
 
@@ -76,12 +83,17 @@ def _typed(row: list[Any], schema: pa.Schema) -> tuple[Any, ...]:
 
 
 def _told(row: dict[str, Any]) -> list[Any]:
-    window, *values = (value for name, value in row.items() if name not in ("wid", "kind"))
-    return [_clock(window["start"]), _clock(window["end"]), *values]
+    values = dict(row)
+    window = values.pop("window", {})
+    values.pop("wid", None), values.pop("kind", None)
+    return [_clock(value) for value in (*window.values(), *values.values())]
 
 
 def _clock(value: Any) -> Any:
-    return value.astimezone(UTC).strftime("%H:%M:%S") if isinstance(value, datetime) else value
+    if not isinstance(value, datetime):
+        return value
+    places = "milliseconds" if value.microsecond else "seconds"
+    return value.astimezone(UTC).time().isoformat(places)
 
 
 FIXTURES = {path.stem: Fixture.read(path) for path in sorted(FOLDER.glob("*.cql"))}

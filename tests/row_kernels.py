@@ -107,10 +107,11 @@ class Runner:
     def _check_size(self, said: Said) -> None:
         content = [len(v) for name, v in self.state.items() if name != META]
         assert said.measures["bytes"] == sum(content)
-        assert said.measures["cells"] == sum(len(self.stored(p)) for p in range(self.plan.ports))
+        stores = len(json.loads(self.state[META])["rows"])
+        assert said.measures["cells"] == sum(len(self.stored(number)) for number in range(stores))
 
     def stored(self, port: int) -> list[tuple[Row, bool]]:
-        """Return the rows in state with their flags, by (tick, arrival)."""
+        """Return the rows of a store with their flags, by (tick, arrival); ports come first."""
         kept = json.loads(self.state[META])["rows"][port] if self.state else None
         buckets = RowBuckets(port, self.state, {}, kept)
         found = []

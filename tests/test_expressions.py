@@ -87,6 +87,29 @@ def test_select_gives_exactly_the_columns_it_names():
     assert column(every, "slow") == [False, True, None, False, True]
 
 
+def test_the_time_may_get_another_name():
+    feed = lw.feed(SCHEMA)
+    made = stream(feed).select("speed", at="t").where("speed > 0")
+    assert made.time == "at"
+    query = made.window(range=10).agg(n=lw.count())
+    # t   1   4 | 12        the others have no speed
+    assert column(query, "n") == [2, 1]
+    assert query.schema.field("window").type.field("end").type == pa.int64()
+
+
+def test_the_time_of_results_may_get_another_name():
+    feeds = [lw.feed("t bigint, v int") for _ in range(2)]
+    a, b = (lw.stream(f, time="t", progress=lw.ordered()) for f in feeds)
+    joined = a.join(b, band=(0, 3), time="max").select("v", at="time_max", from_a="t")
+    assert joined.time == "at"
+    # pairs of (a, b): (1, 4) at 4, (9, 9) at 9, (9, 11) at 11
+    epochs = {feeds[0]: [[(1, 0), (9, 0)]], feeds[1]: [[(4, 0), (9, 0), (11, 0)]]}
+    by_latest = joined.window(range=10).agg(n=lw.count())
+    assert by_latest.run(epochs=epochs).results.column("n").to_pylist() == [2, 1]
+    by_first = joined.window(range=5, on="from_a").agg(n=lw.count())
+    assert by_first.run(epochs=epochs).results.column("n").to_pylist() == [1, 2]
+
+
 def test_steps_follow_each_other():
     made = stream(lw.feed(SCHEMA)).with_columns(kmh="speed * 2").where("kmh > 15").select("t")
     assert column(made, "t") == [1, 4]

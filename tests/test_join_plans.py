@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, SameWindow, open_from
+from lowwater.kernels.flush import Smooth
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import FOREVER, Axis
 from tests.row_kernels import Runner
 from tests.streams import examples
@@ -67,16 +69,49 @@ def test_marks_of_common_windows_are_rounded_to_where_windows_begin():
     assert plan_of(Band(-2, 2)).align(0, 27) == 27
 
 
+@given(
+    st.builds(SameWindow, st.integers(1, 9), st.integers(-5, 5)),
+    st.builds(Smooth, st.integers(1, 40), st.sampled_from([None, 5])),
+    st.integers(-50, 50),
+)
+def test_marks_are_rounded_to_where_a_slice_of_unmatched_rows_is_due(band, smooth, mark):
+    plan = plan_of(band, "left", smooth=smooth)
+    assert plan.align(1, FOREVER) == FOREVER
+    assert plan.rounds_marks
+    # Rows of other wait for nothing, so self's mark is of use where a window begins.
+    assert plan.align(0, mark) == band.align(mark)
+    rounded = plan.align(1, mark)
+    ends = range(band.first(mark) - 60 * band.size, mark + 1, band.size)
+    due = [end + lag for end in ends for lag in (0, *smooth.lags)]
+    assert rounded == max(at for at in due if at <= mark)
+
+
+def test_rows_leave_behind_the_mark_of_the_other_side_where_they_are_preserved():
+    lags = {
+        how: [plan_of(Band(0, 1), how, smooth=Smooth(3)).lags(port) for port in (0, 1)]
+        for how in HOWS[1:]
+    }
+    late, now = (0, 1, 2), (0,)
+    assert lags == {
+        "left": [late, now],
+        "right": [now, late],
+        "full": [late, late],
+        "anti": [late, now],
+    }
+    assert plan_of(Band(0, 1), "full").lags(0) == now
+
+
 # -- how far results have come --------------------------------------------------------------------
 
 
-def later_results(plan, marks):
+def later_results(plan, marks, lonely=1):
     """Return what comes after the marks if all that may have come has, and all that may come does.
 
-    Each time has a row with a key of both sides and one whose key no other row has.
+    Each time has a row with a key of both sides and some whose keys no row of the other side has.
     """
-    runner = Runner(plan, JoinEpoch)
-    everything = [(p, row(t, k)) for t in range(-GRID, GRID) for p in (0, 1) for k in (0, 1 + p)]
+    runner = Runner(plan, JoinEpoch if plan.smooth is None else SmoothJoinEpoch)
+    keys = [(p, k) for p in (0, 1) for k in (0, *range(1 + p, 1 + p + 2 * lonely, 2))]
+    everything = [(p, row(t, k)) for t in range(-GRID, GRID) for p, k in keys]
     runner.run((everything, list(marks)))
     to_come = [(p, r) for p, r in everything if r[TICK] >= marks[p]]
     said = [runner.run((to_come, [None, None])), runner.run(([], [FOREVER, FOREVER]))]
@@ -87,12 +122,30 @@ def later_results(plan, marks):
 @examples(40)
 @given(bands, st.sampled_from(HOWS), st.integers(-10, 10), st.integers(-10, 10))
 def test_marks_of_results_are_the_earliest_times_still_to_come(band, how, mark_self, mark_other):
-    plan = plan_of(band, how)
+    check_marks(plan_of(band, how), mark_self, mark_other)
+
+
+@examples(15)
+@given(
+    bands,
+    st.sampled_from(HOWS[1:]),
+    st.builds(Smooth, st.integers(1, 5), st.sampled_from([None, 10**6])),
+    st.integers(-10, 10),
+    st.integers(-10, 10),
+)
+def test_marks_of_results_are_behind_all_that_waits_to_be_given_out(
+    band, how, smooth, mark_self, mark_other
+):
+    # With so many rows at each time, each slice has some.
+    check_marks(plan_of(band, how, smooth=smooth), mark_self, mark_other, lonely=30)
+
+
+def check_marks(plan, mark_self, mark_other, lonely=1):
     marks = plan.progress(mark_self, mark_other)
-    found = later_results(plan, (mark_self, mark_other))
+    found = later_results(plan, (mark_self, mark_other), lonely)
     times = [(r["t"], r.get("t_other")) for r in found]
     assert min(t for t, _ in times if t is not None) == marks["self"]
-    if how != "anti":
+    if plan.how != "anti":
         assert min(u for _, u in times if u is not None) == marks["other"]
         both = [[x for x in pair if x is not None] for pair in times]
         assert min(min(pair) for pair in both) == marks["min"]
@@ -200,6 +253,7 @@ def test_what_a_port_needs_is_listed_for_each():
         (lambda: plan_of(Band(0, 1), time="late"), "time='late' is unknown"),
         (lambda: plan_of(Band(0, 1), "anti", time="max"), "time='max': an anti join"),
         (lambda: plan_of(Band(0, 1), suffix=""), "suffix=''"),
+        (lambda: plan_of(Band(0, 1), smooth=Smooth(3)), "smooth= spreads .* leave it out"),
         (
             lambda: JoinPlan((LEFT, RIGHT), wide("inner").axes, (("k", "v"),), Band(0, 1)),
             r"on=\('k', 'v'\): a int32 and a string cannot be compared; cast",

@@ -166,6 +166,20 @@ def test_consistent_slack_gives_the_same_rows_however_blocks_are_cut_into_epochs
         assert more.status.counts == one.status.counts
 
 
+@pytest.mark.parametrize("mode", ["generous", "consistent"])
+def test_no_row_is_late_because_results_are_given_out_little_by_little(mode):
+    #  mark 16 lies within [10, 20): it lets a slice of [0, 10) go, and closes nothing that 11 is in
+    feed = lw.feed("t bigint, k int")
+    windowed = lw.stream(feed, time="t", progress=lw.slack(0, mode=mode)).window(
+        range=10, smooth=lw.slow_flush(max_delay=8)
+    )
+    epochs = [[(5, 1), (16, 2)], [(12, 1)], [(11, 1), (9, 2)], [(30, 1)]]
+    outcome = windowed.group_by("k").agg(**COUNT).run(epochs={feed: epochs}, host="local")
+    assert [row["t"] for row in outcome.late.to_pylist()] == [9]
+    found = {(row["wid"], row["k"]): row["n"] for row in outcome.results.to_pylist()}
+    assert found == {(0, 1): 1, (1, 1): 2, (1, 2): 1, (3, 1): 1}
+
+
 def test_late_degree_counts_from_the_newest_row_before_it_in_arrival_order():
     #  epoch  0         1        2
     #  rows   10, 40    41, 20   5, 50, 8     degrees of the late: 41-5, 50-8

@@ -102,9 +102,10 @@ def windows(*of: Any, **named: Any) -> Any:
     return named_windows(named) if named and not of else window_ids(*of, **named)
 
 
-def sql(text: str, /, **streams: Stream) -> Query:
+def sql(text: str, /, **streams: Stream) -> Stream:
     """Build a query from text; `streams` are what it may name in FROM.
 
+    It is a `Query` if windows come last, and the stream of rows after them if other steps do.
     The grammar is on one page, docs/cql.md. A mistake raises `CqlError`, which shows where it is.
 
     >>> import lowwater as lw

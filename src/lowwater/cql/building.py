@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from lowwater.aggregates import Aggregate
 from lowwater.cql.dialect import normal_form, parse
 from lowwater.cql.items import Items
-from lowwater.cql.mistakes import meant, mistake
-from lowwater.cql.names import Scope, spark_text
-from lowwater.cql.nodes import Kept, StreamUnion, StreamWindow, Windowed
+from lowwater.cql.joining import extreme_of, joined
+from lowwater.cql.mistakes import meant, mistake, not_yet, told_at
+from lowwater.cql.names import Scope
+from lowwater.cql.nodes import Kept, StreamUnion, Windowed
+from lowwater.cql.projecting import projected
+from lowwater.cql.results import Results
+from lowwater.cql.sides import Side
 from lowwater.cql.windows import words_of
 from lowwater.errors import CqlError, SpecError
-from lowwater.query import Query, Stream
+from lowwater.query import Stream
 
-_BUILT = {"expressions", "from", "from_", "where", "group", "kind"}
+_BUILT = {
+    "expressions", "from", "from_", "joins", "where", "group", "having", "kind", "distinct",
+}  # fmt: skip
 _NAMED = {"this", "db", "catalog", "alias", "expressions"}
-_NOT_YET = {
-    "joins": "a join of streams",
-    "having": "HAVING",
-    "order": "ORDER BY",
-    "limit": "LIMIT",
-    "distinct": "SELECT DISTINCT",
-    "with": "WITH",
-    "with_": "WITH",
-}
+_NOT_YET = {"limit": "LIMIT", "with": "WITH", "with_": "WITH"}
 
 
-def query_of(text: str, streams: Mapping[str, Stream]) -> Query:
+def query_of(text: str, streams: Mapping[str, Stream]) -> Stream:
     """Build the query that a text describes, over streams by name."""
     if not isinstance(text, str):
         raise SpecError(f"sql({text!r}): give the query as text")
     for name, stream in streams.items():
         if not isinstance(stream, Stream):
             raise SpecError(f"{name}={stream!r} is no stream; make one with lw.stream(...)")
-    return _Builder(text, streams).query(parse(text))
+    return _Builder(text, streams).scope(parse(text)).stream
 
 
 class _Builder:
@@ -47,74 +43,107 @@ class _Builder:
         self.text = text
         self.streams = {name.lower(): stream for name, stream in streams.items()}
 
-    def query(self, tree: exp.Expr) -> Query:
-        """Build a query."""
+    def scope(self, tree: exp.Expr) -> Scope:
+        """Build a query; its columns may still be called by the streams that they are of."""
+        if isinstance(tree, exp.Subquery) and not tree.alias:
+            return self.scope(tree.this)
+        if isinstance(tree, exp.Union):
+            return self._union_of_queries(tree)
         if not isinstance(tree, exp.Select):
-            raise self._not_yet("a union of queries", tree)
-        source = self._source(tree)
-        if not isinstance(source, Windowed):
-            raise self._no_window(source)
-        scope = self._filtered(self._scope(source.this), tree)
-        items = Items(scope, tree)
-        keys, aggregates = items.keys(), items.aggregates()
-        return self._windowed(scope, source.args["window"], items, keys, aggregates)
+            raise not_yet(f"{normal_form(tree)!r}", self.text, tree)
+        source = self._checked(tree)
+        joins = tree.args.get("joins")
+        if joins:
+            sides = [
+                Side.of(node, self._inside(node)) for node in [source, *(j.this for j in joins)]
+            ]
+            self._no_aggregates(tree, source, sides)
+            return projected(joined(tree, sides), tree)
+        if isinstance(source, Windowed):
+            return self._aggregated(self._filtered(self._source(source.this), tree), source, tree)
+        self._no_aggregates(tree, source, ())
+        return projected(self._filtered(self._source(source), tree), tree)
 
-    def _windowed(
-        self,
-        scope: Scope,
-        window: StreamWindow,
-        items: Items,
-        keys: list[str],
-        aggregates: dict[str, Aggregate],
-    ) -> Query:
-        stream = scope.stream
-        with self._told_at(items.select):
-            if items.computed:
-                stream = stream.with_columns(**items.computed)
-        with self._told_at(window):
-            windowed = stream.window(**words_of(window, scope))
-        items.check_columns(windowed.partition)
-        with self._told_at(items.select):
-            return windowed.group_by(*keys).agg(**aggregates)
-
-    # -- where rows come from ---------------------------------------------------------------------
-
-    def _source(self, select: exp.Select) -> exp.Expr:
+    def _checked(self, select: exp.Select) -> exp.Expr:
+        """Return what stands in FROM, of a query that has nothing that cannot be built."""
         for name, value in select.args.items():
             if value and name not in _BUILT:
                 node = value[0] if isinstance(value, list) else value
                 at = node if isinstance(node, exp.Expr) else select
-                raise self._not_yet(_NOT_YET.get(name, name.upper()), at)
+                raise self._refused(name, at)
         found = select.args.get("from_") or select.args.get("from")
         if found is None:
             raise mistake("a query needs FROM and a stream", self.text, select)
         source: exp.Expr = found.this
-        if isinstance(source, Kept):
-            raise self._not_yet("KEEP", source)
         return source
 
-    def _no_window(self, source: exp.Expr) -> CqlError:
-        if isinstance(source, StreamUnion):
-            return self._not_yet("a union of streams", source)
-        return mistake(
-            "the stream needs a window",
-            self.text,
-            source,
-            "write one behind it, for example [RANGE 5 minutes SLIDE 1 minute]",
-        )
+    def _refused(self, clause: str, at: exp.Expr) -> CqlError:
+        if clause == "order":
+            return mistake(
+                "ORDER BY can be read, but not be run: a stream has no end at which it could be "
+                "sorted",
+                self.text,
+                at,
+                "stream.order('time') gives rows in the order of their time",
+            )
+        return not_yet(_NOT_YET.get(clause, clause.upper()), self.text, at)
 
-    def _scope(self, source: exp.Expr) -> Scope:
+    def _aggregated(self, scope: Scope, source: Windowed, select: exp.Select) -> Scope:
+        """Build a query over windows."""
+        if select.args.get("distinct"):
+            raise not_yet("SELECT DISTINCT over windows", self.text, select)
+        window, items = source.args["window"], Items(scope, select)
+        keys, results = items.keys(), Results(items)
+        stream = scope.stream
+        with told_at(self.text, select):
+            if items.computed:
+                stream = stream.with_columns(**items.computed)
+        with told_at(self.text, window):
+            windowed = stream.window(**words_of(window, scope))
+        items.check_columns(windowed.partition)
+        with told_at(self.text, select):
+            query = windowed.group_by(*keys).agg(**results.aggregates)
+        return Scope.of(self.text, results.after(query), "")
+
+    def _no_aggregates(self, select: exp.Select, source: exp.Expr, sides: Sequence[Side]) -> None:
+        """Refuse aggregates of a stream that has no windows."""
+        calls = [call for item in select.expressions for call in Items.calls(item)]
+        called = any(extreme_of(call) is None for call in calls)
+        if not called and not select.args.get("group") and not select.args.get("having"):
+            return
+        if not sides:
+            hint = "write one behind it, for example [RANGE 5 minutes SLIDE 1 minute]"
+            raise mistake("the stream needs a window", self.text, source, hint)
+        group = select.args.get("group")
+        if group is not None and all(side.is_grouped_by_time(group.expressions) for side in sides):
+            raise not_yet("grouping by both times of a join", self.text, group)
+        hint = "write one between SELECT and FROM: it is over the join"
+        raise mistake("the join needs a window", self.text, source, hint)
+
+    # -- where rows come from ---------------------------------------------------------------------
+
+    def _inside(self, node: exp.Expr) -> Scope:
+        """Return a stream of a join, without its window."""
+        return self._source(node.this if isinstance(node, Windowed | Kept) else node)
+
+    def _source(self, source: exp.Expr) -> Scope:
+        if isinstance(source, Kept):
+            raise mistake(
+                "KEEP is for the streams of a join", self.text, source, "write [RANGE …] instead"
+            )
         alias = source.args.get("alias")
         more = [name for name, value in source.args.items() if value and name not in _NAMED]
         if more or (alias is not None and alias.args.get("columns")):
-            raise self._not_yet(f"{normal_form(source)!r}", source)
-        if isinstance(source, exp.Subquery):
-            stream = self._inner(source)
-        elif isinstance(source, exp.Table):
-            stream = self._named(source)
-        else:
-            raise self._not_yet("a union of streams", source)
-        return Scope(self.text, stream, frozenset({(source.alias or source.name).lower()}))
+            raise not_yet(f"{normal_form(source)!r}", self.text, source)
+        name = source.alias or source.name
+        if isinstance(source, StreamUnion):
+            return Scope.of(self.text, self._union(source), source.alias)
+        if isinstance(source, exp.Table):
+            return Scope.of(self.text, self._named(source), name)
+        if not isinstance(source, exp.Subquery):
+            raise not_yet(f"{normal_form(source)!r}", self.text, source)
+        inner = self.scope(source.this)
+        return Scope.of(self.text, inner.stream, source.alias) if source.alias else inner.closed()
 
     def _named(self, table: exp.Table) -> Stream:
         found = self.streams.get(table.name.lower())
@@ -127,57 +156,25 @@ class _Builder:
             )
         return found
 
-    def _inner(self, subquery: exp.Subquery) -> Stream:
-        """Return the stream of a query without a window: rows, filtered and computed."""
-        select = subquery.this
-        if not isinstance(select, exp.Select):
-            raise self._not_yet("a union of queries", subquery)
-        source = self._source(select)
-        if isinstance(source, Windowed) or select.args.get("group"):
-            raise self._not_yet("a query over the results of another", subquery)
-        scope = self._filtered(self._scope(source), select)
-        with self._told_at(select):
-            return _projected(scope, select)
+    def _union(self, union: StreamUnion) -> Stream:
+        """Return several streams as one."""
+        first, *others = (self._source(member).stream for member in union.expressions)
+        with told_at(self.text, union):
+            return first.union(*others)
 
-    def _filtered(self, scope: Scope, select: exp.Select) -> Scope:
-        where = select.args.get("where")
-        if where is None:
-            return scope
-        condition = scope.bare(where.this)
-        with self._told_at(where.this):
-            stream = scope.stream.where(spark_text(condition))
-        return Scope(scope.text, stream, scope.known_as)
-
-    # -- what is wrong ----------------------------------------------------------------------------
-
-    @contextmanager
-    def _told_at(self, node: exp.Expr) -> Iterator[None]:
-        """Say of what the builder refuses where it stands in the text."""
-        try:
-            yield
-        except CqlError:
-            raise
-        except SpecError as problem:
-            raise mistake(str(problem), self.text, node) from problem
-
-    def _not_yet(self, what: str, node: exp.Expr) -> CqlError:
-        return mistake(f"{what} can be read, but not be run yet", self.text, node)
-
-
-def _projected(scope: Scope, select: exp.Select) -> Stream:
-    """Return the stream after SELECT: `*` and more adds columns, anything else chooses them."""
-    items = list(select.expressions)
-    every = bool(items) and isinstance(items[0], exp.Star)
-    columns: dict[str, str] = {}
-    for item in items[every:]:
-        node = scope.bare(item.unalias())
-        plain = isinstance(node, exp.Column) and not node.table
-        name = item.alias or (node.name if plain else "")
-        if not name or isinstance(node, exp.Star):
+    def _union_of_queries(self, tree: exp.Union) -> Scope:
+        if tree.args.get("distinct") or tree.args.get("by_name"):
             raise mistake(
-                "a column needs a name", scope.text, item, "write AS and a name behind it"
+                "queries flow together, whatever they have in common",
+                self.text,
+                tree.expression,
+                "write UNION ALL",
             )
-        columns[name] = spark_text(node)
-    if not every:
-        return scope.stream.select(**columns)
-    return scope.stream.with_columns(**columns) if columns else scope.stream
+        first, second = (self.scope(part).stream for part in (tree.this, tree.expression))
+        with told_at(self.text, tree.expression):
+            return Scope.of(self.text, first.union(second), "")
+
+    @staticmethod
+    def _filtered(scope: Scope, select: exp.Select) -> Scope:
+        where = select.args.get("where")
+        return scope if where is None else scope.where(where.this)

@@ -24,36 +24,15 @@ from lowwater.cql.nodes import (
     StreamWindow,
     Windowed,
 )
+from lowwater.cql.spelling import CLAUSES, SPELLING
 from lowwater.errors import CqlError
 
-CLAUSES = {
-    "RANGE": "range", "RATTR": "rattr", "SLIDE": "slide", "SATTR": "sattr", "GAP": "gap",
-    "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
-}  # fmt: skip
-"""The words of a window, and the arguments they give."""
 _PLACE = "a window stands behind a stream in FROM, or between SELECT and FROM"
-_STARTS_A_QUERY = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT, TokenType.L_PAREN)
-
-
-def _window_text(printer: Any, node: StreamWindow) -> str:
-    said = []
-    for word, name in CLAUSES.items():
-        value = node.args.get(name)
-        if word == "WA" or not value:
-            continue
-        values = value if isinstance(value, list) else [value]
-        said.append(f"{word} {', '.join(printer.sql(v) for v in values)}")
-    return f"[{' '.join(said)}]"
-
-
-def _kept_text(printer: Any, node: Kept) -> str:
-    slide = f" SLIDE {printer.sql(node, 'slide')}" if node.args.get("slide") else ""
-    return f"{printer.sql(node, 'this')} KEEP {printer.sql(node, 'keep')}{slide}"
-
-
-def _union_text(printer: Any, node: StreamUnion) -> str:
-    alias = f" AS {printer.sql(node, 'alias')}" if node.args.get("alias") else ""
-    return " UNION ".join(printer.sql(member) for member in node.expressions) + alias
+_BEHIND_A_STREAM = {
+    "SLIDE", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "ON", "USING",
+    "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "ANTI", "SEMI", "NATURAL",
+}  # fmt: skip
+_STARTS_A_QUERY = (TokenType.SELECT, TokenType.DISTINCT, TokenType.L_PAREN)
 
 
 class Cql(Spark):
@@ -82,7 +61,16 @@ class Cql(Spark):
                 return this
             if this is None:
                 self._refuse(_PLACE)
-            early = Early(this=this, window=self._window())
+            return self._early(this)
+
+        def _parse_projections(self) -> Any:
+            items, more = super()._parse_projections()
+            if items and self._at_window():  # behind a name: count(*) AS n [RANGE …] FROM
+                items[-1] = self._early(items[-1])
+            return items, more
+
+        def _early(self, item: exp.Expr) -> Early:
+            early = Early(this=item, window=self._window())
             if self._curr.token_type != TokenType.FROM:
                 raise mistake(_PLACE, self.sql, early.args["window"])
             return early
@@ -107,17 +95,21 @@ class Cql(Spark):
 
         def _united(self, this: exp.Expr) -> exp.Expr:
             members: list[Any] = [this]
-            while (
-                self._curr.token_type == TokenType.UNION
-                and self._next.token_type not in _STARTS_A_QUERY
-            ):
+            while self._at_stream_after_union():
                 self._match(TokenType.UNION)
+                self._match(TokenType.ALL)
                 members.append(super()._parse_table())
             if len(members) == 1:
                 return this
             alias = members[-1].args.get("alias")
             members[-1].set("alias", None)
             return StreamUnion(expressions=members, alias=alias)
+
+        def _at_stream_after_union(self) -> bool:
+            coming = [token.token_type for token in self._tokens[self._index : self._index + 3]]
+            named = [kind for kind in coming[1:] if kind != TokenType.ALL]
+            is_union = coming[:1] == [TokenType.UNION]
+            return is_union and bool(named) and named[0] not in _STARTS_A_QUERY
 
         def _at_window(self) -> bool:
             opens = bool(self._curr) and self._curr.token_type == TokenType.L_BRACKET
@@ -180,7 +172,7 @@ class Cql(Spark):
             unit = unit_of(word)
             if unit is not None:
                 self._advance()
-            elif word.isalpha() and word not in {*CLAUSES, "SLIDE", "WHERE", "GROUP", "ON", "JOIN"}:
+            elif word.isalpha() and word not in {*CLAUSES, *_BEHIND_A_STREAM}:
                 known = [*UNITS, *(f"{u}s" for u in UNITS if len(u) > 2)]  # noqa: PLR2004
                 hint = meant(word, known, otherwise="units are microseconds to weeks, and rows")
                 self._refuse(f"{self._said()} is no unit", hint)
@@ -233,9 +225,8 @@ class Cql(Spark):
             return str(token.text).upper()
 
         def _said(self) -> str:
-            return (
-                repr(self._curr.text) if self._curr and self._curr.text else "the end of the text"
-            )
+            here = self._curr.text if self._curr else ""
+            return repr(here) if here else "the end of the text"
 
         def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
             at = self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
@@ -246,13 +237,7 @@ class Cql(Spark):
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {
             **SparkGenerator.TRANSFORMS,
-            Length: lambda _, e: e.args["this"],
-            RowNumber: lambda *_: "row-num",
-            RankOf: lambda self, e: f"rank({self.sql(e, 'this')})",
-            StreamWindow: _window_text,
-            Windowed: lambda self, e: f"{self.sql(e, 'this')} {self.sql(e, 'window')}",
-            Kept: _kept_text,
-            StreamUnion: _union_text,
+            **SPELLING,
         }
 
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from lowwater.errors import CqlError
+from lowwater.errors import CqlError, SpecError
 
 
 def mistake(problem: str, text: str, node: exp.Expr, hint: str | None = None) -> CqlError:
     """Say that something is wrong with a part of a tree."""
     return CqlError(problem, text, position(node), hint)
+
+
+def not_yet(what: str, text: str, node: exp.Expr, hint: str | None = None) -> CqlError:
+    """Say that something has a meaning, but no plan yet."""
+    return mistake(f"{what} can be read, but not be run yet", text, node, hint)
+
+
+@contextmanager
+def told_at(text: str, node: exp.Expr) -> Iterator[None]:
+    """Say of what the builder refuses where it stands in the text."""
+    try:
+        yield
+    except CqlError:
+        raise
+    except SpecError as problem:
+        raise mistake(str(problem), text, node) from problem
 
 
 def mark(node: exp.Expr, at: int) -> None:

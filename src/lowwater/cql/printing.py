@@ -2,98 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from lowwater.cql.calls import call_of
-from lowwater.cql.dialect import normal_form, parse
+from lowwater.cql.dialect import normal_form
 from lowwater.cql.names import column, default_name, identifier
-from lowwater.cql.nodes import Windowed
+from lowwater.cql.nodes import StreamUnion, Windowed
+from lowwater.cql.printed_joins import JoinText, expression, follows
+from lowwater.cql.printed_names import Names, Peeled, peeled
+from lowwater.cql.printed_results import folded
 from lowwater.cql.windows import window_of
 from lowwater.errors import SpecError
-from lowwater.query import Query
-from lowwater.sources import Step, Where, WithColumns
+from lowwater.kernels import WindowPlan
+from lowwater.kernels.distinct import DistinctPlan
+from lowwater.kernels.joins import JoinPlan
+from lowwater.query import Stream
+from lowwater.query.nodes import Operated, United
+from lowwater.sources import Select, Step, Where, WithColumns
 
 
-def text_of(query: Query, name: str) -> str:
-    """Print a query over a stream of a name."""
-    plan, steps = query.plan, list(query.stream.steps)
-    inlined = _inlined(query)
-    if inlined:
-        steps.pop()
-    last = steps.pop() if steps and isinstance(steps[-1], Where) else None
-    source = Windowed(this=_source(steps, name), window=window_of(plan))
-    items = [_named(key, inlined.get(key)) for key in plan.keys]
-    for alias, aggregate in plan.aggregates.items():
-        call = call_of(aggregate)
-        if call is None:
-            raise SpecError(f"{alias}={aggregate} has no name that a text could call it by")
-        items.append(_aliased(_call(*call, inlined), alias))
-    select = exp.select(*items).from_(source)
-    if isinstance(last, Where):
-        select = select.where(_expression(last.condition))
-    groups = [key for key in plan.keys if key not in plan.partition]
-    if groups:
-        select = select.group_by(*(inlined.get(key, column(key)) for key in groups))
-    return normal_form(select)
+def text_of(stream: Stream, names: Sequence[str], named: Mapping[str, Stream]) -> str:
+    """Print a stream, over streams of these names."""
+    return normal_form(_Printer(Names(stream, names, named)).query(stream))
 
 
-def _inlined(query: Query) -> dict[str, exp.Expr]:
+class _Printer:
+    """Prints streams, each as a query or as what stands in FROM."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def query(self, stream: Stream) -> exp.Expr:
+        """Return a stream as a query."""
+        source = self.source(stream)
+        if isinstance(source, exp.Subquery):
+            tree: exp.Expr = source.this
+            return tree
+        return exp.select(exp.Star()).from_(source)
+
+    def source(self, stream: Stream) -> exp.Expr:
+        """Return a stream as it stands in FROM."""
+        base, steps = self._begun(peeled(stream, self.names))
+        return _after(base, steps)
+
+    def _begun(self, found: Peeled) -> tuple[exp.Expr, tuple[Step, ...]]:
+        """Return what stands below steps, and the steps that are left to be done."""
+        base, steps = found
+        node = base.node
+        if self.names.of(base) is not None or not isinstance(node, Operated):
+            return self._base(base), steps
+        if isinstance(node.plan, JoinPlan):
+            select, steps = self._join(node.plan, node.of, steps)
+        elif isinstance(node.plan, WindowPlan):
+            select, steps = self._windows(node.plan, node.of[0], steps)
+        else:
+            select = self._distinct(node)
+        return select.subquery(copy=False), steps
+
+    def _base(self, stream: Stream) -> exp.Expr:
+        name = self.names.of(stream)
+        if name is not None:
+            return exp.Table(this=identifier(name))
+        assert isinstance(stream.node, United)  # noqa: S101
+        return self._union(stream.node)
+
+    def _join(
+        self, plan: JoinPlan, of: Sequence[Stream], after: tuple[Step, ...]
+    ) -> tuple[exp.Select, tuple[Step, ...]]:
+        """Return a join as a query, and which of the steps after it are left."""
+        mine, other = (self.source(side) for side in of)
+        join = JoinText(plan, mine, other)
+        if after and isinstance(after[0], Select) and follows(plan, after[0]):
+            return join.chosen(after[0]), after[1:]
+        return join.all(), after
+
+    def _union(self, node: United) -> exp.Expr:
+        parts = [self.source(part) for part in node.of]
+        if all(isinstance(part, exp.Table) for part in parts):
+            return StreamUnion(expressions=parts)
+        first, *rest = (self.query(part) for part in node.of)
+        for part in rest:
+            first = exp.Union(this=first, expression=part, distinct=False)
+        return exp.Subquery(this=first)
+
+    def _distinct(self, node: Operated) -> exp.Select:
+        plan, (of,) = node.plan, node.of
+        if not isinstance(plan, DistinctPlan):
+            raise SpecError("rows in the order of time have no text: a text is about a set of rows")
+        if plan != DistinctPlan(plan.schema, plan.axis, tuple(plan.schema.names), 0):
+            raise SpecError("distinct() has a text for equal rows only: SELECT DISTINCT *")
+        return exp.select(exp.Star()).distinct().from_(self.source(of))
+
+    def _windows(
+        self, plan: WindowPlan, of: Stream, after: tuple[Step, ...]
+    ) -> tuple[exp.Select, tuple[Step, ...]]:
+        """Return a window aggregate as a query, and which of the steps after it are left."""
+        base, begun = self._begun(peeled(of, self.names))
+        steps = list(begun)
+        inlined = _inlined(plan, of, steps)
+        if inlined:
+            steps.pop()
+        last = steps.pop() if steps and isinstance(steps[-1], Where) else None
+        source = Windowed(this=_after(base, steps), window=window_of(plan))
+        fold = folded(plan, after, _calls(plan, inlined), inlined)
+        items = [_named(key, inlined.get(key)) for key in plan.keys]
+        items += [_aliased(node, name) for name, node in fold.items.items()]
+        select = exp.select(*items).from_(source)
+        if isinstance(last, Where):
+            select = select.where(expression(last.condition))
+        groups = [key for key in plan.keys if key not in plan.partition]
+        if groups:
+            select = select.group_by(*(inlined.get(key, column(key)) for key in groups))
+        return (select if fold.having is None else select.having(fold.having)), fold.rest
+
+
+def _inlined(plan: WindowPlan, of: Stream, steps: Sequence[Step]) -> dict[str, exp.Expr]:
     """Return the columns that can be written where they are used.
 
     They are those that a text of that form would compute, in the same order: keys, then what
     aggregates are over.
     """
-    plan, steps = query.plan, query.stream.steps
     if not steps or not isinstance(steps[-1], WithColumns):
         return {}
-    made = {name: _expression(text) for name, text in steps[-1].columns}
+    made = {name: expression(text) for name, text in steps[-1].columns}
     used = [key for key in plan.keys if key in made]
     for aggregate in plan.aggregates.values():
         call = call_of(aggregate)
         used += [a for a in (call[1] if call else ()) if a in made and default_name(made[a]) == a]
     before = plan.schema.names[: len(plan.schema.names) - len(made)]
-    elsewhere = {plan.axis.column, query.stream.time, *plan.partition, *before}
+    elsewhere = {plan.axis.column, of.time, *plan.partition, *before}
     fits = list(dict.fromkeys(used)) == list(made) and not elsewhere & set(made)
-    return made if fits and _slide_attribute(query) not in made else {}
+    return made if fits and getattr(plan.spec, "slide_on", None) not in made else {}
 
 
-def _slide_attribute(query: Query) -> str | None:
-    return getattr(query.plan.spec, "slide_on", None)
-
-
-def _source(steps: Sequence[Step], name: str) -> exp.Expr:
-    """Return the stream after steps: queries inside each other, a filter below its columns."""
-    source: exp.Expr = exp.Table(this=identifier(name))
+def _after(source: exp.Expr, steps: Sequence[Step]) -> exp.Expr:
+    """Return a stream after steps: queries inside each other, a filter below its columns."""
     held: exp.Expr | None = None
     for step in steps:
         if isinstance(step, Where):
             if held is not None:
-                source = _nested([exp.Star()], source, held, name)
-            held = _expression(step.condition)
+                source = _nested([exp.Star()], source, held)
+            held = expression(step.condition)
             continue
-        items = [_aliased(_expression(text), alias) for alias, text in step.columns]
+        items = [_aliased(expression(text), alias) for alias, text in step.columns]
         every = [exp.Star()] if isinstance(step, WithColumns) else []
-        source, held = _nested([*every, *items], source, held, name), None
-    return source if held is None else _nested([exp.Star()], source, held, name)
+        source, held = _nested([*every, *items], source, held), None
+    return source if held is None else _nested([exp.Star()], source, held)
 
 
 def _nested(
-    items: Sequence[exp.Expr],
-    source: exp.Expr,
-    condition: exp.Expr | None,
-    name: str,
+    items: Sequence[exp.Expr], source: exp.Expr, condition: exp.Expr | None
 ) -> exp.Subquery:
     select = exp.select(*items).from_(source)
     if condition is not None:
         select = select.where(condition)
-    return select.subquery(identifier(name).sql("spark"), copy=False)
-
-
-def _expression(text: str) -> exp.Expr:
-    tree: exp.Expr = parse(f"SELECT {text}").expressions[0]
-    return tree
+    return select.subquery(copy=False)
 
 
 def _named(name: str, node: exp.Expr | None) -> exp.Expr:
@@ -104,6 +169,17 @@ def _aliased(node: exp.Expr, name: str) -> exp.Expr:
     if default_name(node) == name:
         return node.copy()
     return exp.Alias(this=node.copy(), alias=identifier(name))
+
+
+def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr]:
+    """Return the aggregates as they are called."""
+    found = {}
+    for alias, aggregate in plan.aggregates.items():
+        call = call_of(aggregate)
+        if call is None:
+            raise SpecError(f"{alias}={aggregate} has no name that a text could call it by")
+        found[alias] = _call(*call, inlined)
+    return found
 
 
 def _call(name: str, given: tuple[object, ...], inlined: dict[str, exp.Expr]) -> exp.Expr:

@@ -16,6 +16,7 @@ from lowwater.aggregates import Rows
 from lowwater.control import Marks, Pair
 from lowwater.kernels.cells import Packed
 from lowwater.kernels.ends import Ends
+from lowwater.kernels.flush import at_once
 from lowwater.kernels.groups import compact, group_rows, normal_floats, shard_of
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.operators import OperatorPlan
@@ -63,7 +64,7 @@ class Delivered:
 def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Delivered:
     """Turn rows in arrival order into packets for a port at which `marks` are in force."""
     if not isinstance(plan, WindowPlan):
-        own = None if rows.own is None else plan.usable(port, rows.own).low
+        own = None if rows.own is None else at_once(plan).usable(port, rows.own).low
         dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
         return Delivered(_whole_rows(plan, port, rows, dead), 0)
     inside = rows.keep(_inside(plan, rows.ticks)) if _leaves_gaps(plan) else rows
@@ -91,7 +92,8 @@ def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
         behind |= (rows.ticks >= start) & (rows.ticks < end)
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:
-        dead = np.asarray(rows.ticks < row_marks(plan, rows.table, plan.usable(0, rows.own)))
+        deciding = at_once(plan).usable(0, rows.own)
+        dead = np.asarray(rows.ticks < row_marks(plan, rows.table, deciding))
         behind |= dead
     packets = []
     if plan.ends_of_stream and not plan.counts_arrivals:

@@ -58,8 +58,10 @@ class _Side:
 class JoinEpoch(RowEpoch):
     """One epoch of one shard of a join."""
 
-    def __init__(self, plan: JoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
-        super().__init__(plan, shard, state)
+    def __init__(
+        self, plan: JoinPlan, shard: int, state: Mapping[str, bytes], more_stores: int = 0
+    ) -> None:
+        super().__init__(plan, shard, state, more_stores)
         self.plan = plan
 
     def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
@@ -148,8 +150,12 @@ class JoinEpoch(RowEpoch):
             needed = (needed & gives_pairs) | ~fresh.flags
             gone.append(fresh.where(~waits))
             left = Kept.together([rows.where(~rows.flags) for rows in gone])
-            self.give(alone(plan, port, left.in_order()))
+            self.leave(port, left)
         store.add(fresh.where(waits & needed))
+
+    def leave(self, port: int, rows: Kept) -> None:
+        """Give out rows of a side that no partner can meet any more, and that have met none."""
+        self.give(alone(self.plan, port, rows.in_order()))
 
 
 def _holding(codes: np.ndarray, all_codes: np.ndarray) -> np.ndarray:

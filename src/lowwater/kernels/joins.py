@@ -12,6 +12,7 @@ import pyarrow as pa
 from lowwater.control import Marks, Pair
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, Reach, SameWindow, open_from
+from lowwater.kernels.flush import Smooth
 from lowwater.kernels.row_epoch import free, late_schema
 from lowwater.windows import FOREVER, Axis
 
@@ -27,7 +28,8 @@ class JoinPlan:
     `on` pairs columns of self and other; without any, all pairs that are near in time are results,
     and one shard sees them all. `band` says which times belong together. `how` is as in SQL; "anti"
     gives the rows of self without a partner. `time` names what a result progresses on; "min" and
-    "max" add a column for it. A column of other whose name is taken gets `suffix`.
+    "max" add a column for it. A column of other whose name is taken gets `suffix`. `smooth` gives
+    rows without a partner out little by little.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -38,6 +40,7 @@ class JoinPlan:
     time: Time = "self"
     suffix: str = "_other"
     shards: int = 2
+    smooth: Smooth | None = None
     word: ClassVar[str] = "join"
     ports: ClassVar[int] = 2
 
@@ -48,6 +51,11 @@ class JoinPlan:
                 raise SpecError(f"{name}={getattr(self, name)!r} is unknown; use one of {known}")
         if self.how == "anti" and self.time != "self":
             raise SpecError(f"time={self.time!r}: an anti join has only the columns of self")
+        if self.smooth is not None and not any(self.preserved):
+            raise SpecError(
+                "smooth= spreads rows without a partner, and an inner join has none: its pairs "
+                "come out as they meet; leave it out"
+            )
         if not self.suffix:
             raise SpecError("suffix='' tells no columns apart; give at least one letter")
         mine, other = self.axes
@@ -189,8 +197,14 @@ class JoinPlan:
         return isinstance(self.band, SameWindow)
 
     def align(self, port: int, mark: int) -> int:
-        """Return the largest mark ≤ `mark` that purges all that `mark` does."""
-        return self.band.align(mark)
+        """Return the least mark that lets go of all that `mark` does, rows of each slice too."""
+        if mark >= FOREVER:
+            return mark
+        return max(self.band.align(mark - lag) + lag for lag in (0, *self.lags(1 - port)))
+
+    def lags(self, port: int) -> tuple[int, ...]:
+        """How far behind the other side's mark rows of a side without a partner may leave."""
+        return self.smooth.lags if self.smooth is not None and self.preserved[port] else (0,)
 
     def usable(self, port: int, marks: Marks) -> Marks:
         """Return the mark that holds for all rows: keys have none of their own."""
@@ -231,6 +245,8 @@ class JoinPlan:
             f"result      progresses on {' and '.join(self.result_times)}",
             "state       rows of each side, until the other side's mark says no partner can come",
         ]
+        if self.smooth is not None:
+            lines.append(f"unmatched   rows leave {self.smooth.say(self.axes[SELF])}")
         if self.sequential:
             lines.append("shards      one, since any row may meet any other")
         return lines
@@ -241,7 +257,8 @@ class JoinPlan:
         A pair still to come needs a row still to come: one of self at `t ≥ mark_self`, whose
         partners lie at `first(t)` or later, or one of other at `u ≥ mark_other`, and the same.
         A row without partner comes out when no partner can come: it has arrived and waits, at
-        `inverse.first(mark_other)` or later, or is still to come, at `mark_self` or later.
+        `inverse.first(mark_other)` or later (less the last lag, where rows leave little by little),
+        or is still to come, at `mark_self` or later.
         Where a side has no row, "min" and "max" are the time of the other one.
         """
         if mark_self is None or mark_other is None:
@@ -249,13 +266,20 @@ class JoinPlan:
         mine, other = min(mark_self, FOREVER), min(mark_other, FOREVER)
         mine_met = open_from(self.band, other)  # the first of self that other's rows may meet
         other_met = open_from(self.band.inverse, mine)
-        on_self, on_other = min(mine, mine_met), min(other, other_met)
+        on_self = min(mine, self._left_from(SELF, other))
+        on_other = min(other, self._left_from(OTHER, mine))
         latest = min(max(mine, other_met), max(other, mine_met))
         if self.preserved[SELF]:
             latest = min(latest, on_self)
         if self.preserved[OTHER]:
             latest = min(latest, on_other)
         return {"self": on_self, "other": on_other, "min": min(on_self, on_other), "max": latest}
+
+    def _left_from(self, port: int, mark: int) -> int:
+        """Return the first time of a side's rows that may not have left, at a mark of the other."""
+        return open_from(
+            self.reaches[port], mark if mark >= FOREVER else mark - self.lags(port)[-1]
+        )
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
         """Return the mark of results on the attribute they progress on, the lower one of both."""

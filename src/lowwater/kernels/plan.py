@@ -21,6 +21,7 @@ from lowwater.aggregates import (
     Span,
 )
 from lowwater.control import Marks
+from lowwater.kernels.flush import Smooth
 from lowwater.windows import (
     FOREVER,
     Axis,
@@ -39,28 +40,8 @@ NAME = "window_name"
 """The column that tells several windows of a query apart."""
 ARRIVAL = "__arrival"
 """The column of row numbers that are given on arrival."""
-MAX_SLICES = 16
-"""Into how many parts the groups of a shard are cut to be given out one after the other."""
 SECOND = "window_2"
 """The column of the window on a second attribute; on the way there, where it begins, in ticks."""
-
-
-@dataclass(frozen=True)
-class Smooth:
-    """How results are given out little by little, within a delay (in ticks) of their completion.
-
-    `room` makes the flush lazy: results wait until there are more cells than that.
-    """
-
-    delay: int
-    room: int | None = None
-
-    @cached_property
-    def lags(self) -> tuple[int, ...]:
-        """How far the mark of each slice is behind the mark in force."""
-        start = 0 if self.room is None else self.delay // 2
-        slices = max(1, min(MAX_SLICES, self.delay - start))
-        return tuple(start + i * (self.delay - start) // slices for i in range(slices))
 
 
 @dataclass(frozen=True)

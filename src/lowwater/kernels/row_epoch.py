@@ -95,7 +95,9 @@ class Arrivals:
 class RowEpoch:
     """One epoch of one shard: admit the rows, then act on the marks (semantics 2)."""
 
-    def __init__(self, plan: RowPlan, shard: int, state: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, plan: RowPlan, shard: int, state: Mapping[str, bytes], more_stores: int = 0
+    ) -> None:
         self.rows_plan, self.shard = plan, shard
         self.out = Step()
         self._meta = state.get(META)
@@ -103,9 +105,10 @@ class RowEpoch:
         self.marks: list[int | None] = kept["marks"] if kept else [None] * plan.ports
         """The mark in force of each port."""
         self.stores = [
-            RowBuckets(port, state, self.out.changes, kept["rows"][port] if kept else None)
-            for port in range(plan.ports)
+            RowBuckets(number, state, self.out.changes, kept["rows"][number] if kept else None)
+            for number in range(plan.ports + more_stores)
         ]
+        """The rows of each port, then what else an operator keeps."""
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
         self._sent = 0
 

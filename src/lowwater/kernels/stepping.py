@@ -22,6 +22,7 @@ from lowwater.kernels.ranged import RangedEpoch
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
+from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import Session, Shared, SlideByRow
 
 
@@ -36,6 +37,8 @@ def step(
 
 def _epoch(plan: OperatorPlan) -> Any:
     """Return what runs an epoch of an operator."""
+    if isinstance(plan, JoinPlan) and plan.smooth is not None:
+        return SmoothJoinEpoch
     found = _OTHERS.get(type(plan))
     if found is not None:
         return found

@@ -4,7 +4,8 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Run, Status, VirtualClock
 from lowwater.query.leaving import Leaving, leaving
 from lowwater.query.query import Query
-from lowwater.query.stream import Stream, Windowed
+from lowwater.query.stream import Stream
+from lowwater.query.windowed import Windowed
 
 __all__ = [
     "Assembly",

@@ -128,7 +128,7 @@ class _Assembling:
         level = 0
         for port, starts in enumerate(before):
             for kind, start, on, steps in starts:
-                route = Route(number, port, on, steps, _progress(node.plan, on))
+                route = Route(number, port, on, steps, _progress(node.plan, on, steps))
                 if kind == "input":
                     self.from_input[start].append(route)
                 else:
@@ -154,7 +154,7 @@ class _Assembling:
         if isinstance(node, Stepped):
             return self._lead(node.of, axis, (node.transform, *steps))
         if isinstance(node, Operated):
-            return [("operator", self.operator(stream), axis.column, steps)]
+            return [("operator", self.operator(stream), _traced(axis.column, steps), steps)]
         number, rest = self._input(node, axis, steps)
         return [("input", number, axis.column, rest)]
 
@@ -188,10 +188,17 @@ class _Assembling:
         return len(self.inputs) - 1, rest
 
 
-def _progress(plan: OperatorPlan, on: str) -> str:
+def _progress(plan: OperatorPlan, on: str, steps: Steps) -> str:
     """Return by what an operator's port progresses: a time, or two together."""
     second = plan.second if isinstance(plan, WindowPlan) else None
-    return on if second is None else both(on, second.column)
+    return on if second is None else both(on, _traced(second.column, steps))
+
+
+def _traced(column: str, steps: Steps) -> str:
+    """Return what a column was called before steps that may have renamed it."""
+    for step in reversed(steps):
+        column = step.origin(column) or column
+    return column
 
 
 def _measured_after(progress: Progress, on: str, steps: Sequence[Transform]) -> int:

@@ -16,6 +16,7 @@ from lowwater.kernels.distinct import DistinctPlan
 from lowwater.kernels.joins import How, JoinPlan, Time
 from lowwater.kernels.ordering import OrderPlan
 from lowwater.query.nodes import Operated, United
+from lowwater.query.smoothing import Flush, smooth_join
 from lowwater.sources import Select
 from lowwater.sources.expressions import column_text
 from lowwater.windows import Axis, unbounded
@@ -152,6 +153,7 @@ class Joining:
     time: Time | None
     order: Order
     suffix: str
+    smooth: Flush | None
 
 
 def join(stream: Stream, other: Stream, words: Joining) -> Stream:
@@ -160,17 +162,23 @@ def join(stream: Stream, other: Stream, words: Joining) -> Stream:
     if words.order not in ("free", "time"):
         raise SpecError(f"order={words.order!r} is unknown; it is 'free' or 'time'")
     if words.order == "time":
+        if words.smooth is not None:
+            raise SpecError(
+                "smooth= and order='time' contradict each other: results in order could not leave "
+                "before the last of those that wait; leave one of them out"
+            )
         stream, other = in_order(stream), in_order(other)
     axes = (stream.axis(stream.time), other.axis(other.time))
-    how = words.how
+    how, band = words.how, _band(words.band, axes)
     plan = JoinPlan(
         (stream.schema, other.schema),
         axes,
         _keys(stream, other, words.on),
-        _band(words.band, axes),
+        band,
         how,
         words.time or {"right": "other", "full": "max"}.get(how, "self"),  # type: ignore[arg-type]
         words.suffix,
+        smooth=smooth_join(words.smooth, axes[0], band),
     )
     _check_time(plan)
     _check_names(plan)

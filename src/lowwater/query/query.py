@@ -11,7 +11,8 @@ from lowwater.kernels.plan import SECOND
 from lowwater.query.assembly import refuse_arrival
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.smoothing import smooth_windows
-from lowwater.query.stream import Stream, Windowed
+from lowwater.query.stream import Stream
+from lowwater.query.windowed import Windowed
 from lowwater.windows import Axis, Landmark, SlideByRow, Sliding, WindowTime
 
 MAX_FOLDED_WINDOWS = 10_000
@@ -60,20 +61,6 @@ class Query(Stream):
         """What it is computed over."""
         assert isinstance(self.node, Operated)  # noqa: S101
         return self.node.of[0]
-
-    def cql(self, stream: str = "s") -> str:
-        """Return the query as text over a stream of that name: what `lw.sql` reads.
-
-        >>> import lowwater as lw
-        >>> feed = lw.feed("ts timestamp, speed double")
-        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
-        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
-        >>> query.cql("traffic")
-        'SELECT count(*) AS n FROM traffic [RANGE 1 minute SLIDE 1 minute WATTR ts] WHERE speed > 0'
-        """
-        from lowwater.cql import text_of
-
-        return text_of(self, stream)
 
 
 def _takes_ranges(plan: WindowPlan, stream: Stream) -> bool:

@@ -32,6 +32,27 @@ class Runnable:
         """Say what the query means and how it will be run."""
         return explain(self.assembly)
 
+    def cql(self, *names: str, **streams: Any) -> str:
+        """Return the query as text: what `lw.sql` reads.
+
+        `names` are those of the streams it is over, in the order in which they come in; without
+        any, they are `s`, or `s1`, `s2` and so on. Given as `name=stream`, a stream is called so
+        wherever it is part of the query, the result of operators, too.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
+        >>> query.cql("traffic")
+        'SELECT count(*) AS n FROM traffic [RANGE 1 minute SLIDE 1 minute WATTR ts] WHERE speed > 0'
+        >>> query.cql(traffic=traffic) == query.cql("traffic")
+        True
+        """
+        from lowwater.cql import text_of
+
+        stream: Any = self
+        return text_of(stream, names, streams)
+
     def fingerprint(self, shards: int) -> dict[str, Any]:
         """Return what a checkpoint must agree on to be this query's."""
         return fingerprint(self.assembly, shards)

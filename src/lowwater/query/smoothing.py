@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.errors import SpecError
-from lowwater.kernels.plan import Smooth
+from lowwater.kernels.bands import Band, SameWindow
+from lowwater.kernels.flush import Smooth
 from lowwater.windows import Axis, Sliding
 
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
@@ -15,7 +16,7 @@ _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
 
 @dataclass(frozen=True)
 class Flush:
-    """Results of a window of very many groups come out over a while, at most `max_delay`."""
+    """Very many results that are complete at once come out over a while, at most `max_delay`."""
 
     max_delay: Any
     keep: int | None = None
@@ -40,7 +41,8 @@ def slow_flush(*, max_delay: Any) -> Flush:
     """Give results out evenly over `max_delay` of the stream's time: "2 windows", or a duration.
 
     Window bounds do not move, and no row gets in that would have been late; results only come out
-    one slice of the groups after the other, so that no epoch has all of them to do (OOP 6).
+    one slice of the groups after the other, so that no epoch has all of them to do (OOP 6). In an
+    outer or anti join the same goes for rows without a partner.
 
     >>> slow_flush(max_delay="2 windows").max_delay
     '2 windows'
@@ -51,20 +53,19 @@ def slow_flush(*, max_delay: Any) -> Flush:
 def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
     """Hold results back while there is room for them, at most for `max_delay`.
 
-    They come out when more than `keep` cells are kept in all, and else spread over the second half
-    of the delay.
+    They come out when more than `keep` cells (in a join: rows) are kept in all, and else spread
+    over the second half of the delay.
     """
     if type(keep) is not int or keep < 0:
-        raise SpecError(f"keep={keep!r} must be a whole number, of cells that may be kept")
+        raise SpecError(f"keep={keep!r} must be a whole number, of cells or rows to be kept")
     return Flush(max_delay, keep)
 
 
 def smooth_windows(flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...]) -> Smooth | None:
     """Return how the results of windows are given out, or why that cannot be."""
-    if flush is None:
+    given = _given(flush)
+    if given is None:
         return None
-    if not isinstance(flush, Flush):
-        raise SpecError(f"smooth={flush!r}: give lw.slow_flush(...) or lw.lazy_flush(...)")
     if type(spec) is not Sliding or spec.slide < spec.range:
         raise SpecError(
             "smooth= goes with windows that lie side by side: where they overlap, a row late for "
@@ -72,4 +73,17 @@ def smooth_windows(flush: Any, axis: Axis, spec: Any, keys: tuple[str, ...]) -> 
         )
     if not keys:
         raise SpecError("smooth= spreads groups, and there is no group_by(...)")
-    return flush.of(axis, spec.slide, "smooth")
+    return given.of(axis, spec.slide, "smooth")
+
+
+def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> Smooth | None:
+    """Return how rows without a partner are given out."""
+    given = _given(flush)
+    size = band.size if isinstance(band, SameWindow) else None
+    return None if given is None else given.of(axis, size, "smooth")
+
+
+def _given(flush: Any) -> Flush | None:
+    if flush is None or isinstance(flush, Flush):
+        return flush
+    raise SpecError(f"smooth={flush!r}: give lw.slow_flush(...) or lw.lazy_flush(...)")

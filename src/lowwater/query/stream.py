@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from lowwater.aggregates import Aggregate, column_type
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.joins import How, JoinPlan, Time
 from lowwater.kernels.passing import PassPlan
-from lowwater.kernels.plan import SECOND, Numbering
 from lowwater.progress import Progress
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
 from lowwater.query.running import Runnable
 from lowwater.query.smoothing import Flush
+from lowwater.query.windowed import Windowed, groupable
 from lowwater.query.windowing import NamedWindows, Words, make_window
 from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
 from lowwater.sources.expressions import column_text
-from lowwater.sources.steps import Transform
-from lowwater.windows import Arrival, Axis, Rank, Session, SlideByRow, WindowSpec
-
-if TYPE_CHECKING:
-    from lowwater.query.query import Query
-
-_RESERVED = ("window", "wid", "window_name", "kind")
+from lowwater.sources.steps import Transform, called_after
+from lowwater.windows import Arrival, Axis, Rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +111,8 @@ class Stream(Runnable):
     def select(self, *columns: str, **named: str) -> Stream:
         """Give exactly these columns, by Spark SQL: `select("ts", "speed", kmh="speed * 1.6")`.
 
-        `"*"` stands for all columns. The time column, and what the progress policy reads, must be
-        among them.
+        `"*"` stands for all columns. The time column, by this or another name, and what the
+        progress policy reads must be among them.
         """
         if not columns and not named:
             raise SpecError("select() needs a column, for example 'ts'")
@@ -162,6 +156,7 @@ class Stream(Runnable):
         time: Time | None = None,
         order: Order = "free",
         suffix: str = "_other",
+        smooth: Flush | None = None,
     ) -> Stream:
         """Join with another stream: equal keys, times near each other (OOP 5.3).
 
@@ -186,6 +181,9 @@ class Stream(Runnable):
             "time" puts both streams in order before and the result after, at the price of waiting.
         suffix
             What a column of the other stream gets whose name is taken.
+        smooth
+            `lw.slow_flush(max_delay="10 seconds")` gives rows without a partner out over a while,
+            instead of all at once; with `lw.same_window`, also "2 windows". Pairs do not wait.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
@@ -193,7 +191,7 @@ class Stream(Runnable):
         >>> a.join(b, on="key", band=("-2 seconds", "3 seconds")).schema.names
         ['ts', 'key', 'x', 'ts_other', 'x_other']
         """
-        return join(self, other, Joining(on, band, how, time, order, suffix))
+        return join(self, other, Joining(on, band, how, time, order, suffix, smooth))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
         """Give rows in the order of their time, by holding each until the mark has passed it.
@@ -218,20 +216,27 @@ class Stream(Runnable):
         if isinstance(node, Leaf) and not isinstance(node.source, BlockSource | Feed):
             source = node.source.transformed(step)
             leaf = Leaf(source, node.progress, (*node.steps, step))
-            return self._checked(Stream(leaf, source.schema, self.time), step)
+            return self._checked(Stream(leaf, source.schema, self._time_after(step)))
         transform = Transform.of(step, self.schema)
         times = self.times
         if times is not None:
-            times = tuple(a for a in times if transform.carries(a.column))
-        made = Stream(Stepped(self, step, transform), transform.schema, self.time, times)
-        return self._checked(made, step)
+            origins = [(n, transform.origin(n)) for n in transform.schema.names]
+            times = tuple(replace(a, column=n) for a in times for n, o in origins if o == a.column)
+        node = Stepped(self, step, transform)
+        return self._checked(Stream(node, transform.schema, self._time_after(step), times))
 
-    def _checked(self, made: Stream, step: Step) -> Stream:
-        """Return the stream after a step, which must leave its time in place."""
-        _refuse_hidden(made.schema)
-        if self.time not in made.schema.names:
+    def _time_after(self, step: Step) -> str:
+        """Return what the time is called after a step, which must not leave it out."""
+        found = called_after(step, self.time)
+        if found is None:
             raise SpecError(f"{step}: the column {self.time!r}, the stream's time, must stay")
-        made.axis(self.time)
+        return found
+
+    @staticmethod
+    def _checked(made: Stream) -> Stream:
+        """Return the stream after a step, if it can have it."""
+        _refuse_hidden(made.schema)
+        made.axis(made.time)
         return made
 
     def window(
@@ -287,7 +292,7 @@ class Stream(Runnable):
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         parts = tuple(dict.fromkeys(parts))
         for column in parts:
-            _groupable("partition_by", column, self.schema)
+            groupable("partition_by", column, self.schema)
         if several is not None:
             made = several.make(words, self)
         else:
@@ -301,52 +306,3 @@ def _refuse_hidden(schema: pa.Schema) -> None:
     hidden = [n for n in schema.names if n.startswith("__")]
     if hidden:
         raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
-
-
-def _groupable(word: str, column: str, schema: pa.Schema) -> None:
-    if pa.types.is_map(column_type(schema, column)):
-        raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
-    if column in _RESERVED:
-        raise SpecError(f"{word}({column!r}): results have a column of that name already")
-
-
-@dataclass(frozen=True)
-class Windowed:
-    """A stream cut into windows, perhaps by group, waiting for aggregates."""
-
-    stream: Stream
-    axis: Axis
-    spec: WindowSpec
-    keys: tuple[str, ...] = ()
-    numbering: Numbering | None = None
-    partition: tuple[str, ...] = ()
-    second: Axis | None = None
-    smooth: Flush | None = None
-
-    def group_by(self, *columns: str) -> Windowed:
-        """Give one result per window and group; NULL is a group of its own."""
-        for column in columns:
-            _groupable("group_by", column, self.stream.schema)
-        if len(set(columns)) != len(columns):
-            raise SpecError(f"group_by{columns}: a column is named twice")
-        keys = tuple(dict.fromkeys([*self.partition, *columns]))
-        driven = isinstance(self.spec, SlideByRow | Session)
-        if driven and self.partition and keys != self.partition:
-            raise SpecError(
-                f"group_by{columns}: windows that the rows of a partition make cannot be "
-                f"grouped further; put the columns into partition_by, or leave that out"
-            )
-        return replace(self, keys=keys)
-
-    def agg(self, **aggregates: Aggregate) -> Query:
-        """Name the aggregates of each window: `agg(n=lw.count(), top=lw.max("speed"))`."""
-        if not aggregates:
-            raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
-            if name in (*_RESERVED, SECOND, *self.keys):
-                raise SpecError(f"agg({name}=...): results have a column of that name already")
-        from lowwater.query.query import Query
-
-        return Query.over(self, aggregates)

@@ -100,15 +100,35 @@ def _words() -> frozenset[str]:
 
 @cache
 def normal(text: str) -> str:
-    """Return an expression the way it is printed, whatever its spaces and case were.
+    """Return an expression the way it is printed, whatever its spaces, case and quotes were.
 
     >>> normal("speed>0 and Lane is not null")
     'speed > 0 AND NOT Lane IS NULL'
+    >>> normal("`speed` > `seg-id`"), normal("`window`.end"), normal("`from`")
+    ('speed > `seg-id`', 'window.end', '`from`')
     """
+    from sqlglot import exp
+
     try:
-        return _read(text).sql("spark", comments=False)
+        tree = _read(text)
     except SpecError:
         return text.strip()
+    names = list(tree.find_all(exp.Identifier))
+    for name in names:
+        name.set("quoted", not (name.name.isascii() and name.name.isidentifier()))
+    said = tree.sql("spark", comments=False)
+    if _reads_as(said, tree):
+        return said
+    for name in names:
+        name.set("quoted", column_text(name.name) != name.name)
+    return tree.sql("spark", comments=False)
+
+
+def _reads_as(text: str, tree: exp.Expr) -> bool:
+    try:
+        return _read(text) == tree
+    except SpecError:
+        return False
 
 
 def parsed(text: str) -> exp.Expr:

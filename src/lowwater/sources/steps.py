@@ -72,9 +72,28 @@ class Select:
 Step: TypeAlias = Where | WithColumns | Select
 
 
+def called_after(step: Step, column: str) -> str | None:
+    """Return what a column is called after a step that chooses columns, if it is among them.
+
+    >>> called_after(Select((("at", "ts"), ("n", "n + 1"))), "ts")
+    'at'
+    """
+    if not isinstance(step, Select):
+        return column
+    chosen = dict(step.columns)
+    if column in chosen:
+        return column
+    return next((name for name, text in step.columns if is_column(text, column)), None)
+
+
+def is_column(text: str, name: str) -> bool:
+    """Say whether an expression is nothing but a column of a name."""
+    return normal(text) == normal(column_text(name))
+
+
 def _told(columns: Named) -> str:
     return ", ".join(
-        name if column_text(name) == text else f"{name} = {normal(text)}" for name, text in columns
+        name if is_column(text, name) else f"{name} = {normal(text)}" for name, text in columns
     )
 
 
@@ -112,6 +131,11 @@ class Transform:
         """Say whether a column is what it was before."""
         made = dict(zip(self.schema.names, self.columns, strict=True))
         return made.get(column) == column
+
+    def origin(self, column: str) -> str | None:
+        """Return the column before the step that one after it is, as it was."""
+        made = dict(zip(self.schema.names, self.columns, strict=True)).get(column)
+        return made if isinstance(made, str) else None
 
     def kept(self, table: pa.Table) -> np.ndarray | None:
         """Say which rows a filter keeps; None if it is no filter."""

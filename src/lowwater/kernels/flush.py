@@ -1,0 +1,46 @@
+"""How what is complete is given out: at once, or slice by slice within a delay (OOP 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from lowwater.windows import Axis
+
+MAX_SLICES = 16
+"""Into how many parts results are cut to be given out one after the other."""
+Plan = TypeVar("Plan")
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """How results are given out little by little, within a delay (in ticks) of their completion.
+
+    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept.
+    """
+
+    delay: int
+    room: int | None = None
+
+    @cached_property
+    def lags(self) -> tuple[int, ...]:
+        """How far the mark of each slice is behind the mark in force."""
+        start = 0 if self.room is None else self.delay // 2
+        slices = max(1, min(MAX_SLICES, self.delay - start))
+        return tuple(start + i * (self.delay - start) // slices for i in range(slices))
+
+    def say(self, axis: Axis) -> str:
+        """Say it in words."""
+        if self.room is None:
+            return f"little by little, within {axis.say(self.delay)}"
+        return f"when more than {self.room} are kept, at the latest after {axis.say(self.delay)}"
+
+
+def at_once(plan: Plan) -> Plan:
+    """Return a plan as it is if all that is complete is given out at once.
+
+    What is late is decided by that plan: that results wait makes no row late.
+    """
+    given: Any = plan
+    return plan if getattr(plan, "smooth", None) is None else replace(given, smooth=None)

@@ -1,0 +1,342 @@
+"""Rows without a partner that leave little by little: the same rows, a bounded while later."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowwater as lw
+from lowwater.kernels import step
+from lowwater.kernels.bands import Band, SameWindow
+from lowwater.kernels.flush import Smooth
+from lowwater.kernels.groups import shard_of
+from lowwater.kernels.joins import JoinPlan
+from lowwater.kernels.row_buckets import Kept
+from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.kernels.unmatched import SmoothJoinEpoch, due_at
+from lowwater.query.fingerprint import fingerprint
+from lowwater.windows import FOREVER, Axis
+from tests.row_kernels import Runner, bag, packets_of, said_of, small_buckets
+from tests.streams import examples
+from tests.test_joining import Naive, check_state, epochs, partners, plans, static_join
+
+outer = plans.filter(lambda plan: plan.how != "inner")
+slow = st.integers(1, 25).map(Smooth)
+lazy = st.builds(Smooth, st.integers(1, 25), st.integers(0, 12))
+
+
+# -- against the definition -----------------------------------------------------------------------
+
+
+class Waiting:
+    """The rows that have not left although they could."""
+
+    def __init__(self, plan):
+        self.plan, self.rows = plan, []
+
+    def last(self, result):
+        """The last time on the other side that a partner could have had, and which side it is."""
+        port = 0 if self.plan.how == "anti" or result["u"] is None else 1
+        return 1 - port, partners(self.plan.band, port, result["u" if port else "t"])[-1]
+
+    def left(self, results, pairs):
+        """Take away what left, which is each row at most once, besides all pairs."""
+        rest = bag(results)
+        rest.subtract(bag(pairs))
+        assert min(rest.values(), default=0) >= 0, "a pair has to wait"
+        gone = [r for r in self.rows if rest[repr(sorted(r.items()))]]
+        assert bag(gone) == +rest, "a row left that may not, or twice"
+        self.rows = [r for r in self.rows if not rest[repr(sorted(r.items()))]]
+        return gone
+
+
+def since(mark, last):
+    """How far a mark is beyond the one at which a row could have left."""
+    return -1 if mark is None else mark - (last + 1)
+
+
+@examples(150)
+@given(outer, st.one_of(slow, lazy), epochs(), st.integers(1, 3), st.integers(1, 5))
+def test_rows_leave_within_the_delay_and_nothing_else_changes(plan, smooth, stream, cuts, bucket):
+    smoothed = pickle.loads(pickle.dumps(replace(plan, smooth=smooth)))
+    runner, naive, waiting = Runner(smoothed, SmoothJoinEpoch, cuts), Naive(plan), Waiting(plan)
+    with small_buckets(bucket):
+        for epoch in [*stream, ([], [FOREVER, FOREVER])]:
+            said = runner.run(epoch)
+            pairs, alone, late, counts = naive.run(epoch)
+            assert {n: said.measures[n] for n in counts} == counts
+            assert Counter((p, r["id"], r["admitted"]) for p, r in said.late) == Counter(
+                (p, r["id"], admitted) for p, r, admitted in late
+            )
+            check_state(runner, naive)  # what may join is what may join without
+            waiting.rows += alone
+            gone = waiting.left(said.results, pairs)
+            delays = [since(naive.marks[p], last) for p, last in map(waiting.last, waiting.rows)]
+            assert max(delays, default=0) < smooth.delay
+            check_room(smooth, plan.shards, said, [(naive.marks, waiting.last(r)) for r in gone])
+    assert waiting.rows == []
+    assert list(runner.state) == ["meta"]
+
+
+def check_room(smooth, shards, said, gone):
+    """A lazy flush gives out before half the delay is over what there is no room for."""
+    if smooth.room is None:
+        return
+    early = [1 for marks, (p, last) in gone if since(marks[p], last) < smooth.delay // 2]
+    kept, room = said.measures["cells"], smooth.room // shards
+    assert not early or kept + len(early) > room
+
+
+@examples(60)
+@given(outer, lazy, epochs())
+def test_a_lazy_flush_keeps_no_row_waiting_for_which_there_is_no_room(plan, smooth, stream):
+    runner = Runner(replace(plan, smooth=smooth), SmoothJoinEpoch)
+    with small_buckets():
+        for epoch in stream:
+            kept = runner.run(epoch).measures["cells"]
+            waits = sum(len(runner.stored(plan.ports + port)) for port in (0, 1))
+            assert not waits or kept <= smooth.room // plan.shards
+
+
+@examples(60)
+@given(outer, slow, epochs(dead=False), st.data())
+def test_no_result_is_behind_the_marks_of_results_before_it(plan, smooth, stream, data):
+    rows = rest = [r for made, _ in stream for r in made]
+    plan = replace(plan, smooth=smooth)
+    runner, results, told = Runner(plan, SmoothJoinEpoch), [], [None, None]
+    while rest:
+        n = data.draw(st.integers(1, len(rest)))
+        now, rest = rest[:n], rest[n:]
+        sure = [min((r[TICK] for p, r in rest if p == port), default=FOREVER) for port in (0, 1)]
+        marks = [data.draw(st.sampled_from([None, mark])) for mark in sure]
+        known = plan.progress(*told)
+        came = runner.run((now, marks)).results
+        assert all(behind(plan, known, r) == [] for r in came)
+        told = [old if new is None else new for old, new in zip(told, marks, strict=True)]
+        results += came
+    results += runner.run(([], [FOREVER, FOREVER])).results
+    assert bag(results) == bag(static_join(plan, rows))
+
+
+def behind(plan, marks, result):
+    """On which times a result is behind the marks of results."""
+    times = {"self": result["t"], "other": result.get("u")}
+    present = [t for t in times.values() if t is not None]
+    if plan.how != "anti":
+        times |= {"min": min(present), "max": max(present)}
+    return [n for n, t in times.items() if t is not None and t < (marks[n] or -(2**63))]
+
+
+# -- how evenly -----------------------------------------------------------------------------------
+
+SIDE = pa.schema([("t", pa.int64()), ("k", pa.float64()), ("c", pa.string())])
+
+
+def burst(keys, how="left", on=(("k", "k"),), smooth=None, shards=1):
+    """Run a join in which the rows of a window [0, 100) have no partner; return who leaves when."""
+    axes = (Axis("t", pa.int64()), Axis("t", pa.int64()))
+    plan = JoinPlan((SIDE, SIDE), axes, on, SameWindow(100), how, shards=shards)
+    plan = replace(plan, smooth=smooth or Smooth(32))
+    hidden = {LATE_DEGREE: 0, DEAD: False}
+    rows = [(0, {"t": t, "k": k, "c": str(k), TICK: t, **hidden}) for t, k in keys]
+    state, sizes = {}, []
+    for epoch in [(rows, [None, None]), *(([], [None, m]) for m in range(98, 135, 2))]:
+        done = step(plan, 0, state, packets_of(plan, epoch, 1))
+        state = {n: c for n, c in {**state, **done.changes}.items() if c is not None}
+        sizes.append(len(said_of(plan, done.emissions).results))
+    return dict(zip([None, *range(98, 135, 2)], sizes, strict=True))
+
+
+SPREAD = {
+    "one time": ([(7, k) for k in range(1600)], (("k", "k"),)),
+    "text": ([(7, k) for k in range(1600)], (("c", "c"),)),
+    "no key": ([(n % 100, None) for n in range(1600)], (("k", "k"),)),
+    "no keys": ([(n % 100, n) for n in range(1600)], ()),
+    "one key": ([(n % 100, 5.0) for n in range(1600)], (("k", "k"),)),
+}
+
+
+@pytest.mark.parametrize("shape", SPREAD)
+def test_rows_that_a_mark_sets_free_leave_evenly(shape):
+    #  mark   98  100 ········ 130  132        window [0, 100), 16 slices in 32 ticks
+    rows, on = SPREAD[shape]
+    gone = burst(rows, on=on)
+    due = {mark: n for mark, n in gone.items() if n}
+    assert list(due) == list(range(100, 132, 2))
+    assert sum(due.values()) == 1600
+    assert max(due.values()) <= 240  # 100 each on average; rows of equal key and time go together
+
+
+def test_the_rows_of_a_shard_are_of_all_slices():
+    shard = shard_of([pa.array(range(3000), pa.float64())], 3000, 4)
+    gone = burst([(7, k) for k in range(3000) if shard[k] == 1], shards=4)
+    due = [n for n in gone.values() if n]
+    assert len(due) == 16
+    assert max(due) < 2 * min(due)
+
+
+def test_a_lazy_flush_waits_for_the_second_half_of_the_delay():
+    rows = [(7, k) for k in range(1600)]
+    gone = {m: n for m, n in burst(rows, smooth=Smooth(32, 5000)).items() if n}
+    # Each tick from 116 to 131 lets a slice go; marks come at every second one.
+    assert list(gone) == list(range(116, 133, 2))
+
+
+def test_a_lazy_flush_makes_just_the_room_it_needs():
+    gone = burst([(7, k) for k in range(1600)], smooth=Smooth(32, 1200))
+    # Rows due at the same time leave together: up to 1/16 more than need be.
+    assert 400 <= gone[100] <= 560
+    assert [gone[m] for m in range(102, 116, 2)] == [0] * 7
+    assert sum(gone.values()) == 1600
+
+
+def test_zeros_and_nans_are_one_key_however_they_are_written():
+    axes = (Axis("t", pa.int64()), Axis("t", pa.int64()))
+    plan = JoinPlan((SIDE, SIDE), axes, (("k", "k"),), Band(0, 5), "left", smooth=Smooth(40))
+    table = pa.table({"k": [-0.0, 0.0], "c": ["", ""], TICK: [3, 3]})
+    assert len(set(due_at(plan, 0, Kept.of(table)).tolist())) == 1
+    one, two = (due_at(plan, 0, Kept.of(table.slice(n, 1))).tolist() for n in (0, 1))
+    assert one == two
+
+
+# -- queries --------------------------------------------------------------------------------------
+
+SCHEMA = "t bigint, k int"
+
+
+def joined(smooth, band=(-2, 3), how="left", slack=3, mode="generous", **words):
+    feeds = [lw.feed(SCHEMA) for _ in range(2)]
+    a, b = (lw.stream(f, time="t", progress=lw.slack(slack, mode=mode)) for f in feeds)
+    return feeds, a.join(b, on="k", band=band, how=how, smooth=smooth, **words)
+
+
+def disordered(data, slack):
+    """Rows of both streams, at most `slack` out of order."""
+    rows = []
+    for n in range(data.draw(st.integers(10, 40))):
+        sides = [(n + data.draw(st.integers(0, slack)), data.draw(st.integers(0, 4)))] * 2
+        rows.append([side if data.draw(st.booleans()) else None for side in sides])
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(rows)), max_size=9)))
+    bounds = list(zip([0, *cuts], [*cuts, len(rows)], strict=True))
+    return [[[r[p] for r in rows[i:j] if r[p]] for i, j in bounds] for p in (0, 1)]
+
+
+flushes = st.one_of(
+    st.integers(1, 20).map(lambda n: lw.slow_flush(max_delay=n)),
+    st.builds(
+        lambda n, keep: lw.lazy_flush(max_delay=n, keep=keep),
+        st.integers(1, 20),
+        st.integers(0, 9),
+    ),
+)
+asked = st.sampled_from([(-2, 3), (0, 0), lw.same_window(5), lw.same_window(4, origin=3)])
+
+
+def told(query, feeds, streams):
+    """What came of a query: results, late rows and all counts."""
+    outcome = query.run(epochs=dict(zip(feeds, streams, strict=True)), host="local", shards=2)
+    counts = {name: dict(kept) for name, kept in outcome.status.operators.items()}
+    return bag(outcome.results.to_pylist()), bag(outcome.late.to_pylist()), counts, outcome.status
+
+
+@examples(40)
+@given(st.data(), flushes, asked, st.sampled_from(["left", "right", "full", "anti"]))
+def test_a_smooth_join_gives_the_rows_of_the_plain_one(data, flush, band, how):
+    mode = data.draw(st.sampled_from(["generous", "consistent"]))
+    streams, slack = disordered(data, 6), data.draw(st.integers(0, 6))
+    (rows, late, counts, _), (smooth, same_late, same_counts, status) = (
+        told(stream, feeds, streams)
+        for feeds, stream in (joined(f, band, how, slack, mode) for f in (None, flush))
+    )
+    assert (smooth, same_late, same_counts) == (rows, late, counts)
+    assert status.cells == status.state_bytes == 0
+
+
+@examples(40)
+@given(st.data(), flushes, asked, st.sampled_from(["left", "right", "full", "anti"]))
+def test_no_row_that_waited_is_late_for_a_window_above(data, flush, band, how):
+    streams = disordered(data, 4)
+    found = []
+    for smooth in (None, flush):
+        feeds, stream = joined(smooth, band, how, slack=4)
+        query = stream.window(range=6, slide=2).group_by("k").agg(n=lw.count())
+        found.append(told(query, feeds, streams))
+    (rows, _, _, _), (smooth_rows, late, counts, status) = found
+    assert smooth_rows == rows
+    assert not late
+    assert sum(c.get("late", 0) + c.get("partly_late", 0) for c in counts.values()) == 0
+    assert status.cells == 0
+
+
+def epochs_of(flush, band):
+    """How many rows without a partner leave in each epoch, one for each tick of the mark."""
+    feeds, stream = joined(flush, band, slack=0)
+    lonely = [(5, k) for k in range(400)]
+    a = [lonely, *([(t, -1)] for t in range(6, 60))]
+    b = [[], *([(t, -1)] for t in range(6, 60))]
+    sink = lw.memory()
+    stream.run(epochs=dict(zip(feeds, (a, b), strict=True)), host="local", sink=sink)
+    counts = {e: sum(r["k"] >= 0 for r in t.to_pylist()) for e, t in sink.epochs.items()}
+    return {e: n for e, n in counts.items() if n}
+
+
+@pytest.mark.parametrize("band", [(-2, 3), lw.same_window(10)])
+def test_rows_that_are_complete_at_once_leave_over_many_epochs(band):
+    assert list(epochs_of(None, band).values()) == [400]
+    (at,) = epochs_of(None, band)
+    slow = epochs_of(lw.slow_flush(max_delay=12), band)
+    assert sorted(slow) == list(range(at, at + 12))
+    assert max(slow.values()) < 80
+    assert sum(slow.values()) == 400
+    lazy = epochs_of(lw.lazy_flush(max_delay=12, keep=10_000), band)
+    assert sorted(lazy) == list(range(at + 6, at + 12))
+    full = epochs_of(lw.lazy_flush(max_delay=12, keep=100), band)
+    assert min(full) == at
+    assert full[at] > 300
+
+
+def test_a_delay_may_be_told_in_windows():
+    slow = epochs_of(lw.slow_flush(max_delay="2 windows"), lw.same_window(10))
+    assert len(slow) == 16
+    assert max(slow) - min(slow) == 18
+    _, stream = joined(lw.slow_flush(max_delay="1.5 windows"), lw.same_window(10))
+    assert stream.node.plan.smooth == Smooth(15)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"how": "inner"}, "an inner join has none: its pairs come out as they meet"),
+        ({"smooth": 5}, r"smooth=5: give lw.slow_flush\(\.\.\.\) or lw.lazy_flush"),
+        ({"smooth": lw.slow_flush(max_delay="2 windows")}, "there are no windows; give a duration"),
+        ({"smooth": lw.slow_flush(max_delay=0)}, "max_delay=0 must be greater than zero"),
+        ({"order": "time"}, "smooth= and order='time' contradict each other"),
+    ],
+)
+def test_what_cannot_be_smooth_is_refused_with_its_remedy(words, message):
+    with pytest.raises(lw.SpecError, match=message):
+        joined(**{"smooth": lw.slow_flush(max_delay=4), **words})
+
+
+def test_explain_says_how_rows_without_a_partner_leave():
+    _, stream = joined(lw.slow_flush(max_delay=7))
+    assert "unmatched   rows leave little by little, within 7" in stream.explain()
+    _, stream = joined(lw.lazy_flush(max_delay=7, keep=20))
+    said = "unmatched   rows leave when more than 20 are kept, at the latest after 7"
+    assert said in stream.explain()
+    assert "unmatched" not in joined(None)[1].explain()
+
+
+def test_a_checkpoint_belongs_to_one_way_of_giving_out():
+    def digest(flush):
+        return fingerprint(joined(flush)[1].assembly, 2)["digest"]
+
+    ways = [None, lw.slow_flush(max_delay=4), lw.slow_flush(max_delay=5)]
+    ways += [lw.lazy_flush(max_delay=4, keep=n) for n in (1, 2)]
+    assert len({digest(way) for way in ways}) == len(ways)
