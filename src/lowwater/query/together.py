@@ -12,7 +12,8 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
-from lowwater.query.stream import Stream, Windowed
+from lowwater.query.stream import Stream
+from lowwater.query.windowed import Windowed
 from lowwater.sinks import Sink
 
 Sinks = Mapping[str, Sink]
