@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lowwater.windows import Axis
 
-MAX_SLICES = 16
+MAX_SLICES = 8
 """Into how many parts results are cut to be given out one after the other."""
 Plan = TypeVar("Plan")
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Marks
 from lowwater.kernels.aggregate import META, Meta, Step, WindowEpoch
 from lowwater.kernels.cells import Cells, Packed
-from lowwater.kernels.delivery import of_groups
 from lowwater.kernels.groups import shard_of
 from lowwater.kernels.lifting import lift
 from lowwater.windows import FOREVER
@@ -97,10 +98,29 @@ class SmoothEpoch(WindowEpoch):
         for packed in packs:
             keys = [packed.keys.column(k).combine_chunks() for k in self.plan.keys]
             among = shard_of(keys, packed.groups, self.plan.shards * count)
-            number = among // self.plan.shards
-            for found in np.unique(number[packed.code]):
-                parts[int(found)].append(of_groups(packed, number == found))
+            for number, part in _sliced(packed, among // self.plan.shards, count):
+                parts[number].append(part)
         return parts
+
+
+def _sliced(packed: Packed, number: np.ndarray, count: int) -> Iterator[tuple[int, Packed]]:
+    """Cut cells by the slice of their groups, which are put in order once for all slices."""
+    by_slice = np.argsort(number.astype(np.uint8), kind="stable")
+    place = np.empty(packed.groups, np.int64)
+    place[by_slice] = np.arange(packed.groups)
+    first = np.searchsorted(number[by_slice], np.arange(count + 1))
+    of_cell = number[packed.code].astype(np.uint8)
+    order = np.argsort(of_cell, kind="stable")
+    start = np.searchsorted(of_cell[order], np.arange(count + 1))
+    keys = packed.keys.take(pa.array(by_slice))
+    code, pane = place[packed.code][order], packed.pane[order]
+    columns = [c.take(pa.array(order)) for c in packed.columns]
+    for i, (low, high) in enumerate(pairwise(start.tolist())):
+        if high > low:
+            groups = int(first[i + 1] - first[i])
+            mine = keys.slice(int(first[i]), groups)
+            cut = [c.slice(low, high - low) for c in columns]
+            yield i, Packed(mine, groups, code[low:high] - first[i], pane[low:high], cut)
 
 
 def _again(one: _Slice, whole: SmoothEpoch) -> _Slice:
