@@ -9,11 +9,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.kernels.joins import How, JoinPlan, Time
+from lowwater.kernels.joins import How, Time
 from lowwater.kernels.passing import PassPlan
 from lowwater.progress import Progress
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
+from lowwater.query.pairing import paired_times
 from lowwater.query.running import Runnable
 from lowwater.query.smoothing import Flush
 from lowwater.query.windowed import Windowed, groupable
@@ -66,14 +67,9 @@ class Stream(Runnable):
         return found[0]
 
     @property
-    def jointly(self) -> bool:
-        """Whether the stream has two times that progress together, as joins give them."""
-        node = self.node
-        if isinstance(node, Stepped):
-            return node.of.jointly
-        if isinstance(node, United):
-            return all(of.jointly for of in node.of)
-        return isinstance(node, Operated) and isinstance(node.plan, JoinPlan)
+    def jointly(self) -> Mapping[str, int]:
+        """The columns that are the times of a join, which progress together, and their sides."""
+        return paired_times(self)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.plan import ARRIVAL, Numbering
+from lowwater.query.pairing import BOTH
 from lowwater.windows import (
     Arrival,
     Axis,
@@ -39,8 +40,8 @@ class Attributes(Protocol):
         """The one that windows lie over if nothing else is named."""
 
     @property
-    def jointly(self) -> bool:
-        """Whether it has two times that progress together."""
+    def jointly(self) -> Mapping[str, int]:
+        """The columns that are one of two times which progress together, and which of both."""
 
     def axis(self, column: Any) -> Axis:
         """Return a column as a window attribute; raise why it is none."""
@@ -130,6 +131,9 @@ def _on_both(words: Words, over: Attributes) -> Made:
             f"on={on!r}: only the result of an inner join has two times that progress together"
         )
     first, second = over.axis(on[0]), over.axis(on[1])
+    if {over.jointly.get(column) for column in on} != BOTH:
+        known = ", ".join(over.jointly)
+        raise SpecError(f"on={on!r}: these progress together, one of each stream: {known}")
     made = make_window(replace(words, on=on[0]), over, partitioned=False)
     spec = made.spec
     if not isinstance(spec, Sliding) or spec.slide != spec.range or made.numbering is not None:
