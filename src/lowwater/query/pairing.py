@@ -21,7 +21,7 @@ def paired_times(stream: Stream) -> Mapping[str, int]:
     if isinstance(node, Stepped):
         before = paired_times(node.of)
         origins = {name: node.transform.origin(name) for name in stream.schema.names}
-        return {name: before[was] for name, was in origins.items() if was in before}
+        return {name: before[was] for name, was in origins.items() if was and was in before}
     if isinstance(node, United):
         first, *others = (paired_times(of) for of in node.of)
         return {n: side for n, side in first.items() if all(o.get(n) == side for o in others)}

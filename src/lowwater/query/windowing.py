@@ -149,6 +149,8 @@ def _session(words: Words, over: Attributes) -> Made:
             )
     if isinstance(words.on, Arrival | Rank) or isinstance(words.gap, RowCount):
         raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
+    if isinstance(words.on, tuple | list):
+        raise SpecError(f"on={words.on!r}: a session lies on one time, since its rows make it")
     axis = over.axis(words.on or over.time)
     return Made(axis, Session(gap=_positive(axis, "gap", words.gap)))
 
