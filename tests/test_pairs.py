@@ -109,6 +109,12 @@ def test_two_times_must_be_of_two_streams():
     assert copied.window(range=10, on=("t_other", "again")).second.column == "again"
 
 
+def test_a_session_lies_on_one_time():
+    joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1))
+    with pytest.raises(lw.SpecError, match="a session lies on one time"):
+        joined.window(gap=10, on=("t", "t_other"))
+
+
 def test_an_outer_join_has_one_time_that_progresses():
     joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1), how="left")
     with pytest.raises(lw.SpecError, match="only the result of an inner join"):

@@ -35,7 +35,7 @@ def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
 
     Nothing if it does not name them, or if the windows are others.
     """
-    if plan.second is None or not isinstance(step, Select):
+    if plan.second is None or plan.smooth is not None or not isinstance(step, Select):
         return {}
     axes = (plan.axis, plan.second)
     if (

@@ -69,6 +69,8 @@ def window_of(plan: WindowPlan) -> StreamWindow:
     """Return the window of a plan."""
     if isinstance(plan.spec, Shared):
         raise SpecError("several windows at once have no text: print a query for each of them")
+    if plan.smooth is not None:
+        raise SpecError("smooth= has no text: a text says what results are, not when they leave")
     spec, axis = plan.spec, plan.axis
     window = StreamWindow()
     if isinstance(spec, Session):
