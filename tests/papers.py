@@ -38,11 +38,6 @@ class Fixture:
     def normal(self) -> str:
         return self.parts["normal form"]
 
-    @property
-    def refused(self) -> str | None:
-        """Why the query cannot be built yet."""
-        return self.parts.get("refused")
-
     def streams(self) -> tuple[dict[str, lw.Stream], dict[str, Any]]:
         """The streams that the query names, and their feeds."""
         made, feeds = {}, {}
@@ -71,7 +66,10 @@ class Fixture:
 
     @property
     def results(self) -> list[list[Any]]:
-        """What must come out: of windows start, end, keys, aggregates; else all columns."""
+        """What must come out: of windows start, end, keys, aggregates; else all columns.
+
+        Of windows on both times of a join, start and end of either.
+        """
         return [json.loads(line) for line in self.parts["results"].splitlines()]
 
 
@@ -84,15 +82,18 @@ def _typed(row: list[Any], schema: pa.Schema) -> tuple[Any, ...]:
 
 def _told(row: dict[str, Any]) -> list[Any]:
     values = dict(row)
-    window = values.pop("window", {})
+    windows = [values.pop(name, {}) for name in ("window", "window_2")]
     values.pop("wid", None), values.pop("kind", None)
-    return [_clock(value) for value in (*window.values(), *values.values())]
+    bounds = [bound for window in windows for bound in window.values()]
+    return [_clock(value) for value in (*bounds, *values.values())]
 
 
 def _clock(value: Any) -> Any:
     if not isinstance(value, datetime):
         return value
     places = "milliseconds" if value.microsecond else "seconds"
+    if value.microsecond % 1_000:
+        places = "microseconds"
     return value.astimezone(UTC).time().isoformat(places)
 
 

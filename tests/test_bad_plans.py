@@ -262,7 +262,7 @@ SMOOTH = {
     ),
     "less than no room": (
         lambda _: lw.lazy_flush(max_delay=3, keep=-1),
-        "keep=-1 must be a whole number, of cells that may be kept",
+        "keep=-1 must be a whole number, of cells or rows to be kept",
     ),
     "room in halves": (lambda _: lw.lazy_flush(max_delay=3, keep=1.5), "keep=1.5 must be"),
 }

@@ -374,7 +374,7 @@ def test_a_row_can_be_late_for_one_window_and_in_time_for_another(named):
         ({"a": (1, 2, 3)}, {}, "give"),
         ({"a": 5}, {"range": 5}, "stands in lw.windows"),
         ({"a": (lw.unbounded, 5)}, {}, "no panes to share"),
-        ({"a": 5}, {"on": lw.arrival}, "over a column"),
+        ({"a": 5}, {"on": lw.arrival}, "over one column"),
         ({"a": 0}, {}, "greater than zero"),
     ],
 )

@@ -98,3 +98,32 @@ def test_two_different_times_are_needed(on):
     joined = ordered([1]).join(ordered([1]), on=["k"], band=(0, 1)).stream
     with pytest.raises(lw.SpecError, match="on one time, or on the two times of a join"):
         joined.window(range=10, on=on)
+
+
+def test_two_times_must_be_of_two_streams():
+    joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1), time="max")
+    copied = joined.with_columns(again="t")
+    for stream, on in ((joined, ("t", "time_max")), (copied, ("t", "again"))):
+        with pytest.raises(lw.SpecError, match="together, one of each stream: t, t_other"):
+            stream.window(range=10, on=on)
+    assert copied.window(range=10, on=("t_other", "again")).second.column == "again"
+
+
+def test_a_session_lies_on_one_time():
+    joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1))
+    with pytest.raises(lw.SpecError, match="sessions lie on one time"):
+        joined.window(gap=10, on=("t", "t_other"))
+
+
+def test_an_outer_join_has_one_time_that_progresses():
+    joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1), how="left")
+    with pytest.raises(lw.SpecError, match="only the result of an inner join"):
+        joined.window(range=10, on=("t", "t_other"))
+
+
+def test_a_key_cannot_be_called_as_the_second_window():
+    joined = ordered([1]).stream.join(ordered([1]).stream, band=(0, 1)).with_columns(window_2="k")
+    with pytest.raises(lw.SpecError, match=r"group_by\('window_2'\)"):
+        joined.window(range=10, on=("t", "t_other")).group_by("window_2")
+    with pytest.raises(lw.SpecError, match=r"group_by\('window_2'\)"):
+        joined.window(range=10, on=("t", "t_other"), partition_by="window_2")

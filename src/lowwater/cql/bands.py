@@ -7,13 +7,11 @@ out (OOP 5.3, Q2; QDJ algorithm 1): `u < W` for rows kept of self, `-u < W` for 
 
 from __future__ import annotations
 
-from datetime import timedelta
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from lowwater.cql.lengths import number_of, value_of
+from lowwater.cql.lengths import number_of, span_of, value_of
 from lowwater.cql.mistakes import mistake, told_at
 from lowwater.cql.sides import OTHER, SELF, Side, Sides
 from lowwater.durations import instant, ticks
@@ -167,7 +165,7 @@ class Bounds:
         if low > high:
             raise mistake("no rows can meet: the conditions on their times exclude each other",
                           self.text, node)  # fmt: skip
-        return _shown(axis, low), _shown(axis, high)
+        return span_of(axis, low), span_of(axis, high)
 
     def _keep(self, axis: Axis) -> None:
         for side, source in enumerate(self.sources):
@@ -202,13 +200,6 @@ def _span(axis: Axis, node: exp.Expr) -> int:
         said = node.this.name if unit is None else f"{node.this.name} {unit.name}"
         return axis.span(said, name="INTERVAL")
     return axis.span(number_of(node.name), name="band")
-
-
-def _shown(axis: Axis, span: int) -> Any:
-    """Return a length as `stream.join(band=...)` takes it."""
-    if axis.kind == "time":
-        return timedelta(microseconds=span)
-    return span if axis.per_unit == 1 else Decimal(span) / axis.per_unit
 
 
 def _bucket(node: exp.Expr) -> tuple[exp.Column, exp.Expr, exp.Expr | None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -12,6 +12,7 @@ from lowwater.cql.joining import extreme_of, joined
 from lowwater.cql.mistakes import meant, mistake, not_yet, told_at
 from lowwater.cql.names import Scope
 from lowwater.cql.nodes import Kept, StreamUnion, Windowed
+from lowwater.cql.pairs import paired
 from lowwater.cql.projecting import projected
 from lowwater.cql.results import Results
 from lowwater.cql.sides import Side
@@ -52,17 +53,25 @@ class _Builder:
         if not isinstance(tree, exp.Select):
             raise not_yet(f"{normal_form(tree)!r}", self.text, tree)
         source = self._checked(tree)
-        joins = tree.args.get("joins")
-        if joins:
-            sides = [
-                Side.of(node, self._inside(node)) for node in [source, *(j.this for j in joins)]
-            ]
-            self._no_aggregates(tree, source, sides)
-            return projected(joined(tree, sides), tree)
-        if isinstance(source, Windowed):
+        if isinstance(source, Windowed) and not tree.args.get("joins"):
             return self._aggregated(self._filtered(self._source(source.this), tree), source, tree)
-        self._no_aggregates(tree, source, ())
-        return projected(self._filtered(self._source(source), tree), tree)
+        if not _has_aggregates(tree):
+            return projected(self._rows(tree, source), tree)
+        # What SELECT names says what the rows of a join progress on; groups are no rows.
+        rows = tree.copy()
+        rows.set("expressions", [exp.Star()])
+        found = paired(self._rows(rows, source), tree)
+        if found is None:
+            raise self._needs_a_window(tree, source)
+        return found
+
+    def _rows(self, select: exp.Select, source: exp.Expr) -> Scope:
+        """Return the rows of FROM and WHERE."""
+        joins = select.args.get("joins")
+        if not joins:
+            return self._filtered(self._source(source), select)
+        nodes = [source, *(join.this for join in joins)]
+        return joined(select, [Side.of(node, self._inside(node)) for node in nodes])
 
     def _checked(self, select: exp.Select) -> exp.Expr:
         """Return what stands in FROM, of a query that has nothing that cannot be built."""
@@ -90,14 +99,10 @@ class _Builder:
 
     def _aggregated(self, scope: Scope, source: Windowed, select: exp.Select) -> Scope:
         """Build a query over windows."""
-        if select.args.get("distinct"):
-            raise not_yet("SELECT DISTINCT over windows", self.text, select)
-        window, items = source.args["window"], Items(scope, select)
+        window = source.args["window"]
+        items = Items(scope, select, on_both=isinstance(window.args.get("wattr"), list))
         keys, results = items.keys(), Results(items)
-        stream = scope.stream
-        with told_at(self.text, select):
-            if items.computed:
-                stream = stream.with_columns(**items.computed)
+        stream = items.prepared()
         with told_at(self.text, window):
             windowed = stream.window(**words_of(window, scope))
         items.check_columns(windowed.partition)
@@ -105,20 +110,15 @@ class _Builder:
             query = windowed.group_by(*keys).agg(**results.aggregates)
         return Scope.of(self.text, results.after(query), "")
 
-    def _no_aggregates(self, select: exp.Select, source: exp.Expr, sides: Sequence[Side]) -> None:
-        """Refuse aggregates of a stream that has no windows."""
-        calls = [call for item in select.expressions for call in Items.calls(item)]
-        called = any(extreme_of(call) is None for call in calls)
-        if not called and not select.args.get("group") and not select.args.get("having"):
-            return
-        if not sides:
+    def _needs_a_window(self, select: exp.Select, source: exp.Expr) -> CqlError:
+        if not select.args.get("joins"):
             hint = "write one behind it, for example [RANGE 5 minutes SLIDE 1 minute]"
-            raise mistake("the stream needs a window", self.text, source, hint)
-        group = select.args.get("group")
-        if group is not None and all(side.is_grouped_by_time(group.expressions) for side in sides):
-            raise not_yet("grouping by both times of a join", self.text, group)
-        hint = "write one between SELECT and FROM: it is over the join"
-        raise mistake("the join needs a window", self.text, source, hint)
+            return mistake("the stream needs a window", self.text, source, hint)
+        hint = (
+            "write one between SELECT and FROM: it is over the join; an inner join can also be "
+            "grouped by the times of both streams"
+        )
+        return mistake("the join needs a window", self.text, source, hint)
 
     # -- where rows come from ---------------------------------------------------------------------
 
@@ -178,3 +178,9 @@ class _Builder:
     def _filtered(scope: Scope, select: exp.Select) -> Scope:
         where = select.args.get("where")
         return scope if where is None else scope.where(where.this)
+
+
+def _has_aggregates(select: exp.Select) -> bool:
+    calls = [call for item in select.expressions for call in Items.calls(item)]
+    called = any(extreme_of(call) is None for call in calls)
+    return called or bool(select.args.get("group") or select.args.get("having"))

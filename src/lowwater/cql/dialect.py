@@ -139,7 +139,13 @@ class Cql(Spark):
                 return self._length()
             if word == "PATTR":
                 return self._partition()
-            return self._origin() if word == "ORIGIN" else self._attribute()
+            if word == "ORIGIN":
+                return self._origin()
+            found = [self._attribute()]
+            while word in ("WATTR", "WA") and self._at_another_time():
+                self._match(TokenType.COMMA)
+                found.append(self._name())
+            return found if len(found) > 1 else found[0]
 
         def _length(self) -> Length:
             at = self._curr.start if self._curr else len(self.sql)
@@ -192,6 +198,16 @@ class Cql(Spark):
                 node = self._name()
             mark(node, at)
             return node
+
+        def _at_another_time(self) -> bool:
+            """Say whether a column follows the comma, not a clause, nor a misspelt one."""
+            kinds = [token.token_type for token in self._tokens[self._index : self._index + 3]]
+            words = [token.text.upper() for token in self._tokens[self._index : self._index + 3]]
+            if kinds[:1] != [TokenType.COMMA] or len(kinds) < 3:  # noqa: PLR2004
+                return False
+            is_clause = words[1] in CLAUSES and kinds[1] != TokenType.IDENTIFIER
+            ends = (TokenType.DOT, TokenType.COMMA, TokenType.R_BRACKET)
+            return not is_clause and (kinds[2] in ends or words[2] in CLAUSES)
 
         def _partition(self) -> list[exp.Expr]:
             names = [self._name()]

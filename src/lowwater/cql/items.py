@@ -10,19 +10,25 @@ from sqlglot import exp
 from lowwater.aggregates import Aggregate
 from lowwater.cql.calls import AGGREGATES
 from lowwater.cql.lengths import number_of
-from lowwater.cql.mistakes import meant, mistake
+from lowwater.cql.mistakes import meant, mistake, not_yet, told_at
 from lowwater.cql.names import Scope, default_name, same, spark_text
 from lowwater.errors import CqlError
+from lowwater.kernels.plan import SECOND
+from lowwater.query import Stream
 
 ALWAYS = ("window", "wid", "kind")
-"""Columns that every result has."""
+"""Columns that every result has; those of windows on both times of a join have another window."""
 
 
 class Items:
     """The items of a query. `computed` gathers the columns that its expressions become."""
 
-    def __init__(self, scope: Scope, select: exp.Select) -> None:
+    def __init__(self, scope: Scope, select: exp.Select, *, on_both: bool = False) -> None:
+        if select.args.get("distinct"):
+            raise not_yet("SELECT DISTINCT over windows", scope.text, select)
         self.scope, self.select = scope, select
+        self.always = (*ALWAYS, SECOND) if on_both else ALWAYS
+        """The columns that results have whatever is asked for."""
         self.computed: dict[str, str] = {}
         self.loose: list[exp.Column] = []
         """Columns in SELECT that are no keys by GROUP BY."""
@@ -51,6 +57,8 @@ class Items:
         alias = next((i.alias for i in self._items() if i.alias and self._same(i, bare)), "")
         plain = isinstance(bare, exp.Column) and not bare.table
         name = alias or default_name(bare)
+        if name in self.grouped:
+            raise self.mistake(f"{name!r} stands twice", given, "leave one out, or name it with AS")
         self.grouped[name] = bare
         if not plain or name != bare.name:
             self.computed[name] = spark_text(bare)
@@ -93,7 +101,7 @@ class Items:
 
     def _is_key(self, item: exp.Expr, node: exp.Expr) -> None:
         """Pass over a key; refuse what is neither a key nor an aggregate."""
-        if isinstance(node, exp.Column) and node.name in ALWAYS and not item.alias:
+        if isinstance(node, exp.Column) and node.name in self.always and not item.alias:
             return
         if self.key_of(node) is not None:
             return
@@ -151,6 +159,12 @@ class Items:
         name = default_name(bare)
         self.computed[name] = spark_text(bare)
         return name
+
+    def prepared(self) -> Stream:
+        """Return the stream with the columns that are computed before the windows."""
+        stream = self.scope.stream
+        with told_at(self.scope.text, self.select):
+            return stream.with_columns(**self.computed) if self.computed else stream
 
     # -- what stands there ------------------------------------------------------------------------
 

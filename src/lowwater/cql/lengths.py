@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from lowwater.cql.nodes import Length
-from lowwater.windows import rows, unbounded
+from lowwater.windows import Axis, rows, unbounded
 
 UNITS = {
     "us": "microsecond", "microsecond": "microsecond",
@@ -57,6 +58,18 @@ def value_of(node: Length) -> Any:
         return said
     number = number_of(said.split(maxsplit=1)[0])
     return rows(number) if kind == "rows" else number  # type: ignore[arg-type]  # rows() checks it
+
+
+def span_of(axis: Axis, span: int) -> timedelta | int | Decimal:
+    """Return so many ticks of an attribute as `stream.window(range=...)` takes them.
+
+    >>> import pyarrow as pa
+    >>> span_of(Axis("n", pa.int32()), 1), span_of(Axis("x", pa.decimal128(9, 2)), 1)
+    (1, Decimal('0.01'))
+    """
+    if axis.kind == "time":
+        return timedelta(microseconds=span)
+    return span if axis.per_unit == 1 else Decimal(span) / axis.per_unit
 
 
 def number_of(text: str) -> int | Decimal:

@@ -43,6 +43,8 @@ class JoinText:
             for source, name in zip(sources, names, strict=True):
                 source.set("alias", exp.TableAlias(this=identifier(name)))
         self.names, self.sources = names, sources
+        if plan.smooth is not None:
+            raise SpecError("smooth= has no text: a text says what rows are, not when they leave")
         if plan.suffix != "_other":
             raise SpecError(f"suffix={plan.suffix!r} has no text; rename columns with select()")
 

@@ -12,6 +12,7 @@ from lowwater.cql.names import column, default_name, identifier
 from lowwater.cql.nodes import StreamUnion, Windowed
 from lowwater.cql.printed_joins import JoinText, expression, follows
 from lowwater.cql.printed_names import Names, Peeled, peeled
+from lowwater.cql.printed_pairs import keys_of
 from lowwater.cql.printed_results import folded
 from lowwater.cql.windows import window_of
 from lowwater.errors import SpecError
@@ -105,16 +106,19 @@ class _Printer:
         if inlined:
             steps.pop()
         last = steps.pop() if steps and isinstance(steps[-1], Where) else None
-        source = Windowed(this=_after(base, steps), window=window_of(plan))
+        source = _after(base, steps)
         fold = folded(plan, after, _calls(plan, inlined), inlined)
-        items = [_named(key, inlined.get(key)) for key in plan.keys]
-        items += [_aliased(node, name) for name, node in fold.items.items()]
+        if not fold.times:
+            source = Windowed(this=source, window=window_of(plan))
+        keys: dict[str, exp.Expr] = {name: column(time) for name, time in fold.times.items()}
+        keys |= {key: inlined.get(key, column(key)) for key in keys_of(plan)}
+        items = [_aliased(node, name) for name, node in {**keys, **fold.items}.items()]
         select = exp.select(*items).from_(source)
         if isinstance(last, Where):
             select = select.where(expression(last.condition))
-        groups = [key for key in plan.keys if key not in plan.partition]
+        groups = [node for key, node in keys.items() if key not in plan.partition]
         if groups:
-            select = select.group_by(*(inlined.get(key, column(key)) for key in groups))
+            select = select.group_by(*groups)
         return (select if fold.having is None else select.having(fold.having)), fold.rest
 
 
@@ -127,12 +131,13 @@ def _inlined(plan: WindowPlan, of: Stream, steps: Sequence[Step]) -> dict[str, e
     if not steps or not isinstance(steps[-1], WithColumns):
         return {}
     made = {name: expression(text) for name, text in steps[-1].columns}
-    used = [key for key in plan.keys if key in made]
+    used = [key for key in keys_of(plan) if key in made]
     for aggregate in plan.aggregates.values():
         call = call_of(aggregate)
         used += [a for a in (call[1] if call else ()) if a in made and default_name(made[a]) == a]
     before = plan.schema.names[: len(plan.schema.names) - len(made)]
-    elsewhere = {plan.axis.column, of.time, *plan.partition, *before}
+    times = {axis.column for axis in (plan.axis, plan.second) if axis is not None}
+    elsewhere = {*times, of.time, *plan.partition, *before}
     fits = list(dict.fromkeys(used)) == list(made) and not elsewhere & set(made)
     return made if fits and getattr(plan.spec, "slide_on", None) not in made else {}
 
@@ -159,10 +164,6 @@ def _nested(
     if condition is not None:
         select = select.where(condition)
     return select.subquery(copy=False)
-
-
-def _named(name: str, node: exp.Expr | None) -> exp.Expr:
-    return column(name) if node is None else _aliased(node, name)
 
 
 def _aliased(node: exp.Expr, name: str) -> exp.Expr:

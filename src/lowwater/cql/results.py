@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from lowwater.aggregates import Aggregate
-from lowwater.cql.items import ALWAYS, Items
+from lowwater.cql.items import Items
 from lowwater.cql.mistakes import told_at
 from lowwater.cql.names import column, default_name, find, spark_text
 from lowwater.errors import CqlError
@@ -15,10 +17,13 @@ from lowwater.sources.expressions import column_text
 
 
 class Results:
-    """The aggregates of a query, also those that only stand inside expressions."""
+    """The aggregates of a query, also those that only stand inside expressions.
 
-    def __init__(self, items: Items) -> None:
-        self.items = items
+    `times` are keys that are no columns of results, with what they are instead.
+    """
+
+    def __init__(self, items: Items, times: Mapping[str, exp.Expr] | None = None) -> None:
+        self.items, self.times = items, dict(times or {})
         self.aggregates: dict[str, Aggregate] = items.aggregates()
         shown = list(self.aggregates)
         self.given: dict[str, exp.Expr | None] = {}
@@ -31,7 +36,7 @@ class Results:
             self.given[name] = self._over_results(item.unalias()) if composed else None
         having = items.select.args.get("having")
         self.having = None if having is None else (having.this, self._over_results(having.this))
-        self.plain = not items.composed and shown == list(self.aggregates)
+        self.plain = not self.times and not items.composed and shown == list(self.aggregates)
 
     def after(self, query: Query) -> Stream:
         """Return the results of the query that SELECT and HAVING ask for."""
@@ -42,13 +47,12 @@ class Results:
                 stream = stream.where(spark_text(condition))
         if self.plain:
             return stream
-        keys = query.plan.keys
-        columns = {name: column_text(name) for name in ("window", "wid", *keys)}
-        for name, node in self.given.items():
-            columns[name] = column_text(name) if node is None else spark_text(node)
-        columns["kind"] = "kind"
+        given = {**dict.fromkeys(query.plan.keys), **self.given}
+        always = (name for name in self.items.always if name != "kind")
+        columns = {**dict.fromkeys(always), **self.times, **given, "kind": None}
+        told = [(n, column_text(n) if e is None else spark_text(e)) for n, e in columns.items()]
         with told_at(self.items.scope.text, self.items.select):
-            return stream.after(Select(tuple(columns.items())))
+            return stream.after(Select(tuple(told)))
 
     def _over_results(self, node: exp.Expr) -> exp.Expr:
         """Return an expression over the columns of results."""
@@ -59,7 +63,7 @@ class Results:
                 return column(self._name(part))
             key = self._key(part)
             if key is not None:
-                return column(key)
+                return self.times.get(key, column(key)).copy()
             return self._named(part) if isinstance(part, exp.Column) else part
 
         return node.transform(found)
@@ -83,7 +87,7 @@ class Results:
     def _named(self, node: exp.Column) -> exp.Expr:
         """Return a column that results always have, or what SELECT calls by that name."""
         path = [part.name for part in node.parts]
-        if path[0].lower() in ALWAYS:
+        if path[0].lower() in self.items.always:
             return node
         alias = find(path[0], [item.alias for item in self.items.shown() if item.alias])
         if len(path) == 1 and alias is not None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from lowwater.cql.mistakes import mistake
 from lowwater.cql.names import Scope, find
 from lowwater.cql.nodes import Kept, Length, Windowed
+from lowwater.cql.windows import first_of
 from lowwater.query import Stream
 
 SELF, OTHER = 0, 1
@@ -43,24 +44,14 @@ class Side:
         over = given.get("wattr")
         named = scope.column(over) if isinstance(over, exp.Column) else None
         if over is not None and named not in times_of(scope.stream):
-            raise mistake(
-                f"a join is over the time of a stream, here {scope.stream.time!r}", scope.text, over
-            )
+            told = f"a join is over the time of a stream, here {scope.stream.time!r}"
+            raise mistake(told, scope.text, first_of(over))
         return cls(node, scope, given["range"], named)
 
     @property
     def times(self) -> tuple[str, ...]:
         """The columns that can be its time in a join."""
         return (self.over,) if self.over else times_of(self.scope.stream)
-
-    def is_grouped_by_time(self, keys: Iterable[exp.Expr]) -> bool:
-        """Say whether one of the columns of GROUP BY is its time."""
-        return any(
-            isinstance(key, exp.Column)
-            and key.table.lower() in self.scope.known
-            and self.scope.column(key) in self.times
-            for key in keys
-        )
 
 
 def times_of(stream: Stream) -> tuple[str, ...]:

@@ -26,14 +26,15 @@ def words_of(window: StreamWindow, scope: Scope) -> dict[str, Any]:
         raise mistake(
             "WATTR is for RANGE and SLIDE alike; RATTR and SATTR are one for each",
             scope.text,
-            given["wattr"],
+            first_of(given["wattr"]),
             "leave out the one or the others",
         )
     words: dict[str, Any] = {
         name: value_of(given[name]) for name in ("range", "slide", "gap") if given.get(name)
     }
     if over := given.get("wattr") or given.get("rattr"):
-        words["on"] = _attribute(over, scope)
+        both = isinstance(over, list)
+        words["on"] = tuple(_column(o, scope) for o in over) if both else _attribute(over, scope)
     if given.get("sattr"):
         words["slide_on"] = _attribute(given["sattr"], scope)
     if given.get("pattr"):
@@ -41,6 +42,12 @@ def words_of(window: StreamWindow, scope: Scope) -> dict[str, Any]:
     if (origin := given.get("origin")) is not None:
         words["origin"] = origin.name if origin.is_string else number_of(origin.name)
     return words
+
+
+def first_of(over: Any) -> exp.Expr:
+    """Return the attribute of a window, the first where there are two."""
+    found: exp.Expr = over[0] if isinstance(over, list) else over
+    return found
 
 
 def _attribute(node: exp.Expr, scope: Scope) -> Any:
@@ -62,6 +69,8 @@ def window_of(plan: WindowPlan) -> StreamWindow:
     """Return the window of a plan."""
     if isinstance(plan.spec, Shared):
         raise SpecError("several windows at once have no text: print a query for each of them")
+    if plan.smooth is not None:
+        raise SpecError("smooth= has no text: a text says what results are, not when they leave")
     spec, axis = plan.spec, plan.axis
     window = StreamWindow()
     if isinstance(spec, Session):
@@ -80,7 +89,8 @@ def window_of(plan: WindowPlan) -> StreamWindow:
         _set(window, origin=None if spec.landmark is None else _point(axis, spec.landmark))
     else:
         _set(window, range=_span(axis, spec.range), slide=_span(axis, spec.slide))
-        _set(window, wattr=column(axis.column))
+        both = [column(time.column) for time in (axis, plan.second) if time is not None]
+        _set(window, wattr=both if plan.second else both[0])
         _set(window, origin=_point(axis, spec.origin) if spec.origin else None)
     _set(window, pattr=[column(name) for name in plan.partition])
     return window

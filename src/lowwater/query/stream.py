@@ -9,11 +9,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.kernels.joins import How, JoinPlan, Time
+from lowwater.kernels.joins import How, Time
 from lowwater.kernels.passing import PassPlan
 from lowwater.progress import Progress
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
+from lowwater.query.pairing import paired_times
 from lowwater.query.running import Runnable
 from lowwater.query.smoothing import Flush
 from lowwater.query.windowed import Windowed, groupable
@@ -66,16 +67,9 @@ class Stream(Runnable):
         return found[0]
 
     @property
-    def jointly(self) -> frozenset[str]:
-        """The two times that progress together, where the stream has them, as joins give them."""
-        node = self.node
-        if isinstance(node, Stepped):
-            return node.of.jointly
-        if isinstance(node, United):
-            return frozenset.intersection(*(of.jointly for of in node.of))
-        if isinstance(node, Operated) and isinstance(node.plan, JoinPlan):
-            return frozenset(node.plan.own_times.values())
-        return frozenset()
+    def jointly(self) -> Mapping[str, int]:
+        """The columns that are the times of a join, which progress together, and their sides."""
+        return paired_times(self)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -41,6 +41,10 @@ class Windowed:
     second: Axis | None = None
     smooth: Flush | None = None
 
+    def __post_init__(self) -> None:
+        if self.second is not None and SECOND in self.keys:
+            raise SpecError(f"group_by({SECOND!r}): results have a column of that name already")
+
     def group_by(self, *columns: str) -> Windowed:
         """Give one result per window and group; NULL is a group of its own."""
         for column in columns:

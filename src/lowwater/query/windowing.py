@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.plan import ARRIVAL, Numbering
+from lowwater.query.pairing import BOTH
 from lowwater.windows import (
     Arrival,
     Axis,
@@ -39,8 +40,8 @@ class Attributes(Protocol):
         """The one that windows lie over if nothing else is named."""
 
     @property
-    def jointly(self) -> frozenset[str]:
-        """The two times that progress together, if there are any."""
+    def jointly(self) -> Mapping[str, int]:
+        """The columns that are one of two times which progress together, and which of both."""
 
     def axis(self, column: Any) -> Axis:
         """Return a column as a window attribute; raise why it is none."""
@@ -126,10 +127,11 @@ def _on_both(words: Words, over: Attributes) -> Made:
     if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
         raise SpecError(f"on={on!r}: windows lie on one time, or on the two times of a join")
     first, second = over.axis(on[0]), over.axis(on[1])
-    if over.jointly != frozenset(on):
+    if {over.jointly.get(column) for column in on} != BOTH:
+        known = ", ".join(over.jointly) or "(none)"
         raise SpecError(
             f"on={on!r}: only the two times of an inner join progress together; take one of them, "
-            f"or join how='inner' and name the times of both streams"
+            f"or join how='inner' and name the times of both streams. Here they are: {known}"
         )
     made = make_window(replace(words, on=on[0]), over, partitioned=False)
     spec = made.spec
