@@ -177,7 +177,7 @@ def test_results_of_many_groups_are_spread_over_the_delay(delay, ticks):
     assert min(counts) == 2
     assert 2 + (ticks - 30) // 10 <= max(counts) <= 2 + ticks // 10
     assert sum(counts.values()) == 800
-    slices = min(16, ticks // 10)
+    slices = min(8, ticks // 10)
     assert len(counts) >= slices - 1
     assert max(counts.values()) <= 2.5 * 800 / slices
 

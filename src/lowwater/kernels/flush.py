@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from lowwater.windows import Axis
 
-MAX_SLICES = 8
-"""Into how many parts results are cut to be given out one after the other."""
 Plan = TypeVar("Plan")
 
 
@@ -17,17 +15,19 @@ Plan = TypeVar("Plan")
 class Smooth:
     """How results are given out little by little, within a delay (in ticks) of their completion.
 
-    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept.
+    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept. They are
+    cut into `slices`, which are given out one after the other.
     """
 
     delay: int
     room: int | None = None
+    slices: int = 16
 
     @cached_property
     def lags(self) -> tuple[int, ...]:
         """How far the mark of each slice is behind the mark in force."""
         start = 0 if self.room is None else self.delay // 2
-        slices = max(1, min(MAX_SLICES, self.delay - start))
+        slices = max(1, min(self.slices, self.delay - start))
         return tuple(start + i * (self.delay - start) // slices for i in range(slices))
 
     def say(self, axis: Axis) -> str:

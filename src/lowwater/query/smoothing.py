@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.errors import SpecError
@@ -11,6 +11,8 @@ from lowwater.kernels.bands import Band, SameWindow
 from lowwater.kernels.flush import Smooth
 from lowwater.windows import Axis, Sliding
 
+WINDOW_SLICES = 8
+"""Each slice of a window's groups is kept by itself: with more of them an epoch costs more."""
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
 
 
@@ -80,7 +82,7 @@ def smooth_windows(
         )
     if not keys:
         raise SpecError("smooth= spreads groups, and there is no group_by(...)")
-    return given.of(axis, spec.slide, "smooth")
+    return replace(given.of(axis, spec.slide, "smooth"), slices=WINDOW_SLICES)
 
 
 def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> Smooth | None:
