@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
-from lowwater.spark.epochs import Epochs
 from lowwater.spark.plain_files import PlainFiles
 
 SCHEMA = "ts timestamp, key bigint, value double"
@@ -36,25 +35,6 @@ def total(frame):
     assert outcome.status.balanced
     columns = ("n", "keys", "value")
     return outcome.status["in"], tuple(sum(outcome.results[c].to_pylist()) for c in columns)
-
-
-@pytest.fixture
-def ways(monkeypatch):
-    """Which way each micro-batch went."""
-    taken = []
-
-    def watch(name, way):
-        original = getattr(Epochs, name)
-
-        def note(self, *arguments):
-            taken.append(way)
-            return original(self, *arguments)
-
-        monkeypatch.setattr(Epochs, name, note)
-
-    watch("take_batch", "rows")
-    watch("take_batch_of_blocks", "blocks")
-    return taken
 
 
 def is_plain(frame):
