@@ -63,7 +63,7 @@ def everything(told):
     return bag(row for epoch in told.results["out"] for row in epoch)
 
 
-@examples(35)
+@examples(30)
 @given(crowds(), tumbling, flushes, shards)
 def test_finals_and_late_rows_are_those_without_it_and_come_within_the_delay(
     crowd, window, flush, shards
