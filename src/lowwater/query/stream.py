@@ -94,7 +94,8 @@ class Stream(Runnable):
         """Keep the rows for which a Spark SQL condition is true; others are no rows of the query.
 
         Over a DataFrame Spark evaluates it, elsewhere DuckDB, where the rows are read. Rows that
-        are punctuations must pass it, too, or they are not heard.
+        it drops still show that time has passed, and punctuations among them are heard; but over a
+        DataFrame they must pass it, too, for Spark filters first.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
