@@ -150,7 +150,8 @@ class Port:
     def arriving(self, low: float) -> Iterator[tuple[int | None, Item]]:
         """Rows with their positions: from outside first, input by input, then results.
 
-        Results have no order of arrival: they are late by as much as they are behind mark `low`.
+        Results have no order of arrival: they are late by as much as they are behind `low`, the
+        mark that was decided last.
         """
         on = self.on[0] if isinstance(self.on, tuple) else self.on
         for way in sorted(self.ways, key=lambda w: not isinstance(w.origin, Input)):
@@ -181,7 +182,7 @@ class Operator:
     def run(self) -> None:
         """Run one epoch: data first, then control."""
         self.items, self.late = [], []
-        came = [list(port.arriving(self.usable(port.mark))) for port in self.ports]
+        came = [list(port.arriving(self.usable(port.next))) for port in self.ports]
         sound = []
         for rows in came:
             self.counts["in"] += len(rows)
@@ -472,11 +473,19 @@ class Join(Operator):
         out = {n: a[n] if a else b[n] if b and n in self.on else None for n in mine}
         for n in theirs:
             if n not in self.on:
-                out[n + "_other" if n in mine else n] = b[n] if b else None
+                out[self.renamed(n)] = b[n] if b else None
         if self.time in {"min", "max"}:
             at = [tick(r[p.on]) for r, p in zip((a, b), self.ports, strict=True) if r]
             out[f"time_{self.time}"] = (min if self.time == "min" else max)(at)
         return out
+
+    def renamed(self, name: str) -> str:
+        """A column of other whose name self has gets a suffix until no column has it."""
+        mine, theirs = self.names
+        shown = name
+        while shown in mine or (shown != name and shown in theirs):
+            shown += "_other"
+        return shown
 
     def marks(self) -> dict[Any, Any]:
         mine, other = (p.next for p in self.ports)
@@ -489,8 +498,7 @@ class Join(Operator):
             [latest, *(m for m, o in zip((on_self, on_other), self.outer, strict=True) if o)]
         )
         first = self.ports[0].on
-        second = self.ports[1].on
-        second += "_other" if second in self.names[0] else ""
+        second = self.renamed(self.ports[1].on)
         joint = (mine, other) if NEVER not in (mine, other) else (NEVER, NEVER)
         return {
             first: on_self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -205,6 +207,41 @@ def test_a_stream_that_meets_itself(a, b, band, window, shards):
     mine = a.where("v < 9", lambda r: r["v"] < 9)
     joined = mine.join(a.union(b), on=["k"], band=band)
     check(shards, out=joined.aggregate(window, n=COUNT))
+
+
+def long_stream(rng, rows=50, cuts=8):
+    """A stream in which rows often come after their partners' marks."""
+    now, out = 0, []
+    for value in range(rows):
+        now += rng.choice((0, 1, 1, 2, 3))
+        at = now - rng.choice((0, 0, 1, 4, 10))
+        out.append({"t": at, "k": rng.choice((1, 2, 3)), "v": value % 16, "f": value % 7 == 3})
+    epochs = [list(piece) for piece in cut(out, sorted(rng.choices(range(rows), k=cuts)))]
+    slack = rng.choice((0, 0, 1))
+    return source(SCHEMA, epochs, lw.slack(slack), Slack(slack))
+
+
+OVER_JOINS = {
+    "window": lambda joined: joined.aggregate(Windows(6, 4), ["k"], n=COUNT, v=TOTAL),
+    "distinct": lambda joined: joined.distinct(),
+    "order": lambda joined: joined.order(),
+    "join 2": lambda joined: joined.join(
+        joined.select(joined.time, "k", "v_other"), on=["k", "v_other"], band=(0, 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("upper", OVER_JOINS)
+def test_results_of_rows_behind_their_mark_are_late_for_the_next_operator(upper):
+    late = 0
+    for seed in range(6):
+        rng = random.Random(seed)
+        a, b = long_stream(rng), long_stream(rng)
+        band = (-2, 12) if seed % 2 else (-12, 2)
+        joined = a.join(b, on=["k"], band=band, how=HOWS[seed % 3])
+        found = check(2, out=OVER_JOINS[upper](joined))
+        late += found.counts[upper]["late"]
+    assert late > 0
 
 
 # -- fan-out ---------------------------------------------------------------------------------------

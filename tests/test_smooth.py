@@ -63,7 +63,7 @@ def everything(told):
     return bag(row for epoch in told.results["out"] for row in epoch)
 
 
-@examples(60)
+@examples(30)
 @given(crowds(), tumbling, flushes, shards)
 def test_finals_and_late_rows_are_those_without_it_and_come_within_the_delay(
     crowd, window, flush, shards
@@ -82,7 +82,7 @@ def test_finals_and_late_rows_are_those_without_it_and_come_within_the_delay(
             assert before is None or before < end + flush.max_delay, "given out too late"
 
 
-@examples(30)
+@examples(18)
 @given(crowds(), tumbling, st.integers(1, 40), st.integers(0, 30), shards)
 def test_what_waits_lazily_has_room(crowd, window, delay, keep, shards):
     flush = lw.lazy_flush(max_delay=delay, keep=keep)
@@ -137,7 +137,7 @@ def test_groups_that_a_source_closes_are_given_out_within_the_delay_of_its_mark(
             assert max(own, default=-1000) < row["window"]["end"] + flush.max_delay
 
 
-@examples(15)
+@examples(8)
 @given(crowds(), crowds(), tumbling, flushes, shards)
 def test_pairs_of_windows_are_the_same_smooth_or_not(mine, other, window, flush, shards):
     bounds = Windows(window.range, window.range, window.origin)

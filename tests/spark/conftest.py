@@ -15,6 +15,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture
+def ways(monkeypatch):
+    """Which way each micro-batch went: its files read by ingest, or its rows by Spark."""
+    from lowwater.spark.epochs import Epochs
+
+    taken, original = [], Epochs.take_batch
+
+    def note(self, batch, rows, files):
+        taken.append("rows" if files is None else "blocks")
+        return original(self, batch, rows, files)
+
+    monkeypatch.setattr(Epochs, "take_batch", note)
+    return taken
+
+
 @pytest.fixture(scope="session")
 def spark():
     session = lw.session(spark_driver_memory="3g", spark_sql_shuffle_partitions="2")

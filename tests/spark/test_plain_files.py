@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
-from lowwater.spark.epochs import Epochs
 from lowwater.spark.plain_files import PlainFiles
 
 SCHEMA = "ts timestamp, key bigint, value double"
@@ -36,21 +35,6 @@ def total(frame):
     assert outcome.status.balanced
     columns = ("n", "keys", "value")
     return outcome.status["in"], tuple(sum(outcome.results[c].to_pylist()) for c in columns)
-
-
-@pytest.fixture
-def ways(monkeypatch):
-    """Which way each micro-batch went."""
-    taken = []
-
-    original = Epochs.take_batch
-
-    def note(self, batch, rows, files):
-        taken.append("rows" if files is None else "blocks")
-        return original(self, batch, rows, files)
-
-    monkeypatch.setattr(Epochs, "take_batch", note)
-    return taken
 
 
 def is_plain(frame):

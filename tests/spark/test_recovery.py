@@ -77,11 +77,24 @@ def outcome_of(folder):
     return {name: sorted(rows) for name, rows in tables.items()}, counts
 
 
-@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 4)])
+def write_files(folder):
+    """Write the folders that the mode "joined" reads, of different length."""
+    for name, seed, pieces in (("left", 3, 26), ("right", 4, 20)):
+        (folder / name).mkdir()
+        rows = disordered(900, seconds=80, late_by=12, seed=seed).select(
+            ["ts", "key", "name", "value"]
+        )
+        for i, piece in enumerate(cut(rows, pieces)):
+            pq.write_table(piece, folder / name / f"{i:04d}.parquet")
+
+
+@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 4), ("joined", 5)])
 def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):
         folder.mkdir()
+        if mode == "joined":
+            write_files(folder)
     live(mode, calm)
     run_with_kills(mode, stormy, kills)
     expected, counts = outcome_of(calm)

@@ -47,6 +47,24 @@ def driven(folder, checkpoint):
     )
 
 
+def joined(folder, checkpoint):
+    """Two folders of files, joined, then windows: two levels of operators, several inputs."""
+    left, right = (
+        lw.stream(
+            lw.files(folder / name, files_per_epoch=1), time="ts", progress=lw.slack("2 seconds")
+        )
+        for name in ("left", "right")
+    )
+    pairs = left.join(right, on="key", band=("-1 second", "1 second"), how="full")
+    query = pairs.window(range="5 seconds").group_by("key")
+    return query.agg(n=lw.count(), total=lw.sum("value"), top=lw.max("name_other")).run(
+        checkpoint=checkpoint,
+        sink=lw.parquet(folder / "results"),
+        late=lw.parquet(folder / "late"),
+        malformed=lw.parquet(folder / "malformed"),
+    )
+
+
 def unpinned(folder, checkpoint):
     spark = lw.session()
     frame = spark.readStream.schema("ts timestamp, key bigint, value double")
@@ -64,10 +82,10 @@ def unpinned(folder, checkpoint):
 def main(mode, folder, checkpoint):
     lw.session(spark_driver_memory="1g")
     print("ready", flush=True)  # noqa: T201
-    outcome = {"pinned": pinned, "driven": driven, "unpinned": unpinned}[mode](
-        Path(folder), checkpoint
-    )
-    Path(folder, "counts.json").write_text(json.dumps(dict(outcome.status.counts)))
+    modes = {"pinned": pinned, "driven": driven, "joined": joined, "unpinned": unpinned}
+    outcome = modes[mode](Path(folder), checkpoint)
+    counts = {**outcome.status.counts, "operators": dict(outcome.status.operators)}
+    Path(folder, "counts.json").write_text(json.dumps(counts, default=dict))
 
 
 if __name__ == "__main__":
