@@ -178,22 +178,15 @@ def met(stream: lw.Stream, **words: Any) -> lw.Stream:
 _SLOW, _LAZY = lw.slow_flush(max_delay=25), lw.lazy_flush(max_delay=25, keep=8)
 PLANNED = {
     "distinct": Planned.of(lambda s: s.distinct("b", "a", within=3)),
-    "distinct, consistent": Planned.of(lambda s: s.distinct("b"), lw.slack(6, mode="consistent")),
     "order": Planned.of(lw.Stream.order),
-    "inner join": Planned.of(met),
     "left join": Planned.of(lambda s: met(s, how="left")),
     "full join, punctuated": Planned.of(lambda s: met(s, how="full"), lw.punctuated("f")),
-    "anti join": Planned.of(lambda s: met(s, how="anti")),
     "join without keys": Planned.of(lambda s: s.join(s.select("t"), band=(0, 1), how="right")),
     "join in the same window": Planned.of(
         lambda s: s.join(s.select("t", "b"), on="b", band=lw.same_window(7), how="full")
     ),
     "slow flush": Driven.of(range=9, smooth=_SLOW),
     "lazy flush": Driven.of(range=9, smooth=_LAZY),
-    "slow flush by source": Planned.of(
-        lambda s: s.window(range=9, smooth=_SLOW).group_by("b").agg(n=lw.count()),
-        lw.per_source("b", lw.slack(6)),
-    ),
     "pairs of windows": Planned.of(
         lambda s: met(s).window(range=5, on=("t", "t_other")).group_by("b").agg(n=lw.count())
     ),
