@@ -172,12 +172,14 @@ class Dataflow:
         found: list[Marks] = []
         for number, operator in enumerate(self.operators):
             plan = operator.plan
+            known = [Marks.least(coming[number, p]) for p in range(plan.ports)]
             mine = [
-                _final(plan, plan.usable(p, Marks.least(coming[number, p])), directly.get(number))
-                for p in range(plan.ports)
+                _final(plan, plan.usable(p, marks), directly.get(number))
+                for p, marks in enumerate(known)
             ]
             found += mine
-            out = plan.marks_out(mine)
+            # What results progress by is not rounded to where this operator acts.
+            out = plan.marks_out([replace(m, low=k.low) for m, k in zip(mine, known, strict=True)])
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
         return tuple(found)
