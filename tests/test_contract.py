@@ -205,7 +205,7 @@ COUNTS = {"numbers", "ranks", "arrivals"}
 """What outlives windows by its meaning: how many rows there have been."""
 
 
-def stream(seed: int = 1, size: int = 120) -> list[dict[str, Any]]:
+def stream(seed: int = 1, size: int = 96) -> list[dict[str, Any]]:
     rng = random.Random(seed)
     now, out = -20, []
     for _ in range(size):
@@ -374,7 +374,7 @@ def test_state_is_bounded_after_a_punctuation(case):
     # (Cells go bucket by bucket, so sizes go up and down; without purging they would treble.)
     session, sizes, cells = Session(case), [], []
     rng = random.Random(2)
-    for epoch in range(45):
+    for epoch in range(30):
         rows = [
             row(epoch * 20 + rng.randrange(20) - rng.choice((0, 0, 3)), rng.randrange(12), n)
             for n in range(16)
@@ -382,8 +382,8 @@ def test_state_is_bounded_after_a_punctuation(case):
         session.go(rows)
         sizes.append(sum(len(b) for s in session.state for b in s.values()))
         cells.append(session.local.status().cells)
-    assert max(sizes[30:]) <= 2 * max(sizes[:15])
-    assert max(cells[30:]) <= 2 * max(cells[:15])
+    assert max(sizes[20:]) <= 2 * max(sizes[:10])
+    assert max(cells[20:]) <= 2 * max(cells[:10])
 
 
 @every_kernel

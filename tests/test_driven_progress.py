@@ -131,7 +131,7 @@ def test_windows_over_ranked_rows(policy, partition, data, stream, size, slide, 
 
 @every_policy
 @pytest.mark.parametrize("by", [(), ("a",), (SOURCE,), ("a", SOURCE)], ids=repr)
-@examples(15)
+@examples(10)
 @given(st.data(), streams, st.integers(1, 8), spans, st.integers(1, 3))
 def test_sessions(policy, by, data, stream, gap, span, shards):
     epochs = data.draw(cuts(stream))
@@ -158,7 +158,7 @@ several_sizes = st.lists(
 
 @every_policy
 @pytest.mark.parametrize("by", [("a",), (SOURCE,)], ids=repr)
-@examples(15)
+@examples(10)
 @given(st.data(), streams, several_sizes, spans)
 def test_several_windows(policy, by, data, stream, several, span):
     epochs = data.draw(cuts(stream))

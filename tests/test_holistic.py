@@ -71,7 +71,7 @@ def held_to(expected, found):
 # -- exact -----------------------------------------------------------------------------------------
 
 
-@examples(120)
+@examples(80)
 @given(st.data(), sliding(), rows(), keys, st.integers(1, 3))
 def test_finals_equal_the_oracle_when_slack_covers_the_disorder(data, windows, stream, by, shards):
     epochs, span = data.draw(cuts(stream)), disorder(stream)

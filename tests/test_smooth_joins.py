@@ -90,7 +90,7 @@ def since(mark, last):
     return -1 if mark is None else mark - (last + 1)
 
 
-@examples(150)
+@examples(80)
 @given(
     outer, st.one_of(slow, lazy), st.one_of(flows(), epochs()), st.integers(1, 3), st.integers(1, 5)
 )
@@ -132,7 +132,7 @@ def check_room(smooth, shards, said, gone):
     assert not early or kept + len(gone) > room
 
 
-@examples(60)
+@examples(40)
 @given(outer, lazy, flows())
 def test_a_lazy_flush_keeps_no_row_waiting_for_which_there_is_no_room(plan, smooth, stream):
     runner = Runner(replace(plan, smooth=smooth), SmoothJoinEpoch)
@@ -143,7 +143,7 @@ def test_a_lazy_flush_keeps_no_row_waiting_for_which_there_is_no_room(plan, smoo
             assert not waits or kept <= smooth.room // plan.shards
 
 
-@examples(60)
+@examples(40)
 @given(outer, slow, st.one_of(flows(), epochs(dead=False)), st.data())
 def test_no_result_is_behind_the_marks_of_results_before_it(plan, smooth, stream, data):
     rows = rest = [r for made, _ in stream for r in made]

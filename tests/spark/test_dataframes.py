@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
@@ -137,3 +138,25 @@ def test_many_groups_are_spread_over_all_shards(spark, tmp_path):
     outcome = query.group_by("g").agg(n=lw.count()).run()
     assert len(outcome.results) == 20_000
     assert 1.0 <= outcome.status.skew < 1.2
+
+
+def test_a_filter_over_a_dataframe_does_not_hide_progress(spark, tmp_path):
+    # Only the first row passes; the rows after it show that its window is complete.
+    for n, (second, value) in enumerate([(1, 5), (40, 0), (41, 0)]):
+        at = pa.array([second * 1_000_000], pa.timestamp("us", "UTC"))
+        table = pa.table({"ts": at, "value": pa.array([value], pa.int64())})
+        pq.write_table(table, tmp_path / f"{n}.parquet")
+        os.utime(tmp_path / f"{n}.parquet", (n, n))
+    reader = spark.readStream.schema("ts timestamp, value bigint")
+    frame = reader.option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
+    seen = []
+    query = (
+        lw.stream(frame, time="ts", progress=lw.ordered())
+        .where("value > 0")
+        .with_columns(share="10 / value")
+        .window(range="10 seconds")
+        .agg(n=lw.count(), share=lw.sum("share"))
+    )
+    outcome = query.run(sink=lw.callback(lambda epoch, table: seen.append((epoch, len(table)))))
+    assert seen == [(2, 1)]
+    assert (outcome.status["in"], outcome.status["admitted"]) == (1, 1)

@@ -88,7 +88,7 @@ def write_files(folder):
             pq.write_table(piece, folder / name / f"{i:04d}.parquet")
 
 
-@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 4), ("joined", 5)])
+@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 3), ("joined", 4)])
 def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):
@@ -112,7 +112,7 @@ def test_kills_do_not_change_finals_when_slack_covers_the_disorder(tmp_path):
         path = folder / "stream" / f"{i:04d}.parquet"
         pq.write_table(piece, path)
         os.utime(path, (i, i))  # Spark reads files in the order of their times
-    run_with_kills("unpinned", folder, kills=4)
+    run_with_kills("unpinned", folder, kills=3)
     found, counts = outcome_of(folder)
     assert counts["in"] == counts["admitted"] == 20_000
     frame = rows.to_pandas()
