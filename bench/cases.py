@@ -45,7 +45,7 @@ COMPARED = {
         Case("sliding-600", "600 seconds", "1 second", SMALL, store="hdfs", keyed=False),
         Case("tumbling-10", "10 seconds", "10 seconds", FULL, store="hdfs"),
         Case("paned-60", "60 seconds", "1 second", FULL, store="hdfs", paned=True),
-        Case("band-join", "", "", PAIR, store="rocksdb", asks="join"),
+        Case("band-join", "", "", PAIR, store="hdfs", asks="join"),
     )
 }
 """The cases with a Spark side, by the names that are printed."""

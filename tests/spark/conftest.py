@@ -23,7 +23,7 @@ def ways(monkeypatch):
     taken, original = [], Epochs.take_batch
 
     def note(self, batch, rows, files):
-        taken.append("rows" if files is None else "blocks")
+        taken.append("blocks" if rows is None else "rows")
         return original(self, batch, rows, files)
 
     monkeypatch.setattr(Epochs, "take_batch", note)

@@ -74,7 +74,7 @@ class Epochs:
         return self.newest.taken or {"batch": NO_BATCH, "blocks": self.inputs.begin()}
 
     def take_batch(
-        self, batch: int, rows: DataFrame, files: Mapping[int, Sequence[Block]] | None
+        self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[Block]]
     ) -> None:
         """Run the epoch of a micro-batch, unless it had ended before Spark was stopped.
 
@@ -86,10 +86,7 @@ class Epochs:
             opening = self.log.opened(self.newest.epoch + 1)
             taken = self._reach(batch) if opening is None else opening.taken
             blocks = self.inputs.between(self.taken["blocks"], taken["blocks"])
-            if files is None:
-                self._run(taken, blocks, rows)
-            else:
-                self._run(taken, {**blocks, **files})
+            self._run(taken, {**blocks, **files}, rows)
 
     def take_blocks(self) -> bool:
         """Run an epoch over the blocks that are new, if any are; say whether there were."""

@@ -162,7 +162,9 @@ class SparkRun(Run):
         if self.stopping.is_set():
             raise HostError("the query is being stopped")
         if not self.epochs.has_taken(batch):
-            self.epochs.take_batch(batch, frame, self.inputs.new_files(self.query))
+            files = self.inputs.new_files(self.query)
+            rows = self.inputs.rows(frame, self.query) if files is None else None
+            self.epochs.take_batch(batch, rows, files or {})
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
         """Run an epoch as soon as there is one to run."""
@@ -240,9 +242,9 @@ class SparkRun(Run):
 
     def _follow(self) -> None:
         """Wait for blocks to be read; in a terminal, show how far a recording is."""
-        shown = self.inputs.rows is not None and sys.stderr.isatty()
+        shown = self.inputs.total is not None and sys.stderr.isatty()
         with Progress(transient=True, disable=not shown, console=STDERR) as bar:
-            task = bar.add_task("rows", total=self.inputs.rows)
+            task = bar.add_task("rows", total=self.inputs.total)
             while not self.finished.wait(POLL_SECONDS):
                 bar.update(task, completed=sum(self.epochs.newest.totals.get("inputs", ())))
                 if not self.query.isActive and not self.finished.is_set():

@@ -17,7 +17,7 @@ from lowwater.sources import Block, BlockReader, BlockSource
 from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
-from lowwater.spark.plain_files import PlainFiles, leaves
+from lowwater.spark.plain_files import PlainFiles, leaves, read_by_spark
 from lowwater.spark.tasks import INPUT
 
 
@@ -25,14 +25,14 @@ from lowwater.spark.tasks import INPUT
 class Inputs:
     """The inputs of a run, by their number.
 
-    `files` are the DataFrames if all of them merely read Parquet; `rows` is how many rows there are
-    in all, where that is known.
+    `files` are the DataFrames if all of them merely read Parquet; `total` is how many rows there
+    are in all, where that is known.
     """
 
     blocks: dict[int, BlockSource] = field(default_factory=dict)
     frames: dict[int, DataFrame] = field(default_factory=dict)
     files: dict[int, PlainFiles] = field(default_factory=dict)
-    rows: int | None = None
+    total: int | None = None
     bounded: bool = False
     empty: set[int] = field(default_factory=set)
     """Recordings without a row, which no last block will end."""
@@ -54,7 +54,7 @@ class Inputs:
             if counted[-1] == 0:
                 made.empty.add(number)
             made.blocks[number] = prepared.in_order_of(f"{folder.source}/{number}")
-        made.rows = None if None in counted else sum(n for n in counted if n is not None)
+        made.total = None if None in counted else sum(n for n in counted if n is not None)
         plain = {n: PlainFiles.of(frame, flow.inputs[n].schema) for n, frame in made.frames.items()}
         if None not in plain.values():
             made.files = {n: files for n, files in plain.items() if files is not None}
@@ -65,25 +65,22 @@ class Inputs:
         return next((frame.sparkSession for frame in self.frames.values()), None)
 
     def stream(self) -> DataFrame:
-        """Return all DataFrames as one: each row in the struct of its input, all others NULL."""
-        if len(self.frames) == 1:
-            return next(iter(self.frames.values()))
-        kinds = {n: frame.schema for n, frame in self.frames.items()}
-        tagged = [
-            frame.select(
-                sql.lit(n).alias(INPUT),
-                *(
-                    (
-                        sql.struct(*(sql.col(f"`{c}`") for c in frame.columns))
-                        if other == n
-                        else sql.lit(None).cast(kind)
-                    ).alias(str(other))
-                    for other, kind in kinds.items()
-                ),
-            )
-            for n, frame in self.frames.items()
-        ]
-        return reduce(DataFrame.unionAll, tagged)
+        """Return all DataFrames as one stream.
+
+        Where ingest reads the files, Spark need only say which they are: planning columns that
+        nobody asks for would take a fifth of the time of an epoch.
+        """
+        if self.files:
+            counted = [f.select(sql.lit(n)) for n, f in self.frames.items()]
+            return reduce(DataFrame.unionAll, counted)
+        return _together(self.frames)
+
+    def rows(self, batch: DataFrame, query: StreamingQuery) -> DataFrame:
+        """Return the rows of a micro-batch as Spark reads them."""
+        if not self.files:
+            return batch
+        read = read_by_spark(list(self.frames.values()), batch, query)
+        return _together(dict(zip(self.frames, read, strict=True)))
 
     def new_files(self, query: StreamingQuery) -> dict[int, list[Block]] | None:
         """Return the blocks of the micro-batch at work by input, None if Spark must read it."""
@@ -128,6 +125,28 @@ class Inputs:
             for n, source in self.blocks.items()
             if (not source.paced or n in self.empty) and source.reach(at[str(n)]) == at[str(n)]
         ]
+
+
+def _together(frames: Mapping[int, DataFrame]) -> DataFrame:
+    """Return DataFrames as one: each row in the struct of its input, all others NULL."""
+    if len(frames) == 1:
+        return next(iter(frames.values()))
+    kinds = {n: frame.schema for n, frame in frames.items()}
+    tagged = [
+        frame.select(
+            sql.lit(n).alias(INPUT),
+            *(
+                (
+                    sql.struct(*(sql.col(f"`{c}`") for c in frame.columns))
+                    if other == n
+                    else sql.lit(None).cast(kind)
+                ).alias(str(other))
+                for other, kind in kinds.items()
+            ),
+        )
+        for n, frame in frames.items()
+    ]
+    return reduce(DataFrame.unionAll, tagged)
 
 
 def _prepared(source: Any, schema: Any, folder: Checkpoint, number: int) -> BlockSource:

@@ -8,6 +8,7 @@ found out, Spark reads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lowwater.errors import HostError
 from lowwater.schemas import plain
 from lowwater.sources import Block
 from lowwater.sources.files import parquet_blocks, read_parquet_block
@@ -63,7 +65,7 @@ class PlainFiles:
 
     def blocks(self, leaf: Any) -> list[Block] | None:
         """Return the blocks of what a micro-batch reads, or None if Spark must read it."""
-        if leaf.getClass().getSimpleName() == "LocalRelation":
+        if _is_empty(leaf):
             return []
         try:
             found = list(leaf.relation().location().inputFiles())
@@ -101,6 +103,29 @@ def leaves(query: StreamingQuery) -> list[Any] | None:
         return _each(execution.logical().collectLeaves())
     except Py4JError:
         return None
+
+
+def read_by_spark(
+    frames: Sequence[DataFrame], batch: DataFrame, query: StreamingQuery
+) -> list[DataFrame]:
+    """Return what the micro-batch at work reads of each stream, for Spark to read."""
+    spark, found = batch.sparkSession, leaves(query)
+    if found is None or len(found) != len(frames):
+        raise HostError("the plan of the micro-batch at work cannot be read; is this Spark 4.3?")
+    return [_rows(spark, leaf, frame) for leaf, frame in zip(found, frames, strict=True)]
+
+
+def _rows(spark: SparkSession, leaf: Any, frame: DataFrame) -> DataFrame:
+    if _is_empty(leaf):
+        return spark.createDataFrame([], frame.schema)
+    session = spark._jsparkSession  # noqa: SLF001
+    rows = DataFrame(session.baseRelationToDataFrame(leaf.relation()), spark)
+    return rows.select(*(f"`{name}`" for name in frame.columns))
+
+
+def _is_empty(leaf: Any) -> bool:
+    """Say whether a stream has nothing new in a micro-batch."""
+    return str(leaf.getClass().getSimpleName()) == "LocalRelation"
 
 
 def _is_old(version: bytes) -> bool:
