@@ -45,7 +45,8 @@ COMPARED = {
         Case("sliding-600", "600 seconds", "1 second", SMALL, store="hdfs", keyed=False),
         Case("tumbling-10", "10 seconds", "10 seconds", FULL, store="hdfs"),
         Case("paned-60", "60 seconds", "1 second", FULL, store="hdfs", paned=True),
-        Case("band-join", "", "", PAIR, store="hdfs", asks="join"),
+        Case("band-join", "", "", PAIR, store="hdfs", asks="join", fused=True),
+        Case("band-join-frames", "", "", PAIR, store="hdfs", asks="join"),
     )
 }
 """The cases with a Spark side, by the names that are printed."""
@@ -62,8 +63,8 @@ ALONE = {
 UNION = {
     case.name: case
     for case in (
-        Case("union-8", "60 seconds", "1 second", EIGHT, store="rocksdb", asks="union"),
-        Case("one-of-8", "60 seconds", "1 second", ONE_OF_EIGHT, store="rocksdb"),
+        Case("union-8", "60 seconds", "1 second", EIGHT, store="rocksdb", asks="union", fused=True),
+        Case("one-of-8", "60 seconds", "1 second", ONE_OF_EIGHT, store="rocksdb", fused=True),
     )
 }
 """Lowwater against itself: a union of streams, and one stream of the same rows."""

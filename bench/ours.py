@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 
 import lowwater as lw
+from bench.epochs import Epoch
 from bench.native import arrivals
 
 if TYPE_CHECKING:
@@ -19,10 +23,37 @@ if TYPE_CHECKING:
 _POLL_S = 0.05
 
 
-def run(spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Path) -> None:
+def run(
+    spark: SparkSession, case: Case, folder: Path, out: Path, checkpoint: Path
+) -> dict[int, int] | None:
     """Run the query of `case` over all files in `folder`."""
     query = _query(spark, case, folder)
     query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
+    return None
+
+
+@contextmanager
+def epochs_noted() -> Iterator[list[Epoch]]:
+    """Note the epochs that run where Lowwater reads the source: Spark does not see each of them.
+
+    The time of an epoch is from the end of the one before it to its own.
+    """
+    from lowwater.spark.epochs import Epochs
+
+    noted: list[Epoch] = []
+    original, ended = Epochs._run, [time.perf_counter()]  # noqa: SLF001
+
+    def run_and_note(self: Epochs, *given: Any, **more: Any) -> None:
+        original(self, *given, **more)
+        now = time.perf_counter()
+        noted.append(Epoch(len(noted), round((now - ended[-1]) * 1e3), 0, 0))
+        ended.append(now)
+
+    Epochs._run = run_and_note  # type: ignore[method-assign]  # noqa: SLF001
+    try:
+        yield noted
+    finally:
+        Epochs._run = original  # type: ignore[method-assign]  # noqa: SLF001
 
 
 def watch(

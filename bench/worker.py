@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.cases import EVERY, Case
-from bench.epochs import EpochLog
+from bench.epochs import Epoch, EpochLog
 from bench.session import open_session
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ def main() -> None:
     spark = open_session(chosen.store, chosen.work, _settings(chosen.side))
     log = EpochLog()
     spark.streams.addListener(log)
+    case = EVERY[chosen.case]
     try:
-        began = time.perf_counter()
-        sizes = run(
-            spark, EVERY[chosen.case], chosen.folder, chosen.work / "out", chosen.work / "ckpt"
-        )
-        seconds = time.perf_counter() - began
-        epochs = [asdict(epoch) for epoch in log.finished()]
+        with _noted(chosen.side, case) as noted:
+            began = time.perf_counter()
+            sizes = run(spark, case, chosen.folder, chosen.work / "out", chosen.work / "ckpt")
+            seconds = time.perf_counter() - began
+        epochs = [asdict(epoch) for epoch in noted or log.finished()]
     finally:
         spark.stop()
     state = sorted((sizes or {}).items())
@@ -55,6 +56,15 @@ def _settings(side: str) -> dict[str, str]:
     from lowwater.spark.session import WARM_SETTINGS
 
     return WARM_SETTINGS
+
+
+def _noted(side: str, case: Case) -> AbstractContextManager[list[Epoch] | None]:
+    """Note epochs ourselves where Spark does not see each of them."""
+    if side == "spark" or not case.fused:
+        return nullcontext()
+    from bench import ours
+
+    return ours.epochs_noted()
 
 
 def _side(side: str, case: Case) -> Run:
