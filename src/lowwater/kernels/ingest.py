@@ -90,7 +90,8 @@ def _read(start: Input, table: pa.Table, standing: Standing, number: int, seq: i
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
     newest = _reached(standing, number).newest
     future = valid & _ahead(start, ticks, newest, standing.wall)
-    fault = np.where(future, FUTURE, np.where(valid, 0, NO_TIME))
+    fault = np.where(valid, np.int8(0), np.int8(NO_TIME))
+    fault[future] = FUTURE
     own = _own_marks(standing, number) if start.consistent else None
     return Block(table, ticks, np.zeros_like(ticks), fault, seq, own)
 
@@ -107,7 +108,8 @@ def _late_degrees(block: Block, newest: int | None) -> np.ndarray:
     """How far each row is behind the newest one that arrived before it (semantics 25)."""
     if not len(block):
         return block.ticks
-    counted = np.where(block.sound, block.ticks, _BEFORE_ALL)
+    sound = block.sound
+    counted = block.ticks if sound.all() else np.where(sound, block.ticks, _BEFORE_ALL)
     running = np.maximum.accumulate(counted)
     if newest is not None:
         running = np.maximum(running, newest)
