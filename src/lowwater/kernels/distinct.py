@@ -6,41 +6,35 @@ until then a row may come that would repeat it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Marks
 from lowwater.errors import SpecError
 from lowwater.kernels.bands import MIN, Band, open_from
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.matching import Sorted, reached
+from lowwater.kernels.one_stream import OneStream
 from lowwater.kernels.repeats import came_after, first_arrivals
 from lowwater.kernels.row_buckets import Kept
-from lowwater.kernels.row_epoch import Arrivals, RowEpoch, late_schema
+from lowwater.kernels.row_epoch import Arrivals, RowEpoch
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
-from lowwater.windows import Axis
 
 
 @dataclass(frozen=True)
-class DistinctPlan:
+class DistinctPlan(OneStream):
     """A stream without rows that repeat `columns` at most `within` ticks apart.
 
     NULL equals NULL, NaN equals NaN, and −0.0 equals 0.0.
     """
 
-    schema: pa.Schema
-    axis: Axis
     columns: tuple[str, ...]
     within: int = 0
     shards: int = 2
     word: ClassVar[str] = "distinct"
-    ports: ClassVar[int] = 1
-    rounds_marks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.within < 0:
@@ -56,46 +50,14 @@ class DistinctPlan:
         return replace(self, shards=1 if self.sequential else shards)
 
     @property
-    def schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of the stream."""
-        return (self.schema,)
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The attribute that the stream progresses on."""
-        return (self.axis,)
-
-    @property
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
         """Rows that may be equal meet in one shard."""
         return (self.columns,)
 
     @property
-    def result_schema(self) -> pa.Schema:
-        """Rows leave as they came."""
-        return self.schema
-
-    @cached_property
-    def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of a late row."""
-        return (late_schema(self.schema),)
-
-    @property
     def near(self) -> Band:
         """Which times are near each other."""
         return Band(-self.within, self.within)
-
-    def align(self, port: int, mark: int) -> int:
-        """Every mark may end what is remembered."""
-        return mark
-
-    def usable(self, port: int, marks: Marks) -> Marks:
-        """Return the mark that holds for all rows."""
-        return Marks(marks.low)
-
-    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
-        """Return the mark of the rows still to leave."""
-        return {self.axis.column: Marks(self.mark_out(ports[0].low))}
 
     def explain(self) -> list[str]:
         """Say what leaves, and what is kept for how long."""
@@ -104,10 +66,6 @@ class DistinctPlan:
             f"distinct    the first row of each {', '.join(self.columns) or 'kind'}{near}",
             "state       what was let through, until the mark says that nothing can repeat it",
         ]
-
-    def mark_out(self, mark: int | None) -> int | None:
-        """Return what is known of the rows still to leave: they leave as they come."""
-        return mark
 
 
 class DistinctEpoch(RowEpoch):

@@ -6,69 +6,29 @@ one shard sees them all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
-import pyarrow as pa
-
-from lowwater.control import Marks
 from lowwater.kernels.bands import MIN
+from lowwater.kernels.one_stream import OneStream
 from lowwater.kernels.row_buckets import Kept
-from lowwater.kernels.row_epoch import Arrivals, RowEpoch, late_schema
+from lowwater.kernels.row_epoch import Arrivals, RowEpoch
 from lowwater.kernels.rows import TICK
-from lowwater.windows import Axis
 
 
 @dataclass(frozen=True)
-class OrderPlan:
+class OrderPlan(OneStream):
     """A stream in the order of its axis, rows of equal time as they arrived."""
 
-    schema: pa.Schema
-    axis: Axis
     shards: int = 1
     word: ClassVar[str] = "order"
-    ports: ClassVar[int] = 1
-    rounds_marks: ClassVar[bool] = False
     sequential: ClassVar[bool] = True
     shard_keys: ClassVar[tuple[tuple[str, ...], ...]] = ((),)
 
     def with_shards(self, shards: int) -> OrderPlan:
         """Return the plan for one shard: an order can have no more."""
         return replace(self, shards=1)
-
-    @property
-    def schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of the stream."""
-        return (self.schema,)
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The attribute that the stream progresses on."""
-        return (self.axis,)
-
-    @property
-    def result_schema(self) -> pa.Schema:
-        """Rows leave as they came."""
-        return self.schema
-
-    @cached_property
-    def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of a late row."""
-        return (late_schema(self.schema),)
-
-    def align(self, port: int, mark: int) -> int:
-        """Every mark may set rows free."""
-        return mark
-
-    def usable(self, port: int, marks: Marks) -> Marks:
-        """Return the mark that holds for all rows."""
-        return Marks(marks.low)
-
-    def marks_out(self, ports: Sequence[Marks]) -> Mapping[str, Marks]:
-        """Return the mark of the rows still to leave."""
-        return {self.axis.column: Marks(self.mark_out(ports[0].low))}
 
     def explain(self) -> list[str]:
         """Say what leaves, and what is kept for how long."""
@@ -77,10 +37,6 @@ class OrderPlan:
             "state       rows, until the mark has passed them",
             "shards      one, since order is total",
         ]
-
-    def mark_out(self, mark: int | None) -> int | None:
-        """Return what is known of the rows still to leave: they have not passed the mark."""
-        return mark
 
 
 class OrderEpoch(RowEpoch):

@@ -9,38 +9,20 @@ import pyarrow as pa
 
 from lowwater.control import Marks
 from lowwater.kernels.aggregate import Step
+from lowwater.kernels.one_stream import OneStream
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
-from lowwater.windows import Axis
 
 
 @dataclass(frozen=True)
-class PassPlan:
+class PassPlan(OneStream):
     """A stream given out as it is. Nothing is kept, so nothing is ever late."""
 
-    schema: pa.Schema
-    axis: Axis
     shards: int = 2
 
     word = "rows"
-    ports = 1
     rounds_marks = True
     shard_keys: tuple[tuple[str, ...], ...] = ((),)
-
-    @property
-    def schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of the stream."""
-        return (self.schema,)
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The time of the stream."""
-        return (self.axis,)
-
-    @property
-    def result_schema(self) -> pa.Schema:
-        """The columns of the stream."""
-        return self.schema
 
     @property
     def late_schemas(self) -> tuple[pa.Schema, ...]:

@@ -35,7 +35,6 @@ class SmoothEpoch(WindowEpoch):
         """Let each slice take in its part, and close what its own mark completes."""
         parts = self._apart(fresh + [lift(self.plan, r) for r in rows])
         slices = self._slices()
-        self.meta.marks = marks
         due = [self._due(marks, number) for number in range(len(slices))]
         for number, one in enumerate(slices):
             if parts[number] or due[number] != one.meta.marks:
