@@ -22,7 +22,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.control import Entry, Standing
-from lowwater.kernels import Dataflow, ingest, step
+from lowwater.kernels import Came, Dataflow, ingest, step
 from lowwater.kernels.packets import table_of
 from lowwater.local.host import LocalEpochs
 from tests.oracle import PerSource, Punctuated, RowSlack, Slack, Windows, simulate
@@ -338,7 +338,9 @@ def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
     for rows in epochs():
         entry, state = session.local.log.before(session.local.epoch), session.state[0]
         tables = [session.feed.table(b) for b in (rows[::2], rows[1::2]) if b]
-        packets = [p for n, t in enumerate(tables) for p in ingest(flow, 0, t, entry.standing, n)]
+        packets = [
+            p for n, t in enumerate(tables) for p in ingest(flow, [Came(0, n, t)], entry.standing)
+        ]
         mine = [p for p in packets if p.kind in ("cells", "rows", "ends", "control")]
         expected = step(plan, 0, state, mine)
         for _ in range(3):
@@ -358,7 +360,7 @@ def test_kernels_leave_their_inputs_alone(case):
         before = pa.table(table.to_pydict(), table.schema)
         entry = session.local.log.before(session.local.epoch)
         standing, state = copy.deepcopy(entry.standing), copy.deepcopy(session.local.state)
-        packets = ingest(flow, 0, table, entry.standing, 0)
+        packets = ingest(flow, [Came(0, 0, table)], entry.standing)
         for shard, kept in enumerate(session.state):
             mine = [p for p in packets if p.shard == shard and p.kind in ("cells", "rows", "ends")]
             step(plan, shard, kept, mine)
@@ -438,7 +440,7 @@ def test_ingest_sends_rows_behind_the_mark_whole():
     session.go([row(100, 1, 1)])
     entry = session.local.log.before(1)
     table = session.feed.table([row(200, 1, 1), row(10, 1, 2), row(20, 1, 3)])
-    packets = ingest(session.flow, 0, table, entry.standing, 0)
+    packets = ingest(session.flow, [Came(0, 0, table)], entry.standing)
     kinds = {p.kind: p for p in packets}
     assert set(kinds) == {"cells", "rows", "measure"}
     assert table_of(kinds["rows"])["t"].to_pylist() == [10, 20]
@@ -449,7 +451,9 @@ def test_what_travels_grows_with_groups_and_panes_and_not_with_rows():
     feed = lw.feed(SCHEMA)
     few = feed.table([row(t % 20, t % 12, 5) for t in range(500)])
     many = feed.table([row(t % 20, t % 12, 5) for t in range(20_000)])
-    sizes = [sum(len(p.payload) for p in ingest(flow, 0, t, Standing(), 0)) for t in (few, many)]
+    sizes = [
+        sum(len(p.payload) for p in ingest(flow, [Came(0, 0, t)], Standing())) for t in (few, many)
+    ]
     assert sizes[1] < 1.1 * sizes[0]
 
 

@@ -22,7 +22,7 @@ def write(folder, **files):
 def epochs(source):
     """Return the rows of each epoch."""
     found = blocks_of(source.bounded())
-    return [[t for block in blocks for t in block["t"].to_pylist()] for blocks in found]
+    return [[t for block, _ in blocks for t in block["t"].to_pylist()] for blocks in found]
 
 
 def counted(source, size=10, progress=None):
@@ -74,7 +74,7 @@ def test_a_bounded_stream_ends_with_the_files_there_are(tmp_path):
     write(tmp_path, a=[1])
     bounded = lw.files(tmp_path).bounded()
     write(tmp_path, b=[2])
-    assert [b.to_pylist() for blocks in blocks_of(bounded) for b in blocks] == [[{"t": 1}]]
+    assert [b.to_pylist() for blocks in blocks_of(bounded) for b, _ in blocks] == [[{"t": 1}]]
 
 
 def test_an_unbounded_stream_sees_files_that_appear(tmp_path):

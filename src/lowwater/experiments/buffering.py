@@ -123,4 +123,4 @@ def bare(source: Files, size: int, slide: int) -> pa.Table:
 def columns(source: Files, name: str) -> Iterator[np.ndarray]:
     """Read one column of the files, one after the other, as the host reads them."""
     for blocks in blocks_of(source):
-        yield from (block.column(name).to_numpy() for block in blocks)
+        yield from (table.column(name).to_numpy() for table, _ in blocks)

@@ -2,7 +2,7 @@
 
 from lowwater.kernels.aggregate import Step
 from lowwater.kernels.dataflow import Dataflow, Input, Operator, Output, Route
-from lowwater.kernels.ingest import ingest, ingest_blocks
+from lowwater.kernels.ingest import Came, ingest, ingest_epoch, portions
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.plan import ARRIVAL, WindowPlan
@@ -11,6 +11,7 @@ from lowwater.kernels.stepping import step
 
 __all__ = [
     "ARRIVAL",
+    "Came",
     "Dataflow",
     "Input",
     "Kernel",
@@ -22,7 +23,8 @@ __all__ = [
     "Step",
     "WindowPlan",
     "ingest",
-    "ingest_blocks",
+    "ingest_epoch",
+    "portions",
     "step",
     "work",
 ]

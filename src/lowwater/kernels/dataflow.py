@@ -155,9 +155,9 @@ class Dataflow:
         """The operators that rows from outside reach first."""
         return frozenset(route.operator for i in self.inputs for route in i.routes)
 
-    def in_force(self, standing: Standing, route: Route) -> Marks:
-        """Return the marks in force where a route ends."""
-        number = self.numbers[route.operator, route.port]
+    def in_force(self, standing: Standing, operator: int, port: int) -> Marks:
+        """Return the marks in force at a port."""
+        number = self.numbers[operator, port]
         return standing.ports[number] if standing.ports else Marks()
 
     def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:

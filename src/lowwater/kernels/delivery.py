@@ -7,6 +7,7 @@ as late rows. Other operators get all rows whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,15 +62,33 @@ class Delivered:
     outside: int
 
 
-def deliver(plan: OperatorPlan, port: int, rows: Arriving, marks: Marks) -> Delivered:
-    """Turn rows in arrival order into packets for a port at which `marks` are in force."""
+def deliver(plan: OperatorPlan, port: int, blocks: Sequence[Arriving], marks: Marks) -> Delivered:
+    """Turn blocks in arrival order into packets for a port at which `marks` are in force."""
+    packets: list[Packet] = []
     if not isinstance(plan, WindowPlan):
-        own = None if rows.own is None else at_once(plan).usable(port, rows.own).low
-        dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
-        return Delivered(_whole_rows(plan, port, rows, dead), 0)
-    inside = rows.keep(_inside(plan, rows.ticks)) if _leaves_gaps(plan) else rows
-    packets = _to_windows(plan, inside, marks) if len(inside) else []
-    return Delivered(packets, len(rows) - len(inside))
+        for rows in blocks:
+            own = None if rows.own is None else at_once(plan).usable(port, rows.own).low
+            dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
+            packets += _whole_rows(plan, port, rows, dead)
+        return Delivered(packets, 0)
+    outside, ahead = 0, []
+    for rows in blocks:
+        inside = rows.keep(_inside(plan, rows.ticks)) if _leaves_gaps(plan) else rows
+        outside += len(rows) - len(inside)
+        if len(inside):
+            made, left = _to_windows(plan, inside, marks)
+            packets += made
+            ahead += [left] if len(left) else []
+    if ahead:
+        packets += _cell_packets(plan, _together(ahead), ahead[0].seq)
+    return Delivered(packets, outside)
+
+
+def _together(blocks: Sequence[Arriving]) -> Rows:
+    if len(blocks) == 1:
+        return Rows(blocks[0].table, blocks[0].ticks)
+    table = pa.concat_tables([rows.table for rows in blocks]).combine_chunks()
+    return Rows(table, np.concatenate([rows.ticks for rows in blocks]))
 
 
 def _leaves_gaps(plan: WindowPlan) -> bool:
@@ -85,7 +104,8 @@ def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
     return np.asarray(spec.last(ticks) >= spec.first(ticks))
 
 
-def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
+def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> tuple[list[Packet], Arriving]:
+    """Return what travels as it is, and the rows that are to be reduced to cells."""
     rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
     for start, end in marks.ranges:
@@ -103,10 +123,7 @@ def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> list[Packet]:
     whole = np.ones(len(rows), bool) if plan.travels_whole else behind
     if whole.any():
         packets += _whole_rows(plan, 0, rows.keep(whole), dead[whole])
-    if not whole.all():
-        ahead = rows.keep(~whole)
-        packets += _cell_packets(plan, Rows(ahead.table, ahead.ticks), rows.seq)
-    return packets
+    return packets, rows.keep(~whole)
 
 
 def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:

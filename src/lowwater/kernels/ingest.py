@@ -7,66 +7,136 @@ operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.control import Control, Controller, Entry, Marks, Reached, Standing
-from lowwater.kernels.dataflow import Dataflow, Input
+from lowwater.kernels.dataflow import Dataflow, Input, Route
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
 from lowwater.kernels.routing import BACKWARDS, FUTURE, NO_TIME, Block, take_routes
 from lowwater.kernels.rows import KEPT
 from lowwater.windows import FOREVER, Axis
 
+PORTION_ROWS = 250_000
+"""How many rows small blocks together may have to be reduced together."""
 _BEFORE_ALL = np.iinfo(np.int64).min
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def ingest(
-    flow: Dataflow, number: int, table: pa.Table, standing: Standing, seq: int
-) -> list[Packet]:
-    """Turn one block of an input, in arrival order, into packets; the last is its measurements.
+@dataclass(frozen=True)
+class Came:
+    """A block of an input, and its place among the blocks of that input in the epoch.
 
-    `seq` is the block's place among the blocks of its input in the epoch.
+    `rows` is how many there are, where the source could tell before it was read.
     """
-    start = flow.inputs[number]
-    seq = placed(number, seq)
+
+    input: int
+    seq: int
+    table: pa.Table
+    rows: int | None = None
+
+
+class Piece(Protocol):
+    """A block, perhaps before it is read."""
+
+    @property
+    def input(self) -> int:
+        """Where it comes from."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows it has, if that is known."""
+
+
+P = TypeVar("P", bound=Piece)
+
+
+def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
+    """Cut the blocks of an epoch into portions whose rows are reduced together.
+
+    Small blocks one after the other go together, whatever inputs they come from: cells of the same
+    group and pane are then made once. The cut follows from the blocks alone, never from how many
+    cores there are, for it decides in which order floats are added.
+    """
+    cut: list[list[P]] = []
+    room = -1
+    for piece in pieces:
+        size = None if flow.inputs[piece.input].consistent else piece.rows
+        if size is None or size > room:
+            cut.append([])
+            room = PORTION_ROWS if size is not None else -1
+        cut[-1].append(piece)
+        room -= size or 0
+    return cut
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def ingest(flow: Dataflow, blocks: Sequence[Came], standing: Standing) -> list[Packet]:
+    """Turn a portion of the blocks of an epoch into packets; the last are its measurements."""
+    coming: list[tuple[Sequence[Route], Block]] = []
+    packets: list[Packet] = []
+    measured: list[tuple[int, dict[str, Any]]] = []
+    for came in blocks:
+        start, seq = flow.inputs[came.input], placed(came.input, came.seq)
+        block, said, measures = _take(flow, came, standing)
+        coming.append((start.routes, block))
+        packets += said
+        measured.append((seq, measures))
+    sent = take_routes(flow, coming, standing)
+    for operator, counts in sent.counts.items():
+        _count(measured[0][1], operator, counts)
+    told = [measure_packet(0, seq, measures) for seq, measures in measured]
+    return [*packets, *sent.packets, *told]
+
+
+def _take(
+    flow: Dataflow, came: Came, standing: Standing
+) -> tuple[Block, list[Packet], dict[str, Any]]:
+    """Return the rows of a block, the control they bring, and what is measured of them."""
+    start, seq, table = flow.inputs[came.input], placed(came.input, came.seq), came.table
     for step in start.before:
         table = step(table)
-    block = _read(start, table.combine_chunks(), standing, number, seq)
-    measures: dict[str, Any] = {"input": number}
+    block = _read(start, table.combine_chunks(), standing, came.input, seq)
+    measures: dict[str, Any] = {"input": came.input, "counts": {}}
     packets: list[Packet] = []
-    said = np.zeros(len(block), bool)
     if start.mark_when is not None:
         block, said = _with_marks(start, block)
         packets = _take_marks(flow, start, block.keep(said), seq, measures)
         block = block.keep(~said)
-    block = replace(block, degree=_late_degrees(block, _reached(standing, number).newest))
+        _count(measures, str(start.routes[0].operator), {"punctuations": int(said.sum())})
+    block = replace(block, degree=_late_degrees(block, _reached(standing, came.input).newest))
     _measure_progress(start, block, measures)
     if KEPT in table.column_names:
         block = _without_dropped(block)
-    sent = take_routes(flow, start.routes, block, standing)
-    sent.count(start.routes[0].operator, {"punctuations": int(said.sum())})
-    measures["counts"] = sent.counts
-    return [*packets, *sent.packets, measure_packet(0, seq, measures)]
+    return block, packets, measures
 
 
-def ingest_blocks(
-    flow: Dataflow, number: int, blocks: Iterable[pa.Table], entry: Entry, controller: Controller
-) -> Iterator[list[Packet]]:
-    """Ingest the blocks of an input in an epoch that begins after `entry`.
+def _count(measures: dict[str, Any], operator: str, counts: Mapping[str, int]) -> None:
+    """Add to the counts of an operator."""
+    ledger = measures["counts"].setdefault(operator, {})
+    for tally, n in counts.items():
+        ledger[tally] = ledger.get(tally, 0) + n
+
+
+def ingest_epoch(
+    flow: Dataflow, blocks: Iterable[Came], before: Entry, controller: Controller
+) -> Iterator[Packet]:
+    """Ingest the blocks of an epoch that begins after an entry of the log.
 
     Consistent slack decides over each block by all blocks before it, also those of the same epoch.
     """
-    for seq, block in enumerate(blocks):
-        packets = ingest(flow, number, block, entry.standing, seq)
-        yield packets
+    entries: dict[int, Entry] = {}
+    for portion in portions(flow, blocks):
+        number = portion[0].input
+        entry = entries.get(number, before)
+        packets = ingest(flow, portion, entry.standing)
+        yield from packets
         if flow.inputs[number].consistent:
-            entry = controller.foresee(entry, measures_of(packets[-1]))
+            entries[number] = controller.foresee(entry, measures_of(packets[-1]))
 
 
 def _without_dropped(block: Block) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -86,35 +86,41 @@ class Sent:
             ledger[tally] = ledger.get(tally, 0) + n
 
 
-def take_routes(flow: Dataflow, routes: Sequence[Route], block: Block, standing: Standing) -> Sent:
-    """Send a block along routes."""
+def take_routes(
+    flow: Dataflow, blocks: Iterable[tuple[Sequence[Route], Block]], standing: Standing
+) -> Sent:
+    """Send blocks along their routes; rows that meet at a port are delivered together."""
+    met: dict[tuple[int, int], list[Block]] = {}
+    for routes, block in blocks:
+        for route in routes:
+            rows = block
+            for stage in route.steps:
+                rows = rows.after(stage)
+            met.setdefault((route.operator, route.port), []).append(rows)
     sent = Sent([], {})
-    for route in routes:
-        rows = block
-        for stage in route.steps:
-            rows = rows.after(stage)
-        packets, counts = _arrive(flow, route, rows, standing)
-        sent.packets += [replace(p, operator=route.operator) for p in packets]
-        sent.count(route.operator, counts)
+    for (operator, port), arrived in met.items():
+        packets, counts = _arrive(flow, operator, port, arrived, standing)
+        sent.packets += [replace(p, operator=operator) for p in packets]
+        sent.count(operator, counts)
     return sent
 
 
 def _arrive(
-    flow: Dataflow, route: Route, block: Block, standing: Standing
+    flow: Dataflow, operator: int, port: int, blocks: Sequence[Block], standing: Standing
 ) -> tuple[list[Packet], dict[str, int]]:
-    counts = {"in": len(block), "malformed": int((~block.sound).sum())}
-    packets = []
-    if counts["malformed"]:
-        bad = _malformed(block.keep(~block.sound))
-        packets.append(table_packet("malformed", 0, block.seq, bad, route.port))
-        block = block.keep(block.sound)
-    if len(block):
-        rows = Arriving(block.table, block.ticks, block.degree, block.seq, block.own)
-        marks = flow.in_force(standing, route)
-        done = deliver(flow.operators[route.operator].plan, route.port, rows, marks)
-        packets += done.packets
-        counts["outside"] = done.outside
-    return packets, counts
+    packets, sound = [], []
+    for block in blocks:
+        fine = block.keep(block.sound)
+        if len(fine) < len(block):
+            bad = _malformed(block.keep(~block.sound))
+            packets.append(table_packet("malformed", 0, block.seq, bad, port))
+        if len(fine):
+            sound.append(Arriving(fine.table, fine.ticks, fine.degree, fine.seq, fine.own))
+    came, left = sum(map(len, blocks)), sum(map(len, sound))
+    marks = flow.in_force(standing, operator, port)
+    done = deliver(flow.operators[operator].plan, port, sound, marks)
+    counts = {"in": came, "malformed": came - left, "outside": done.outside}
+    return packets + done.packets, counts
 
 
 def _malformed(block: Block) -> pa.Table:
@@ -156,10 +162,10 @@ def _send_on(
     sent = Sent([], {})
     for route in operator.routes:
         ticks, valid = operator.axis(route.on).to_ticks(table.column(route.on))
-        low = flow.in_force(standing, route).low
+        low = flow.in_force(standing, route.operator, route.port).low
         degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
         block = Block(table, ticks, degree, np.where(valid, 0, NO_TIME), seq)
-        one = take_routes(flow, [route], block, standing)
+        one = take_routes(flow, [([route], block)], standing)
         sent.packets += one.packets
         for number, counts in one.counts.items():
             sent.count(int(number), counts)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from lowwater.control import MemoryLog
 from lowwater.errors import HostError, LowwaterError, PlanError
-from lowwater.kernels import Kernel, Packet, ingest_blocks, step, work
+from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.sources import BlockSource
 
 DEFAULT_SHARDS = 2
 
-Blocks = Sequence[pa.Table]
+Sized: TypeAlias = tuple[pa.Table, int | None]
+"""A block, and how many rows its source knew it to have before it was read."""
+Blocks = Sequence[pa.Table | Sized]
 """The blocks of one input in an epoch."""
 
 
@@ -92,12 +94,17 @@ class LocalEpochs:
     def run(self, blocks: Sequence[Blocks], *, last: Sequence[bool]) -> list[Packet]:
         """Run one epoch over the blocks of each input, in arrival order; return what came out."""
         before = self.log.before(self.epoch)
-        packets: list[Packet] = []
-        for number, mine in enumerate(blocks):
-            for made in ingest_blocks(self.flow, number, mine, before, self.controller):
-                packets += made
-            if last[number]:
-                packets.append(measure_packet(0, 0, {"input": number, "last": True}))
+        came = [
+            Came(number, seq, *(block if isinstance(block, tuple) else (block,)))
+            for number, mine in enumerate(blocks)
+            for seq, block in enumerate(mine)
+        ]
+        packets = list(ingest_epoch(self.flow, came, before, self.controller))
+        packets += [
+            measure_packet(0, 0, {"input": number, "last": True})
+            for number, is_last in enumerate(last)
+            if is_last
+        ]
         for number, control in before.control.items():
             operator, port = self.flow.ports[number]
             packets += [
@@ -138,13 +145,13 @@ class LocalEpochs:
 
 
 def until_the_end(
-    inputs: Sequence[Iterator[list[pa.Table]]],
-) -> Iterator[tuple[list[list[pa.Table]], list[bool]]]:
+    inputs: Sequence[Iterator[Sequence[Sized]]],
+) -> Iterator[tuple[list[Sequence[Sized]], list[bool]]]:
     """Yield for each epoch the blocks of every input, and which inputs end with it.
 
     An empty epoch follows, which hears of the end.
     """
-    ahead: list[list[pa.Table] | None] = [next(one, []) for one in inputs]
+    ahead: list[Sequence[Sized] | None] = [next(one, []) for one in inputs]
     while any(blocks is not None for blocks in ahead):
         now = [blocks or [] for blocks in ahead]
         ahead = [
@@ -154,10 +161,10 @@ def until_the_end(
     yield [[] for _ in inputs], [True for _ in inputs]
 
 
-def blocks_of(source: Any) -> Iterator[list[pa.Table]]:
+def blocks_of(source: Any) -> Iterator[Sequence[Sized]]:
     """Yield the blocks of each epoch."""
     if isinstance(source, list):
-        yield from ([table] for table in source)
+        yield from ([(table, None)] for table in source)
         return
     if not isinstance(source, BlockSource) or source.paced:
         raise PlanError(
@@ -166,7 +173,7 @@ def blocks_of(source: Any) -> Iterator[list[pa.Table]]:
         )
     at = source.begin()
     while (end := source.reach(at)) != at:
-        yield [source.read(b) for b in source.blocks(at, end)]
+        yield [(source.read(b), b.rows) for b in source.blocks(at, end)]
         at = end
 
 

@@ -17,10 +17,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Block:
-    """One block: what to read, and whether the stream ends with it."""
+    """One block: what to read, whether the stream ends with it, and its rows where known."""
 
     what: Any
     last: bool = False
+    rows: int | None = None
 
 
 class BlockReader(Protocol):

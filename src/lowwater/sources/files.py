@@ -91,7 +91,9 @@ class Files(BlockSource):
 
 def parquet_blocks(path: str) -> list[Block]:
     """Return a Parquet file as blocks: stretches of its row groups."""
-    return [Block((path, cut)) for cut in cut_by_rows(pq.read_metadata(path))]
+    footer = pq.read_metadata(path)
+    sizes = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
+    return [Block((path, cut), rows=sum(sizes[slice(*cut)])) for cut in cut_by_rows(sizes)]
 
 
 def read_parquet_block(block: Block, schema: pa.Schema) -> pa.Table:

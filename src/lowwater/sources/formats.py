@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -52,16 +53,15 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
     return _with_all(table, schema).select(schema.names).cast(schema)
 
 
-def cut_by_rows(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
-    """Cut a Parquet file into stretches [first, end) of row groups, each of a block's rows."""
+def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Cut the row groups of a Parquet file into stretches [first, end), each of a block's rows."""
     cuts, rows = [0], 0
-    for group in range(metadata.num_row_groups):
-        size = metadata.row_group(group).num_rows
+    for group, size in enumerate(sizes):
         if rows and rows + size > BLOCK_ROWS:
             cuts.append(group)
             rows = 0
         rows += size
-    return list(pairwise([*cuts, metadata.num_row_groups]))
+    return list(pairwise([*cuts, len(sizes)]))
 
 
 def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.control import Controller, Entry, FolderLog
 from lowwater.errors import HostError
-from lowwater.kernels import Dataflow, Packet, ingest
+from lowwater.kernels import Came, Dataflow, Packet, ingest, portions
 from lowwater.kernels.packets import measures_of
 from lowwater.query import Leaving, Outputs
 from lowwater.sources import Block
@@ -234,11 +234,12 @@ class Epochs:
     def _tasks(self, n: int) -> RDD[int]:
         return self.spark.sparkContext.parallelize(range(n), n)
 
-    def _shares(self, pieces: Sequence[Piece]) -> list[Sequence[Piece]]:
-        """Return the pieces of each task."""
-        tasks = min(len(pieces), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
-        cuts = [i * len(pieces) // tasks for i in range(tasks + 1)]
-        return [pieces[a:b] for a, b in pairwise(cuts)]
+    def _shares(self, pieces: Sequence[Piece]) -> list[list[list[Piece]]]:
+        """Return the portions of each task."""
+        cut = portions(self.flow, pieces)
+        tasks = min(len(cut), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+        ends = [i * len(cut) // tasks for i in range(tasks + 1)]
+        return [cut[a:b] for a, b in pairwise(ends)]
 
     def _read(self, pieces: Sequence[Piece]) -> RDD[Keyed]:
         shares = self._shares(pieces)
@@ -257,6 +258,6 @@ class Epochs:
                 pieces.append(Piece(number, block, seq, entry.standing))
                 if self.flow.inputs[number].consistent and seq < len(mine) - 1:
                     table = self.inputs.readers[number].read(block)
-                    packets = ingest(self.flow, number, table, entry.standing, seq)
+                    packets = ingest(self.flow, [Came(number, seq, table)], entry.standing)
                     entry = self.controller.foresee(entry, measures_of(packets[-1]))
         return pieces

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lowwater.control import Control, Standing
-from lowwater.kernels import Dataflow, Packet, ingest, work
+from lowwater.kernels import Came, Dataflow, Packet, ingest, work
 from lowwater.kernels.packets import LEAVING, measure_packet
 from lowwater.sources import Block, BlockReader
 from lowwater.spark.packets import to_batch, to_packets
@@ -84,7 +84,7 @@ class IngestRows:
         first = Level(self.flow, 0)
         for number, (start, block) in enumerate(self._blocks(batches)):
             seq = partition() << 20 | number
-            packets = ingest(self.flow, start, block, self.standing, seq)
+            packets = ingest(self.flow, [Came(start, seq, block)], self.standing)
             yield to_batch(packets, first.partition)
 
     def _blocks(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
@@ -123,6 +123,11 @@ class Piece:
     seq: int
     standing: Standing
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows it has, if that is known."""
+        return self.block.rows
+
 
 @dataclass(frozen=True)
 class IngestBlocks:
@@ -130,8 +135,8 @@ class IngestBlocks:
 
     flow: Dataflow
     readers: Mapping[int, BlockReader]
-    shares: Sequence[Sequence[Piece]]
-    """The pieces of each task."""
+    shares: Sequence[Sequence[Sequence[Piece]]]
+    """The portions of each task, and the pieces of each portion."""
 
     def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
         """Read and reduce the blocks of one task."""
@@ -147,11 +152,12 @@ class IngestBlocks:
                 yield to_batch(list(self._packets(task)), first.partition)
 
     def _packets(self, task: int) -> Iterator[Packet]:
-        for piece in self.shares[task]:
-            table = self.readers[piece.input].read(piece.block)
-            yield from ingest(self.flow, piece.input, table, piece.standing, piece.seq)
-            if piece.block.last:
-                yield measure_packet(0, piece.seq, {"input": piece.input, "last": True})
+        for portion in self.shares[task]:
+            came = [Came(p.input, p.seq, self.readers[p.input].read(p.block)) for p in portion]
+            yield from ingest(self.flow, came, portion[0].standing)
+            for piece in portion:
+                if piece.block.last:
+                    yield measure_packet(0, piece.seq, {"input": piece.input, "last": True})
 
 
 @dataclass(frozen=True)
