@@ -34,6 +34,7 @@ from lowwater.errors import (
     SpecError,
     StateError,
 )
+from lowwater.prodding import aggressive, every, on_demand
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
@@ -148,12 +149,14 @@ __all__ = [
     "Together",
     "VirtualClock",
     "aggregate",
+    "aggressive",
     "arrival",
     "avg",
     "callback",
     "console",
     "count",
     "count_distinct",
+    "every",
     "extent",
     "feed",
     "files",
@@ -168,6 +171,7 @@ __all__ = [
     "memory",
     "min",
     "mode",
+    "on_demand",
     "ordered",
     "parquet",
     "per_source",

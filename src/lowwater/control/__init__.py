@@ -1,7 +1,8 @@
 """Control: the records, the durable log and the controller that writes it."""
 
-from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge
+from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge, Known
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
+from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source, Standing
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "Folder",
     "FolderLog",
     "Gauge",
+    "Known",
     "Marks",
     "MemoryLog",
     "Opening",
     "Pair",
+    "Prod",
     "Reached",
     "Seen",
     "Source",

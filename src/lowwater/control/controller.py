@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from lowwater.control.log import ControlLog, Entry
+from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
 from lowwater.errors import HostError
 
@@ -48,11 +49,41 @@ class Gauge:
     grain: int = 0
 
 
+@dataclass(frozen=True)
+class Known:
+    """What a prodder is told after an epoch: `asked` are demands that came from outside meanwhile.
+
+    `open` says that operators hold something, `ended` that all streams have ended.
+    """
+
+    inputs: Sequence[Reached]
+    measured: Sequence[Mapping[str, Any]]
+    now: int
+    asked: Sequence[Prod] = ()
+    open: bool = True
+    ended: bool = False
+
+
+class Prodder(Protocol):
+    """What the controller asks of a source of prods."""
+
+    def advance(
+        self, memory: Mapping[str, Any], known: Known
+    ) -> tuple[dict[str, Any], tuple[Prod, ...]]:
+        """Return what to remember after an epoch, and the prods for the next one."""
+
+    def due(self, memory: Mapping[str, Any], known: Known) -> bool:
+        """Say whether something would be asked for now."""
+
+
 class Flow(Protocol):
     """How progress flows through a plan: from its inputs to the ports of its operators."""
 
     def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
         """Return the marks of all ports, each rounded to what its operator can use."""
+
+    def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
+        """Return the marks of all ports that prods are answered by."""
 
     @property
     def contradictable(self) -> frozenset[int]:
@@ -62,8 +93,14 @@ class Flow(Protocol):
 class Controller:
     """Turns the measurements of epochs into entries of the control log."""
 
-    def __init__(self, log: ControlLog, gauges: Sequence[Gauge], flow: Flow) -> None:
-        self.log, self.gauges, self.flow = log, gauges, flow
+    def __init__(
+        self,
+        log: ControlLog,
+        gauges: Sequence[Gauge],
+        flow: Flow,
+        prodder: Prodder | None = None,
+    ) -> None:
+        self.log, self.gauges, self.flow, self.prodder = log, gauges, flow, prodder
 
     def begin(self, now: int) -> None:
         """Open the log of a query that has not begun."""
@@ -77,8 +114,12 @@ class Controller:
         *,
         ending: bool = False,
         taken: Any = None,
+        asked: Sequence[Prod] = (),
     ) -> Entry:
-        """Write the entry of an epoch, or return the one that stands."""
+        """Write the entry of an epoch, or return the one that stands.
+
+        `asked` are prods that came from outside.
+        """
         standing = self.log.read(epoch)
         if standing is not None:
             return standing
@@ -97,7 +138,29 @@ class Controller:
             ended=all(i.ended for i in inputs),
             taken=taken,
         )
-        return self.log.append(entry)
+        return self.log.append(self._prodded(entry, before, measured, now, asked))
+
+    def _prodded(
+        self,
+        entry: Entry,
+        before: Entry,
+        measured: Sequence[Mapping[str, Any]],
+        now: int,
+        asked: Sequence[Prod],
+    ) -> Entry:
+        """Return an entry with the prods that are due, for all ports."""
+        if self.prodder is None:
+            return entry
+        inputs = entry.standing.inputs
+        known = Known(inputs, measured, now, asked, open=_something_open(entry), ended=entry.ended)
+        memory, prods = self.prodder.advance(before.prodding, known)
+        if not prods:
+            return replace(entry, prodding=memory)
+        control = {
+            port: Control(entry.control.get(port, Control()).marks, prods, as_if)
+            for port, as_if in enumerate(self.flow.as_if_ended(inputs, prods))
+        }
+        return replace(entry, prodding=memory, control=control)
 
     def foresee(self, entry: Entry, measured: Mapping[str, Any]) -> Entry:
         """Return `entry` as it would be if a block more of an input had been an epoch of its own.
@@ -110,9 +173,13 @@ class Controller:
         )
 
     def due(self, entry: Entry, now: int) -> bool:
-        """Say whether, after `entry`, the wall clock alone would close a window."""
+        """Say whether, after `entry`, the wall clock alone would close a window or ask for one."""
         if entry.ended or not _something_open(entry):
             return False
+        if self.prodder is not None and self.prodder.due(
+            entry.prodding, Known(entry.standing.inputs, (), now)
+        ):
+            return True
         _, inputs = self._advance(entry, (), now)
         known = self._ports(entry)
         found = self.flow.reach(inputs)

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from lowwater.control.records import Control, Marks, Standing
+from lowwater.control.records import Control, Standing
 
 KEPT_ENTRIES = 200
 """Older entries are deleted. A restart needs the newest two; the others are for people."""
@@ -31,7 +31,8 @@ class Entry:
     """What the controller decided after an epoch, and what it knew then.
 
     `control` is for ports by their number, `memory` holds what each input's policy remembers.
-    `taken` is how far into its sources the query has come, as the host counts it.
+    `taken` is how far into its sources the query has come, as the host counts it. `prodding` is
+    what is remembered of early results.
     """
 
     epoch: int
@@ -41,6 +42,7 @@ class Entry:
     totals: Mapping[str, Any] = field(default_factory=dict)
     ended: bool = False
     taken: Any = None
+    prodding: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def quiet(self) -> bool:
@@ -56,12 +58,13 @@ class Entry:
         """Return the entry as JSON."""
         kept = {
             "epoch": self.epoch,
-            "control": [[p, c.marks.to_json()] for p, c in self.control.items()],
+            "control": [[p, c.to_json()] for p, c in self.control.items()],
             "standing": self.standing.to_json(),
             "memory": self.memory,
             "totals": self.totals,
             "ended": self.ended,
             "taken": self.taken,
+            "prodding": self.prodding,
         }
         return json.dumps(kept).encode()
 
@@ -71,12 +74,13 @@ class Entry:
         kept = json.loads(payload)
         return cls(
             kept["epoch"],
-            {port: Control(Marks.from_json(marks)) for port, marks in kept["control"]},
+            {port: Control.from_json(told) for port, told in kept["control"]},
             Standing.from_json(kept["standing"]),
             tuple(kept["memory"]),
             kept["totals"],
             kept["ended"],
             kept["taken"],
+            kept["prodding"],
         )
 
 

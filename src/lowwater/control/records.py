@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from lowwater.control.intervals import Stretches, common, joined
+from lowwater.control.prods import Prod
 
 Source: TypeAlias = str | int | bool | None
 """The value of a source column: what `per_source` and group-wise punctuation tell apart."""
@@ -151,31 +152,56 @@ class Marks:
 
 @dataclass(frozen=True)
 class Control:
-    """All that the controller tells a port of an operator in one epoch: today, punctuation."""
+    """All that the controller tells a port of an operator in one epoch: punctuation, and prods.
+
+    Prods are answered as if the marks `as_if` were in force.
+    """
 
     marks: Marks = field(default_factory=Marks)
+    prods: tuple[Prod, ...] = ()
+    as_if: Marks = field(default_factory=Marks)
 
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to do."""
-        return self.marks == Marks()
+        return self.marks == Marks() and not self.prods
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        told: dict[str, Any] = {"marks": self.marks.to_json()}
+        if self.prods:
+            told["prods"] = [p.to_json() for p in self.prods]
+            told["as_if"] = self.as_if.to_json()
+        return told
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Control:
+        """Read what `to_json` wrote."""
+        marks = Marks.from_json(told["marks"])
+        if "prods" not in told:
+            return cls(marks)
+        prods = tuple(Prod.from_json(p) for p in told["prods"])
+        return cls(marks, prods, Marks.from_json(told["as_if"]))
 
     def to_bytes(self) -> bytes:
         """Return the record as a packet's payload."""
-        return json.dumps({"marks": self.marks.to_json()}).encode()
+        return json.dumps(self.to_json()).encode()
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Control:
         """Read what `to_bytes` wrote."""
-        return cls(Marks.from_json(json.loads(payload)["marks"]))
+        return cls.from_json(json.loads(payload))
 
     @classmethod
     def together(cls, records: Iterable[Control]) -> Control:
         """Return one record that says what all say."""
-        marks = Marks()
+        marks, as_if = Marks(), Marks()
+        prods: tuple[Prod, ...] = ()
         for record in records:
             marks = marks.raised(record.marks)
-        return cls(marks)
+            prods += record.prods
+            as_if = as_if.raised(record.as_if)
+        return cls(marks, prods, as_if)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from lowwater.kernels.ingest import Came, ingest, ingest_epoch, portions
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet
 from lowwater.kernels.plan import ARRIVAL, WindowPlan
-from lowwater.kernels.routing import Kernel, work
 from lowwater.kernels.stepping import step
+from lowwater.kernels.working import Kernel, work
 
 __all__ = [
     "ARRIVAL",

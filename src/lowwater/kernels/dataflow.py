@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Marks, Reached, Standing
+from lowwater.control import Marks, Prod, Reached, Standing
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.windows import FOREVER, Axis, Landmark
@@ -57,7 +57,7 @@ class Input:
     `before` are steps that make the columns that progress is measured on. `source`, `tail`,
     `mark_when`, `mark_since` and `consistent` are what its progress policy asks for (see
     `progress.Tracker`). `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of
-    the wall clock.
+    the wall clock. `prods` says that its rows are prods, and which columns name groups.
     """
 
     schema: pa.Schema
@@ -71,6 +71,7 @@ class Input:
     consistent: bool = False
     max_ahead: int | None = None
     by_wall: bool = False
+    prods: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,35 @@ class Dataflow:
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
         return tuple(found)
+
+    def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
+        """Return the marks of all ports that prods are answered by.
+
+        Operators whose results others need go by the end of the streams: whatever they hold may
+        be of use. One whose results only leave need not look beyond what it is asked for.
+        """
+        ended = self.reach([replace(i, ended=True) for i in inputs])
+        return tuple(
+            _bounded(marks, prods, operator) if self._only_leaves(operator) else marks
+            for (operator, _), marks in zip(self.ports, ended, strict=True)
+        )
+
+    def _only_leaves(self, number: int) -> bool:
+        """Whether results go nowhere but out, each as soon as its own window ends."""
+        operator = self.operators[number]
+        at_once = getattr(operator.plan, "smooth", None) is None
+        return at_once and not operator.routes and getattr(operator.plan, "second", None) is None
+
+
+def _bounded(marks: Marks, prods: Sequence[Prod], operator: int) -> Marks:
+    """Return marks no further than where windows end that are asked for."""
+    ends = [p.upto for p in prods if p.asks(operator)]
+    if not ends:
+        return Marks()
+    known = [end for end in ends if end is not None]
+    if marks.low is None or len(known) < len(ends):
+        return marks
+    return replace(marks, low=min(marks.low, max(known)), ranges=())
 
 
 def _final(plan: OperatorPlan, marks: Marks, inputs: Sequence[Reached] | None) -> Marks:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Control, Controller, Entry, Marks, Reached, Standing
+from lowwater.control import Control, Controller, Entry, Marks, Prod, Reached, Standing
 from lowwater.kernels.dataflow import Dataflow, Input, Route
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
@@ -103,6 +103,8 @@ def _take(
     block = _read(start, table.combine_chunks(), standing, came.input, seq)
     measures: dict[str, Any] = {"input": came.input, "counts": {}}
     packets: list[Packet] = []
+    if start.prods is not None:
+        measures["prods"] = [p.to_json() for p in _prods(block, start.prods)]
     if start.mark_when is not None:
         block, said = _with_marks(start, block)
         packets = _take_marks(flow, start, block.keep(said), seq, measures)
@@ -113,6 +115,14 @@ def _take(
     if KEPT in table.column_names:
         block = _without_dropped(block)
     return block, packets, measures
+
+
+def _prods(block: Block, names: Sequence[str]) -> Iterator[Prod]:
+    """Yield what the rows of a stream of prods ask for; NULL names no time, and no group."""
+    columns = [block.table.column(n).cast(pa.string()).to_pylist() for n in names]
+    for row, (tick, sound) in enumerate(zip(block.ticks.tolist(), block.sound, strict=True)):
+        named = {n: c[row] for n, c in zip(names, columns, strict=True) if c[row] is not None}
+        yield Prod(None, tick if sound else None, named)
 
 
 def _count(measures: dict[str, Any], operator: str, counts: Mapping[str, int]) -> None:

@@ -9,9 +9,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-Kind = Literal["cells", "rows", "ends", "control", "malformed", "measure", "results", "late"]
+Kind = Literal[
+    "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
+    "malformed", "measure", "results", "early", "late",
+]  # fmt: skip
 
-LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "late"})
+LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "early", "late"})
 """Kinds that leave the query; operators pass them on unread."""
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.control import Marks, Standing
-from lowwater.kernels.aggregate import Step
-from lowwater.kernels.dataflow import Dataflow, Operator, Route, Transform
+from lowwater.kernels.dataflow import Dataflow, Route, Transform
 from lowwater.kernels.delivery import Arriving, deliver
-from lowwater.kernels.packets import Packet, measure_packet, placed, table_of, table_packet
+from lowwater.kernels.packets import Packet, table_packet
 from lowwater.kernels.plan import free
-from lowwater.kernels.stepping import step
 
 REASON = "reason"
 FAULTS = (
@@ -26,9 +23,6 @@ FAULTS = (
 )
 """What can be wrong with a row."""
 NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
-
-Kernel: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
-"""What runs in a shard: (plan, shard, state, packets) -> what changes and what is sent on."""
 
 
 @dataclass(frozen=True)
@@ -127,46 +121,3 @@ def _malformed(block: Block) -> pa.Table:
     reason = np.array(FAULTS, object)[block.fault]
     name = free(REASON, block.table.schema)
     return block.table.append_column(name, pa.array(reason, pa.string()))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def work(
-    flow: Dataflow,
-    number: int,
-    shard: int,
-    state: Mapping[str, bytes],
-    packets: Sequence[Packet],
-    *,
-    standing: Standing,
-    kernel: Kernel = step,
-) -> Step:
-    """Run one epoch of one shard of an operator, and send its results on."""
-    operator = flow.operators[number]
-    done = kernel(operator.plan, shard, state, packets)
-    leaves = any(o.operator == number for o in flow.outputs)
-    emitted = [replace(p, operator=number) for p in done.emissions]
-    kept = [p for p in emitted if p.kind != "results" or leaves]
-    if operator.routes:
-        results = [p for p in emitted if p.kind == "results"]
-        for n, packet in enumerate(results):
-            seq = placed(len(flow.inputs) + number, shard << 24 | n)
-            sent = _send_on(flow, operator, table_of(packet), standing, seq)
-            kept += [*sent.packets, measure_packet(shard, seq, {"counts": sent.counts})]
-    return Step(done.changes, kept)
-
-
-def _send_on(
-    flow: Dataflow, operator: Operator, table: pa.Table, standing: Standing, seq: int
-) -> Sent:
-    """Send results of an operator along its routes."""
-    sent = Sent([], {})
-    for route in operator.routes:
-        ticks, valid = operator.axis(route.on).to_ticks(table.column(route.on))
-        low = flow.in_force(standing, route.operator, route.port).low
-        degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
-        block = Block(table, ticks, degree, np.where(valid, 0, NO_TIME), seq)
-        one = take_routes(flow, [([route], block)], standing)
-        sent.packets += one.packets
-        for number, counts in one.counts.items():
-            sent.count(int(number), counts)
-    return sent

@@ -22,6 +22,7 @@ from lowwater.kernels import (
     WindowPlan,
 )
 from lowwater.kernels.joins import both
+from lowwater.prodding import Prodder
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.sources.steps import Transform
@@ -42,6 +43,7 @@ class Assembly:
     flow: Dataflow
     sources: tuple[Any, ...]
     policies: tuple[Progress, ...]
+    prodder: Prodder | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -58,7 +60,7 @@ class Assembly:
 
     def controller(self, log: ControlLog) -> Controller:
         """Return the controller of a run."""
-        return Controller(log, self.gauges, self.flow)
+        return Controller(log, self.gauges, self.flow, self.prodder)
 
     def with_shards(self, shards: int) -> Assembly:
         """Return the same for so many shards of each operator."""

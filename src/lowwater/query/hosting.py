@@ -194,6 +194,15 @@ class Run(ABC):
         """Return where the query stands after its newest epoch."""
 
     @abstractmethod
+    def prod(self, *, upto: Any = None, **groups: Any) -> None:
+        """Ask for early results now: of every window that has begun and is open.
+
+        `upto` asks only for windows that end not later, `segment=6` only for one group. The rows
+        leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
+        final. The query must have been started with `prods=`.
+        """
+
+    @abstractmethod
     def stop(self) -> None:
         """Stop after the epoch at work; the checkpoint holds all that is needed to go on."""
 

@@ -112,8 +112,8 @@ class Leaving:
         return written
 
     def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
-        own = (p for p in packets if p.operator == self.output.operator)
-        found = (self.output.of(t) for t in tables(own, "results"))
+        own = [p for p in packets if p.operator == self.output.operator]
+        found = (self.output.of(t) for k in ("results", "early") for t in tables(own, k))
         return [t.cast(self.result_schema) for t in found if len(t)]
 
     def _placed(

@@ -11,6 +11,7 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
+from lowwater.query.prodding import Prods, prodded
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 
@@ -68,12 +69,14 @@ class Runnable:
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
+        prods: Prods = None,
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return what came out.
 
         A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
         "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
         stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows.
+        `prods` asks for early results, as in `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -90,7 +93,7 @@ class Runnable:
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        return run(self.assembly, outputs, chosen)[RESULTS]
+        return run(prodded(self.assembly, prods), outputs, chosen)[RESULTS]
 
     def start(
         self,
@@ -100,13 +103,18 @@ class Runnable:
         late: Sink | None = None,
         malformed: Sink | None = None,
         trigger: str | None = None,
+        prods: Prods = None,
     ) -> Run:
         """Start the query on Spark and let it run on; `trigger` is the least time between epochs.
 
-        Started again with the same checkpoint, it goes on where it stopped or was killed.
+        Started again with the same checkpoint, it goes on where it stopped or was killed. `prods`
+        asks for early results of windows that are not complete: `lw.every("10 seconds")`,
+        `lw.aggressive(0.25)`, a stream whose rows are prods, or several of them in a list;
+        `lw.on_demand()` leaves it to `run.prod()`, which the others allow as well.
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
-        return start(self.assembly, outputs, checkpoint=checkpoint, trigger=trigger)
+        asked = prodded(self.assembly, prods)
+        return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
 
 class Chosen:

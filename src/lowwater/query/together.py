@@ -11,6 +11,7 @@ from lowwater.errors import SpecError
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
+from lowwater.query.prodding import Prods, prodded
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
@@ -45,13 +46,15 @@ class Together:
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
+        prods: Prods = None,
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return what came out of each by name.
 
         Sinks are given by the name of their query. The rest is as for one query.
         """
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        return run(self.assembly, self._outputs(sinks, late, malformed), chosen)
+        outputs = self._outputs(sinks, late, malformed)
+        return run(prodded(self.assembly, prods), outputs, chosen)
 
     def start(
         self,
@@ -61,13 +64,15 @@ class Together:
         late: Sinks | None = None,
         malformed: Sinks | None = None,
         trigger: str | None = None,
+        prods: Prods = None,
     ) -> Run:
         """Start all queries on Spark, as one streaming query, and let them run on."""
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
         outputs = self._outputs(sinks, late, malformed)
-        return start(self.assembly, outputs, checkpoint=checkpoint, trigger=trigger)
+        asked = prodded(self.assembly, prods)
+        return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
     def _outputs(self, *kinds: Sinks | None) -> dict[str, Outputs]:
         given = [sinks or {} for sinks in kinds]

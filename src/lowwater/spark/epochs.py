@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.control import Controller, Entry, FolderLog
+from lowwater.control import Controller, Entry, FolderLog, Prod
 from lowwater.errors import HostError
 from lowwater.kernels import Came, Dataflow, Packet, ingest, portions
 from lowwater.kernels.packets import measures_of
@@ -63,6 +63,8 @@ class Epochs:
         self.lock = threading.Lock()
         self.rate: float | None = None
         self.closed = False
+        self.asked: list[Prod] = []
+        """Prods that came from outside, not yet decided on."""
         self.worker: int | None = None
         """The thread that runs the epoch at work."""
 
@@ -159,7 +161,7 @@ class Epochs:
 
     def due(self, *, by_clock: bool) -> bool:
         """Say whether an epoch is worth running, even if no row comes."""
-        if not self.newest.quiet:
+        if not self.newest.quiet or self.asked:
             return True
         return by_clock and self.controller.due(self.newest, self.now(self.newest.epoch + 1))
 
@@ -189,9 +191,16 @@ class Epochs:
             in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
             measures = [measures_of(p) for p in in_order]
             over = [{"input": n, "last": True} for n in self.inputs.exhausted(taken["blocks"])]
+            asked = tuple(self.asked)
             self.newest = self.controller.decide(
-                epoch, [*measures, *over], self.now(epoch), ending=ending, taken=dict(taken)
+                epoch,
+                [*measures, *over],
+                self.now(epoch),
+                ending=ending,
+                taken=dict(taken),
+                asked=asked,
             )
+            del self.asked[: len(asked)]
         finally:
             self.worker = None
         came = sum(self.newest.totals["inputs"]) - before

@@ -18,8 +18,9 @@ from rich.progress import Progress
 
 from lowwater.control import FolderLog
 from lowwater.durations import ticks
-from lowwater.errors import HostError
+from lowwater.errors import HostError, PlanError
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
+from lowwater.query.prodding import demand
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
@@ -109,7 +110,7 @@ class SparkRun(Run):
         warm_up(spark)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
-        self.flow = assembly.flow
+        self.flow, self.prodded = assembly.flow, assembly.prodder is not None
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
         controller = assembly.controller(log)
@@ -266,6 +267,15 @@ class SparkRun(Run):
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
         return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind)
+
+    def prod(self, *, upto: Any = None, **groups: Any) -> None:
+        """Ask for early results now."""
+        if not self.prodded:
+            raise PlanError(
+                "the query was started without prods=, so its results have no columns for what is "
+                "known about early rows; start it with prods=lw.on_demand()"
+            )
+        self.epochs.asked.append(demand(self.flow, upto, groups))
 
     def stop(self) -> None:
         """Stop after the epoch at work."""

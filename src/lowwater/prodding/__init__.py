@@ -1,0 +1,16 @@
+"""Prodding: an answer now, the exact one later (PROD)."""
+
+from lowwater.prodding.clock import EventClock
+from lowwater.prodding.grids import grids
+from lowwater.prodding.policies import ProdPolicy, aggressive, every, on_demand
+from lowwater.prodding.prodder import Prodder
+
+__all__ = [
+    "EventClock",
+    "ProdPolicy",
+    "Prodder",
+    "aggressive",
+    "every",
+    "grids",
+    "on_demand",
+]

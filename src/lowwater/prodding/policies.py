@@ -1,0 +1,151 @@
+"""When prods are due: policies, as the user names them (PROD 3.2, 4.4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowwater.control import Prod
+from lowwater.durations import Duration, ticks
+from lowwater.errors import SpecError
+from lowwater.prodding.clock import EventClock
+from lowwater.prodding.grids import Asked
+
+Memory = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a policy is asked: the system clock, and what the event clock remembers."""
+
+    now: int
+    clock: EventClock
+    seen: Memory
+
+    @property
+    def event(self) -> int | None:
+        """Event time."""
+        return self.clock.now(self.seen, self.now)
+
+    @property
+    def at_answer(self) -> int | None:
+        """Event time when a prod that is decided now is answered."""
+        return self.clock.at_next_answer(self.seen, self.now)
+
+
+class ProdPolicy(ABC):
+    """A source of prods."""
+
+    def bind(self, asked: Sequence[Asked]) -> None:
+        """Refuse a query whose windows the policy cannot ask for."""
+        del asked
+
+    @abstractmethod
+    def advance(
+        self, memory: Memory, asked: Sequence[Asked], moment: Moment
+    ) -> tuple[dict[str, Any], list[Prod]]:
+        """Return what to remember, and the prods that are due."""
+
+
+@dataclass(frozen=True)
+class OnDemand(ProdPolicy):
+    """No prods but those of the handle: `run.prod()`."""
+
+    def advance(  # noqa: D102
+        self, memory: Memory, asked: Sequence[Asked], moment: Moment
+    ) -> tuple[dict[str, Any], list[Prod]]:
+        return dict(memory), []
+
+
+@dataclass(frozen=True)
+class Every(ProdPolicy):
+    """A prod for the next window to end, at intervals of the system clock."""
+
+    period: int
+
+    def advance(  # noqa: D102
+        self, memory: Memory, asked: Sequence[Asked], moment: Moment
+    ) -> tuple[dict[str, Any], list[Prod]]:
+        last = memory.get("last", moment.now if moment.event is not None else None)
+        if last is None or moment.now - last < self.period:
+            return {} if last is None else {"last": last}, []
+        # Intervals are counted from the first, not from when an epoch happened to end.
+        last += (moment.now - last) // self.period * self.period
+        return {"last": last}, [_next(one, moment) for one in asked]
+
+
+def _next(one: Asked, moment: Moment) -> Prod:
+    event = moment.event
+    if one.grid is None or event is None:
+        return Prod(operator=one.operator)
+    end = one.grid.next_end(event)
+    return Prod(end - 1, end, operator=one.operator)
+
+
+@dataclass(frozen=True)
+class Aggressive(ProdPolicy):
+    """A prod for each window, some share of its slide before it ends in event time (PROD 4.4)."""
+
+    share: float
+
+    def bind(self, asked: Sequence[Asked]) -> None:  # noqa: D102
+        if any(one.grid is None for one in asked):
+            raise SpecError(
+                "prods=lw.aggressive(...) counts in slides, and the windows of this query have "
+                'none that is fixed; use lw.every("10 seconds") or lw.on_demand()'
+            )
+
+    def advance(  # noqa: D102
+        self, memory: Memory, asked: Sequence[Asked], moment: Moment
+    ) -> tuple[dict[str, Any], list[Prod]]:
+        kept, prods = dict(memory), []
+        for one in asked:
+            name = str(one.operator)
+            kept[name], prod = self._one(kept.get(name), one, moment)
+            prods += [] if prod is None else [prod]
+        return kept, prods
+
+    def _one(self, last: int | None, one: Asked, moment: Moment) -> tuple[int | None, Prod | None]:
+        """Return the end of the last window that was asked for, and the prod that is due."""
+        event, at_answer = moment.event, moment.at_answer
+        if event is None or at_answer is None or one.grid is None:
+            return last, None
+        if last is None:
+            last = one.grid.next_end(event) - one.grid.slide
+        upto = one.grid.last_end(at_answer + int(self.share * one.grid.slide))
+        if upto <= last:
+            return last, None
+        return upto, Prod(last, upto, operator=one.operator)
+
+
+def every(period: Duration) -> Every:
+    """Ask for the next window to end, at intervals of the system clock.
+
+    >>> every("10 seconds")
+    Every(period=10000000)
+    """
+    span = ticks(period, name="every")
+    if span <= 0:
+        raise SpecError(f"every({period!r}) must be greater than zero")
+    return Every(span)
+
+
+def aggressive(share: float) -> Aggressive:
+    """Ask for each window a `share` of its slide before it ends, in event time.
+
+    >>> aggressive(0.25)
+    Aggressive(share=0.25)
+    """
+    if not 0 <= share <= 1:
+        raise SpecError(
+            f"aggressive({share!r}) must be from 0 to 1: the share of a slide before the window "
+            f"ends, for example 0.25"
+        )
+    return Aggressive(float(share))
+
+
+def on_demand() -> OnDemand:
+    """Answer prods of the running query's handle only: `run.prod()`."""
+    return OnDemand()

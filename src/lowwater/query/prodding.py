@@ -1,0 +1,117 @@
+"""Early results of a query: who may ask for them, and what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lowwater.control import Prod
+from lowwater.errors import SpecError
+from lowwater.kernels import Dataflow, Input, WindowPlan
+from lowwater.prodding import EventClock, Prodder, ProdPolicy, grids
+from lowwater.query.assembly import Assembly
+from lowwater.query.nodes import Leaf, Stepped
+from lowwater.sources.steps import Transform
+
+if TYPE_CHECKING:
+    from lowwater.query.stream import Stream
+
+Prods = Any
+"""A policy, a stream whose rows are prods, or several of them."""
+
+
+def prodded(assembly: Assembly, prods: Prods) -> Assembly:
+    """Return a query with the prods that a run was asked to have."""
+    if prods is None:
+        return assembly
+    given = list(prods) if isinstance(prods, list | tuple) else [prods]
+    policies = [p for p in given if isinstance(p, ProdPolicy)]
+    streams = [p for p in given if hasattr(p, "node")]
+    odd = [p for p in given if not (isinstance(p, ProdPolicy) or hasattr(p, "node"))]
+    if odd or not given:
+        raise SpecError(
+            f"prods={prods!r} says nothing about when to ask; give lw.every(...), "
+            f"lw.aggressive(...), lw.on_demand(), a stream whose rows are prods, or several of "
+            f"them in a list"
+        )
+    flow, own = assembly.flow, len(assembly.flow.inputs)
+    specs = [(n, _spec(flow, n)) for n in sorted({o.operator for o in flow.outputs})]
+    asked = grids(specs)
+    for policy in policies:
+        policy.bind(asked)
+    timed = all(i.axis.kind == "time" for i in flow.inputs)
+    made = Prodder(tuple(policies), asked, tuple(range(own)), EventClock(timed))
+    for stream in streams:
+        assembly = _with_stream(assembly, stream)
+    return replace(assembly, prodder=made)
+
+
+def _spec(flow: Dataflow, operator: int) -> Any:
+    plan = flow.operators[operator].plan
+    return plan.spec if isinstance(plan, WindowPlan) and plan.numbering is None else None
+
+
+def _with_stream(assembly: Assembly, stream: Stream) -> Assembly:
+    """Return a query with one more input, whose rows are prods."""
+    at: Any = stream
+    steps: tuple[Transform, ...] = ()
+    while isinstance(at.node, Stepped):
+        at, steps = at.node.of, (at.node.transform, *steps)
+    leaf = at.node
+    if not isinstance(leaf, Leaf):
+        raise SpecError(
+            "prods=: a stream of prods comes from outside; it cannot be a union, a join or the "
+            "result of windows"
+        )
+    axis = stream.axis(stream.time)
+    if any(axis.kind != i.axis.kind for i in assembly.flow.inputs):
+        raise SpecError(
+            f"prods=: the time of the prods, {axis.column!r}, is a {axis.kind}, that of the query "
+            f"is not; a prod names a time of the query"
+        )
+    names = tuple(n for n in _groups(assembly.flow) if n in stream.schema.names)
+    schema = getattr(leaf.source, "full_schema", leaf.source.schema)
+    start = Input(schema, axis, before=steps, prods=names)
+    flow = replace(assembly.flow, inputs=(*assembly.flow.inputs, start))
+    return replace(
+        assembly,
+        flow=flow,
+        sources=(*assembly.sources, leaf.source),
+        policies=(*assembly.policies, leaf.progress),
+    )
+
+
+def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
+    """Return the columns by which groups are named: those that all windows have as keys."""
+    plans = [flow.operators[o.operator].plan for o in flow.outputs]
+    found = [
+        {k: plan.key_field(k).type for k in plan.keys} if isinstance(plan, WindowPlan) else {}
+        for plan in plans
+    ]
+    return {k: t for k, t in found[0].items() if all(k in other for other in found)}
+
+
+def demand(flow: Dataflow, upto: Any, groups: Mapping[str, Any]) -> Prod:
+    """Return the prod that a person asks for."""
+    known = _groups(flow)
+    where = {}
+    for name, value in groups.items():
+        if name not in known:
+            told = f"these are: {', '.join(known)}" if known else "it has none"
+            raise SpecError(f"prod({name}={value!r}): {name!r} is no group of the query; {told}")
+        where[name] = _text(name, value, known[name])
+    axis = flow.inputs[0].axis
+    return Prod(None, None if upto is None else axis.point(upto, name="upto"), where)
+
+
+def _text(name: str, value: Any, kind: pa.DataType) -> str | None:
+    if value is None:
+        return None
+    try:
+        found: str = pa.scalar(value, kind).cast(pa.string()).as_py()
+    except (pa.ArrowException, TypeError, ValueError) as wrong:
+        raise SpecError(f"prod({name}={value!r}): the group is a {kind}; {wrong}") from wrong
+    return found
