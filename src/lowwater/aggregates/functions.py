@@ -193,13 +193,16 @@ def aggregate(
     init: Callable[[], Any] | None = None,
     incr: Callable[[Any, Any], Any] | None = None,
     final: Callable[[Any], Any] | None = None,
+    extrapolate: Callable[[Any, float], Any] | None = None,
 ) -> Aggregate:
     """Define an aggregate, in one of two ways.
 
     `lift`, `combine`, `lower` (`combine` associative): kept per pane and shared by all windows
     that overlap it. `init`, `incr`, `final` (DROP 2.2): for functions that do not combine; kept
     per window, so that each row costs range/slide steps. Values come in arrival order. One column
-    gives its values without NULLs, several give tuples.
+    gives its values without NULLs, several give tuples. `extrapolate` makes an estimate of the
+    final result out of an early one and the share of the window's rows it rests on; without it,
+    early results are what has arrived.
 
     >>> product = aggregate(
     ...     "x", lift=float, combine=lambda a, b: a * b, lower=float, returns="double"
@@ -210,14 +213,14 @@ def aggregate(
         raise SpecError("of=() names no column; an aggregate is defined over at least one")
     kind = parse_type(returns) if isinstance(returns, str) else returns
     given: dict[str, Any] = {"lift": lift, "combine": combine, "lower": lower}
-    given |= {"init": init, "incr": incr, "final": final}
+    given |= {"init": init, "incr": incr, "final": final, "extrapolate": extrapolate}
     for name, function in given.items():
         if function is not None and not callable(function):
             raise SpecError(f"{name}={function!r} is no function")
     if lift and combine and lower and not (init or incr or final):
-        return UserDefined(Combining(columns, lift, combine), lower, kind)
+        return UserDefined(Combining(columns, lift, combine), lower, kind, extrapolate)
     if init and incr and final and not (lift or combine or lower):
-        return UserDefined(Folding(columns, init, incr), final, kind)
+        return UserDefined(Folding(columns, init, incr), final, kind, extrapolate)
     raise SpecError(
         "an aggregate is defined by lift=, combine= and lower=, or by init=, incr= and final=; "
         "give one of the two sets whole"

@@ -15,7 +15,7 @@ from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll
 from lowwater.aggregates.bags import Values, as_bags, most_frequent, order_statistics, totals
 from lowwater.aggregates.partial import Part, Partial
 from lowwater.aggregates.sketches import FrequentCells, HllCells, KllCells, NanCount
-from lowwater.aggregates.spec import Aggregate, column_type
+from lowwater.aggregates.spec import Aggregate, Growth, column_type
 from lowwater.errors import SpecError
 
 
@@ -35,6 +35,10 @@ class Quantile(Aggregate):
     @property
     def error(self) -> str | None:  # noqa: D102
         return None if self.sketch is None else self.sketch.error
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "level"
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         t = column_type(schema, self.column)
@@ -92,6 +96,10 @@ class CountDistinct(Aggregate):
     @property
     def error(self) -> str | None:  # noqa: D102
         return None if self.sketch is None else self.sketch.error
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "rising"
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         t = _flat("count_distinct", self.column, schema)

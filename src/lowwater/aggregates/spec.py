@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,10 @@ from lowwater.errors import ResultOverflowError, SpecError, unknown_name
 
 _WIDE = Context(prec=80)
 _LIMB_SIGN = 2**31
+
+Growth = Literal["scaled", "level", "rising", "falling", "other"]
+"""scaled: with the rows of a window, as sums do; level: it stays about where it is; rising or
+falling: it never falls, or never rises."""
 
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
@@ -62,6 +66,34 @@ class Aggregate(ABC):
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:
         """Turn the parts of finished windows into results."""
 
+    @property
+    def growth(self) -> Growth:
+        """How a result changes while the rows of its window arrive."""
+        return "other"
+
+    def extrapolate(self, values: pa.Array, completeness: np.ndarray) -> pa.Array:
+        """Return results as they are expected to be once all rows of their windows are there.
+
+        What grows with the rows is scaled; for all else the rows that are there tell best.
+        """
+        return scaled(values, completeness) if self.growth == "scaled" else values
+
+
+def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:
+    """Return what grows with the rows of a window as it is expected to be when all are there.
+
+    >>> scaled(pa.array([10, 7, None]), np.array([0.5, 1.0, 0.5])).to_pylist()
+    [20, 7, None]
+    """
+    kind = values.type
+    whole = values.cast(pa.float64()).to_numpy(zero_copy_only=False) / np.maximum(share, 1e-9)
+    missing = np.asarray(values.is_null())
+    if pa.types.is_integer(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        whole = np.clip(np.round(np.nan_to_num(whole)), limits.min, limits.max)
+        return pa.array(whole.astype(kind.to_pandas_dtype()), kind, mask=missing)
+    return pa.array(whole, mask=missing).cast(kind, safe=False)
+
 
 @dataclass(frozen=True)
 class Count(Aggregate):
@@ -81,12 +113,20 @@ class Count(Aggregate):
     def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
         return pa.array(cells[0].arrays[0], pa.int64())
 
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "scaled"
+
 
 @dataclass(frozen=True)
 class Sum(Aggregate):
     """The sum: exact for integers (bigint) and decimals, double for floats."""
 
     column: str
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "scaled"
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         return (_sum_part("sum", self.column, schema), ValueCount(self.column))
@@ -118,6 +158,10 @@ class Avg(Aggregate):
     """The mean: double, or decimal with four more digits for decimals, as in Spark."""
 
     column: str
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "level"
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         return (_sum_part("avg", self.column, schema), ValueCount(self.column))
@@ -161,6 +205,10 @@ class Extremum(Aggregate):
     column: str
     greatest: bool
 
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "rising" if self.greatest else "falling"
+
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         t = column_type(schema, self.column)
         if pa.types.is_nested(t):
@@ -183,6 +231,10 @@ class Spread(Aggregate):
 
     column: str
     root: bool
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "level"
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         _numeric("stddev" if self.root else "variance", self.column, schema)
@@ -227,6 +279,14 @@ class UserDefined(Aggregate):
     part: Combining | Folding
     finish: Callable[[Any], Any]
     returns: pa.DataType
+    complete: Callable[[Any, float], Any] | None = None
+
+    def extrapolate(self, values: pa.Array, completeness: np.ndarray) -> pa.Array:  # noqa: D102
+        if self.complete is None:
+            return values
+        pairs = zip(values.to_pylist(), completeness.tolist(), strict=True)
+        found = [None if v is None else self.complete(v, share) for v, share in pairs]
+        return pa.array(found, self.returns)
 
     def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
         for column in self.part.columns:

@@ -1,5 +1,6 @@
 """Control: the records, the durable log and the controller that writes it."""
 
+from lowwater.control.arrived import Arrived
 from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge, Known
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
 from lowwater.control.prods import Prod
@@ -8,6 +9,7 @@ from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source
 __all__ = [
     "ACCOUNTS",
     "TALLIES",
+    "Arrived",
     "Control",
     "ControlLog",
     "Controller",

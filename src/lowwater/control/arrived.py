@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +49,44 @@ class Arrived:
         [1.0, 0.5, 0.0]
         """
         return cls(np.array([time], np.int64))
+
+    @classmethod
+    def together(cls, several: Sequence[Arrived]) -> Arrived:
+        """Return what has arrived of streams that flow together: they weigh by their rows.
+
+        >>> slow, fast = Arrived.until(10), Arrived.until(20)
+        >>> Arrived.together([slow, fast]).completeness([0, 0], [10, 20]).tolist()
+        [1.0, 0.75]
+        """
+        if len(several) == 1:
+            return several[0]
+        edges, cut = cls._cut(several)
+        weight = sum((expected for _, expected in cut), np.zeros(len(edges) - 1))
+        there = sum((arrived for arrived, _ in cut), np.zeros(len(edges) - 1))
+        share = np.divide(there, weight, out=np.ones_like(weight), where=weight > 0)
+        return cls(edges, share, weight, sum(a.typical for a in several))
+
+    def where_both(self, other: Arrived) -> Arrived:
+        """Return what has arrived of pairs: those of which both are there."""
+        edges, cut = self._cut([self, other])
+        shares = [
+            np.divide(arrived, expected, out=np.ones_like(expected), where=expected > 0)
+            for arrived, expected in cut
+        ]
+        weight = np.sqrt(cut[0][1] * cut[1][1])
+        return Arrived(edges, shares[0] * shares[1], weight, (self.typical * other.typical) ** 0.5)
+
+    @classmethod
+    def _cut(cls, several: Sequence[Arrived]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
+        """Return common edges, and what has arrived and what is expected of each between them."""
+        edges = np.unique(np.concatenate([a.edges for a in several]))
+        return edges, [a.between(edges) for a in several]
+
+    def between(self, edges: Ticks) -> tuple[Floats, Floats]:
+        """Return how many rows have arrived, and are expected, between edges."""
+        at = self._offsets(edges)
+        arrived = np.diff(self._until(at, self.weight * self.share, 0))
+        return arrived, np.diff(self._until(at, self.weight))
 
     def completeness(self, start: npt.ArrayLike, end: npt.ArrayLike) -> Floats:
         """Return which share of the rows of windows `[start, end)` is expected to have arrived.

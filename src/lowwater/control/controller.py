@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from lowwater.control.arrived import Arrived
 from lowwater.control.log import ControlLog, Entry
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
@@ -75,6 +76,12 @@ class Prodder(Protocol):
     def due(self, memory: Mapping[str, Any], known: Known) -> bool:
         """Say whether something would be asked for now."""
 
+    def foreseen(self, memory: Mapping[str, Any], now: int) -> Sequence[Arrived | None]:
+        """Return which share of the rows of each input will have arrived after the next epoch.
+
+        None where answers are not to make up for the others.
+        """
+
 
 class Flow(Protocol):
     """How progress flows through a plan: from its inputs to the ports of its operators."""
@@ -84,6 +91,9 @@ class Flow(Protocol):
 
     def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
         """Return the marks of all ports that prods are answered by."""
+
+    def expected(self, inputs: Sequence[Arrived | None]) -> Sequence[Arrived | None]:
+        """Return which share of the rows at each port is expected to have arrived."""
 
     @property
     def contradictable(self) -> frozenset[int]:
@@ -156,9 +166,16 @@ class Controller:
         memory, prods = self.prodder.advance(before.prodding, known)
         if not prods:
             return replace(entry, prodding=memory)
+        as_if = self.flow.as_if_ended(inputs, prods)
+        arrived = self.flow.expected(self.prodder.foreseen(memory, now))
         control = {
-            port: Control(entry.control.get(port, Control()).marks, prods, as_if)
-            for port, as_if in enumerate(self.flow.as_if_ended(inputs, prods))
+            port: Control(
+                entry.control.get(port, Control()).marks,
+                prods,
+                as_if[port],
+                arrived[port],
+            )
+            for port in range(len(as_if))
         }
         return replace(entry, prodding=memory, control=control)
 

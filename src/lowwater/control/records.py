@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from lowwater.control.arrived import Arrived
 from lowwater.control.intervals import Stretches, common, joined
 from lowwater.control.prods import Prod
 
@@ -154,12 +155,14 @@ class Marks:
 class Control:
     """All that the controller tells a port of an operator in one epoch: punctuation, and prods.
 
-    Prods are answered as if the marks `as_if` were in force.
+    Prods are answered as if the marks `as_if` were in force. `arrived` says which share of the
+    rows is expected to be there by then, where answers are to make up for the others.
     """
 
     marks: Marks = field(default_factory=Marks)
     prods: tuple[Prod, ...] = ()
     as_if: Marks = field(default_factory=Marks)
+    arrived: Arrived | None = None
 
     @property
     def quiet(self) -> bool:
@@ -172,6 +175,7 @@ class Control:
         if self.prods:
             told["prods"] = [p.to_json() for p in self.prods]
             told["as_if"] = self.as_if.to_json()
+            told["arrived"] = None if self.arrived is None else self.arrived.to_json()
         return told
 
     @classmethod
@@ -181,7 +185,8 @@ class Control:
         if "prods" not in told:
             return cls(marks)
         prods = tuple(Prod.from_json(p) for p in told["prods"])
-        return cls(marks, prods, Marks.from_json(told["as_if"]))
+        arrived = told["arrived"] and Arrived.from_json(told["arrived"])
+        return cls(marks, prods, Marks.from_json(told["as_if"]), arrived)
 
     def to_bytes(self) -> bytes:
         """Return the record as a packet's payload."""
@@ -194,14 +199,11 @@ class Control:
 
     @classmethod
     def together(cls, records: Iterable[Control]) -> Control:
-        """Return one record that says what all say."""
-        marks, as_if = Marks(), Marks()
-        prods: tuple[Prod, ...] = ()
+        """Return the punctuation of all records."""
+        marks = Marks()
         for record in records:
             marks = marks.raised(record.marks)
-            prods += record.prods
-            as_if = as_if.raised(record.as_if)
-        return cls(marks, prods, as_if)
+        return cls(marks)
 
 
 @dataclass(frozen=True)

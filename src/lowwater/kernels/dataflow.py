@@ -16,7 +16,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Marks, Prod, Reached, Standing
+from lowwater.control import Arrived, Marks, Prod, Reached, Standing
+from lowwater.kernels.expecting import results, together
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.windows import FOREVER, Axis, Landmark
@@ -57,7 +58,8 @@ class Input:
     `before` are steps that make the columns that progress is measured on. `source`, `tail`,
     `mark_when`, `mark_since` and `consistent` are what its progress policy asks for (see
     `progress.Tracker`). `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of
-    the wall clock. `prods` says that its rows are prods, and which columns name groups.
+    the wall clock. `prods` says that its rows are prods, and which columns name groups;
+    `bins` how wide the bins are (ticks) in which arrivals are counted, if they are.
     """
 
     schema: pa.Schema
@@ -72,6 +74,7 @@ class Input:
     max_ahead: int | None = None
     by_wall: bool = False
     prods: tuple[str, ...] | None = None
+    bins: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,21 @@ class Dataflow:
             _bounded(marks, prods, operator) if self._only_leaves(operator) else marks
             for (operator, _), marks in zip(self.ports, ended, strict=True)
         )
+
+    def expected(self, inputs: Sequence[Arrived | None]) -> list[Arrived | None]:
+        """Return which share of the rows at each port has arrived, None where it is not known."""
+        coming: dict[tuple[int, int], list[Arrived | None]] = {port: [] for port in self.ports}
+        for start, arrived in zip(self.inputs, inputs, strict=False):  # prods are not expected
+            for route in start.routes:
+                coming[route.operator, route.port].append(arrived)
+        found: list[Arrived | None] = []
+        for number, operator in enumerate(self.operators):
+            mine = [together(coming[number, p]) for p in range(operator.plan.ports)]
+            found += mine
+            out = results(operator.plan, mine)
+            for route in operator.routes:
+                coming[route.operator, route.port].append(out)
+        return found
 
     def _only_leaves(self, number: int) -> bool:
         """Whether results go nowhere but out, each as soon as its own window ends."""

@@ -20,6 +20,7 @@ from lowwater.kernels.groups import group_rows
 from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
 from lowwater.kernels.routing import BACKWARDS, FUTURE, NO_TIME, Block, take_routes
 from lowwater.kernels.rows import KEPT
+from lowwater.prodding.arrivals import measure
 from lowwater.windows import FOREVER, Axis
 
 PORTION_ROWS = 250_000
@@ -266,6 +267,8 @@ def _measure_progress(start: Input, block: Block, measures: dict[str, Any]) -> N
     if not len(ticks):
         return
     measures["newest"] = int(ticks.max())
+    if start.bins is not None:
+        measures["arrivals"] = measure(ticks, counted.degree, start.bins)
     if start.source is not None:
         newest = newest_by_source(counted.table.column(start.source), ticks)
         measures["sources"] = [[s, t] for s, t in newest.items()]

@@ -62,10 +62,10 @@ def provisional(packets: Sequence[Packet]) -> list[Packet]:
     return [replace(p, kind=PROVISIONAL[p.kind]) for p in packets if p.kind in PROVISIONAL]
 
 
-def prods_in(packets: Sequence[Packet]) -> tuple[Prod, ...]:
-    """Return what an operator is asked in an epoch; all its ports are asked the same."""
+def asked_in(packets: Sequence[Packet]) -> Control | None:
+    """Return what an operator is asked in an epoch, if anything; all ports are asked the same."""
     said = (Control.from_bytes(p.payload) for p in packets if p.kind == "control")
-    return next((control.prods for control in said if control.prods), ())
+    return next((control for control in said if control.prods), None)
 
 
 def believed(packets: Sequence[Packet]) -> list[Packet]:

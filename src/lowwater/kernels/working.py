@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Prod, Standing
+from lowwater.control import Control, Prod, Standing
 from lowwater.kernels.aggregate import Step
 from lowwater.kernels.dataflow import Dataflow, Operator
+from lowwater.kernels.estimating import bare, completed, completeness, counted
 from lowwater.kernels.packets import (
     Packet,
     measure_packet,
@@ -23,11 +24,11 @@ from lowwater.kernels.routing import NO_TIME, Block, Sent, take_routes
 from lowwater.kernels.stepping import step
 from lowwater.kernels.sweeping import (
     After,
+    asked_in,
     believed,
     certain,
     demanded,
     labelled,
-    prods_in,
     provisional,
 )
 
@@ -66,19 +67,25 @@ class _Shard:
             packets += [*sent.packets, told]
         return packets
 
-    def answer(self, answers: Sequence[pa.Table], prods: Sequence[Prod]) -> list[Packet]:
+    def answer(self, answers: Sequence[pa.Table], asked: Control) -> list[Packet]:
         """Give out early results, and let operators after this one believe them."""
-        packets = []
+        plan, packets = self.operator.plan, []
         for n, rows in enumerate(answers):
             if self.leaves:
-                wanted, found = demanded(self.operator, self.number, rows, prods)
-                chosen = labelled(rows.filter(pa.array(wanted)))
-                early = table_packet("early", self.shard, self.place(n), chosen)
-                packets += [replace(early, operator=self.number)] if len(chosen) else []
-                packets.append(measure_packet(self.shard, self.place(n), {"answers": found}))
+                packets += self._give_out(rows, n, asked.prods)
             if self.operator.routes:
-                packets += provisional(self._send(rows, n).packets)
+                passed = completed(plan, bare(rows), completeness(plan, rows, asked.arrived))
+                packets += provisional(self._send(passed, n).packets)
         return packets
+
+    def _give_out(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
+        wanted, found = demanded(self.operator, self.number, rows, prods)
+        told = measure_packet(self.shard, self.place(n), {"answers": found})
+        if not wanted.any():
+            return [told]
+        chosen = labelled(rows.filter(pa.array(wanted)))
+        early = table_packet("early", self.shard, self.place(n), chosen)
+        return [replace(early, operator=self.number), told]
 
     def _send(self, rows: pa.Table, n: int) -> Sent:
         """Send results along the routes of the operator."""
@@ -112,8 +119,8 @@ def work(
     emitted = [replace(p, operator=number) for p in done.emissions]
     kept = [p for p in emitted if p.kind != "results" or at.leaves]
     kept += at.pass_on([table_of(p) for p in emitted if p.kind == "results"])
-    prods = prods_in(packets)
-    if prods:
-        ended = kernel(plan, shard, After(state, done.changes), believed(packets))
-        kept += at.answer([table_of(p) for p in ended.emissions if p.kind == "results"], prods)
+    asked = asked_in(packets)
+    if asked is not None:
+        ended = kernel(counted(plan), shard, After(state, done.changes), believed(packets))
+        kept += at.answer([table_of(p) for p in ended.emissions if p.kind == "results"], asked)
     return Step(done.changes, kept)

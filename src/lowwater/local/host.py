@@ -13,6 +13,7 @@ from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
+from lowwater.query.answering import judged
 from lowwater.sources import BlockSource
 
 DEFAULT_SHARDS = 2
@@ -49,7 +50,7 @@ class LocalHost:
             raise PlanError("the local host keeps no checkpoint; leave checkpoint= out")
         cut = assembly.with_shards(shards or DEFAULT_SHARDS)
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
-        ways = leaving(cut.flow)
+        ways = leaving(cut.flow, prodded=cut.prodder is not None)
         epochs = LocalEpochs(cut, clock or SystemClock())
         try:
             for number, (blocks, last) in enumerate(until_the_end([blocks_of(s) for s in sources])):
@@ -83,7 +84,7 @@ class LocalEpochs:
 
     def __init__(self, assembly: Assembly, clock: Clock, kernel: Kernel = step) -> None:
         self.flow, self.clock, self.kernel = assembly.flow, clock, kernel
-        self.log = MemoryLog()
+        self.log, self.prodder = MemoryLog(), assembly.prodder
         self.controller = assembly.controller(self.log)
         self.controller.begin(clock.now(0))
         self.state: list[list[dict[str, bytes]]] = [
@@ -114,8 +115,10 @@ class LocalEpochs:
         for operator, shards in enumerate(self.state):
             for shard, state in enumerate(shards):
                 packets = self._work(operator, shard, state, packets)
+        now = self.clock.now(self.epoch)
+        packets = judged(self.prodder, before, self.flow, packets, now)
         measures = [measures_of(p) for p in packets if p.kind == "measure"]
-        self.controller.decide(self.epoch, measures, self.clock.now(self.epoch))
+        self.controller.decide(self.epoch, measures, now)
         self.epoch += 1
         return packets
 

@@ -1,12 +1,15 @@
 """Prodding: an answer now, the exact one later (PROD)."""
 
+from lowwater.prodding.arrivals import Arrivals
 from lowwater.prodding.clock import EventClock
-from lowwater.prodding.grids import grids
+from lowwater.prodding.grids import Grid, grids
 from lowwater.prodding.policies import ProdPolicy, aggressive, every, on_demand
 from lowwater.prodding.prodder import Prodder
 
 __all__ = [
+    "Arrivals",
     "EventClock",
+    "Grid",
     "ProdPolicy",
     "Prodder",
     "aggressive",

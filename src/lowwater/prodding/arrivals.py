@@ -178,10 +178,26 @@ class Arrivals:
         mean, spread = self.rate(memory)
         trust = mean / max(spread, mean * 1e-6, 1e-300)
         part = np.diff(edges) / self.width  # of a bin, for the last may be cut by the clock
-        rate = (trust * mean + counts) / (trust + share * part)
+        known = trust + share * part
+        rate = np.divide(
+            trust * mean + counts, known, out=np.full(len(known), mean), where=known > 0
+        )
         weight = counts + (1 - share) * part * rate
         # What is in, is in: the share that counts is that of the rows, not of the model.
         share = np.divide(counts, weight, out=share.copy(), where=weight > 0)
+        return Arrived(edges, share, weight, mean / self.width)
+
+    def foreseen(self, memory: Mapping[str, Any], now: int) -> Arrived:
+        """Return what is expected to have arrived when the clock says `now`, not having seen it.
+
+        Of bins that are still to come the rate tells how many rows they have.
+        """
+        if memory["first"] is None:
+            return Arrived.until(now)
+        memory = self._stretched(memory, now)
+        edges, share = self._edges(memory, now), self._share(memory, now)
+        counts, (mean, _) = np.asarray(memory["counts"], np.float64), self.rate(memory)
+        weight = np.maximum(counts, mean * np.diff(edges) / self.width)
         return Arrived(edges, share, weight, mean / self.width)
 
     def _stretched(self, memory: Mapping[str, Any], now: int) -> Mapping[str, Any]:

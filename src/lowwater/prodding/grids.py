@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lowwater.windows import Landmark, Shared, Sliding, WindowSpec
 
+_SOME = 16
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -25,6 +27,12 @@ class Grid:
     def slide(self) -> int:
         """The least time from one end to the next."""
         return min(w.slide for w in self.windows)
+
+    @property
+    def span(self) -> int:
+        """The greatest length of a window; of those that have none, some slides."""
+        found = [w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows]
+        return max(found)
 
     def next_end(self, at: int) -> int:
         """Return the first end that is not before a time.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lowwater.control import Known, Prod
+from lowwater.control import Arrived, Known, Prod
+from lowwater.prodding.arrivals import Arrivals
 from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Asked
 from lowwater.prodding.policies import Memory, Moment, ProdPolicy
@@ -26,13 +27,16 @@ class Prodder:
     asked: tuple[Asked, ...]
     inputs: tuple[int, ...]
     clock: EventClock
+    arrivals: Arrivals | None = None
+    complete: bool = True
 
     def advance(self, memory: Memory, known: Known) -> tuple[dict[str, Any], tuple[Prod, ...]]:
         """Return what to remember after an epoch, and the prods for the next one."""
         kept = self._counted(memory, known.measured)
         kept["clock"] = self.clock.advance(kept.get("clock", {}), self._newest(known), known.now)
+        kept["arrivals"] = self._arrivals(kept, known)
         if known.ended:
-            return {**kept, "waiting": {}}, ()
+            return {**kept, "waiting": []}, ()
         prods = [Prod.from_json(p) for m in known.measured for p in m.get("prods", ())]
         prods += known.asked
         if known.open:
@@ -54,6 +58,37 @@ class Prodder:
     def due(self, memory: Memory, known: Known) -> bool:
         """Say whether a policy would ask for something now."""
         return "clock" in memory and bool(self._ask(memory, known.now)[1])
+
+    def _arrivals(self, memory: Memory, known: Known) -> list[dict[str, Any]]:
+        """Return what is remembered of how rows arrive, by input."""
+        if self.arrivals is None:
+            return []
+        learned = []
+        for n in self.inputs:
+            before = memory["arrivals"][n] if "arrivals" in memory else self.arrivals.begin()
+            blocks = [
+                m["arrivals"] for m in known.measured if m.get("input") == n and "arrivals" in m
+            ]
+            learned.append(self.arrivals.advance(before, blocks, known.inputs[n].marks.low))
+        return learned
+
+    def foreseen(self, memory: Memory, now: int) -> list[Arrived | None]:
+        """Return which share of the rows of each input will have arrived after the next epoch.
+
+        None where answers are not to make up for the others.
+        """
+        at = Moment(now, self.clock, memory["clock"]).at_answer
+        if self.arrivals is None or at is None or not self.complete:
+            return [None for _ in self.inputs]
+        return [self.arrivals.foreseen(learned, at) for learned in memory["arrivals"]]
+
+    def arrived(self, memory: Memory, known: Known) -> list[Arrived | None]:
+        """Return which share of the rows of each input has arrived, those of an epoch with them."""
+        clock = self.clock.advance(memory.get("clock", {}), self._newest(known), known.now)
+        at = self.clock.now(clock, known.now)
+        if self.arrivals is None or at is None:
+            return [None for _ in self.inputs]
+        return [self.arrivals.arrived(learned, at) for learned in self._arrivals(memory, known)]
 
     def _newest(self, known: Known) -> int | None:
         newest = [known.inputs[n].newest for n in self.inputs]

@@ -17,6 +17,7 @@ from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
 from lowwater.kernels.plan import free
 from lowwater.kernels.routing import REASON
+from lowwater.query.answering import EarlyColumns
 from lowwater.query.hosting import Outputs
 
 Place = tuple[int, int]
@@ -30,6 +31,8 @@ class Leaving:
 
     flow: Dataflow
     output: Output
+    prodded: bool = False
+    """Whether early results are among them."""
 
     @cached_property
     def behind(self) -> tuple[Place, ...]:
@@ -46,11 +49,22 @@ class Leaving:
         return frozenset(operator for operator, _ in self.behind)
 
     @cached_property
-    def result_schema(self) -> pa.Schema:
-        """The columns of a result row."""
+    def _final_schema(self) -> pa.Schema:
         steps = self.output.steps
         plan = self.flow.operators[self.output.operator].plan
         return steps[-1].schema if steps else plan.result_schema
+
+    @cached_property
+    def _early(self) -> EarlyColumns | None:
+        if not self.prodded:
+            return None
+        return EarlyColumns.of(self.flow, self.output.operator, self._final_schema)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The columns of a result row."""
+        more = [] if self._early is None else self._early.fields
+        return pa.schema([*self._final_schema, *more])
 
     @cached_property
     def _late(self) -> dict[Place, pa.Schema]:
@@ -113,8 +127,24 @@ class Leaving:
 
     def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
         own = [p for p in packets if p.operator == self.output.operator]
-        found = (self.output.of(t) for k in ("results", "early") for t in tables(own, k))
-        return [t.cast(self.result_schema) for t in found if len(t)]
+        finals = [self.output.of(t).cast(self._final_schema) for t in tables(own, "results")]
+        if self._early is None:
+            return [t for t in finals if len(t)]
+        found = [self._early.added(t, None) for t in finals]
+        found += [self._answered(t, self._early) for t in tables(own, "early")]
+        return [t for t in found if len(t)]
+
+    def _answered(self, answers: pa.Table, early: EarlyColumns) -> pa.Table:
+        """Return early results as they leave; a filter drops what is known of a row with it."""
+        known = answers.select(early.hidden)
+        rows = answers.drop_columns(early.hidden)
+        for step in self.output.steps:
+            kept = step.kept(rows)
+            if kept is None:
+                rows = step(rows)
+            else:
+                rows, known = (t.filter(pa.array(kept)) for t in (rows, known))
+        return early.added(rows.cast(self._final_schema), known)
 
     def _placed(
         self,
@@ -151,6 +181,6 @@ class Leaving:
         return pa.table(columns, schema=schema)
 
 
-def leaving(flow: Dataflow) -> dict[str, Leaving]:
+def leaving(flow: Dataflow, *, prodded: bool = False) -> dict[str, Leaving]:
     """Return the outputs of a dataflow by name."""
-    return {o.name: Leaving(flow, o) for o in flow.outputs}
+    return {o.name: Leaving(flow, o, prodded) for o in flow.outputs}

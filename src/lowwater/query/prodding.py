@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from lowwater.control import Prod
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow, Input, WindowPlan
-from lowwater.prodding import EventClock, Prodder, ProdPolicy, grids
+from lowwater.prodding import Arrivals, EventClock, Grid, Prodder, ProdPolicy, grids
 from lowwater.query.assembly import Assembly
 from lowwater.query.nodes import Leaf, Stepped
 from lowwater.sources.steps import Transform
@@ -19,12 +19,15 @@ from lowwater.sources.steps import Transform
 if TYPE_CHECKING:
     from lowwater.query.stream import Stream
 
+Estimate = Literal["complete", "raw"]
 Prods = Any
 """A policy, a stream whose rows are prods, or several of them."""
 
 
-def prodded(assembly: Assembly, prods: Prods) -> Assembly:
+def prodded(assembly: Assembly, prods: Prods, estimate: Estimate = "complete") -> Assembly:
     """Return a query with the prods that a run was asked to have."""
+    if estimate not in ("complete", "raw"):
+        raise SpecError(f"estimate={estimate!r} is unknown; it is 'complete' or 'raw'")
     if prods is None:
         return assembly
     given = list(prods) if isinstance(prods, list | tuple) else [prods]
@@ -43,10 +46,37 @@ def prodded(assembly: Assembly, prods: Prods) -> Assembly:
     for policy in policies:
         policy.bind(asked)
     timed = all(i.axis.kind == "time" for i in flow.inputs)
-    made = Prodder(tuple(policies), asked, tuple(range(own)), EventClock(timed))
+    arrivals = _arrivals(flow)
+    made = Prodder(
+        tuple(policies),
+        asked,
+        tuple(range(own)),
+        EventClock(timed),
+        arrivals,
+        complete=estimate == "complete",
+    )
+    if arrivals is not None:
+        inputs = tuple(replace(i, bins=arrivals.width) for i in flow.inputs)
+        assembly = replace(assembly, flow=replace(flow, inputs=inputs))
     for stream in streams:
         assembly = _with_stream(assembly, stream)
     return replace(assembly, prodder=made)
+
+
+BINS_PER_SLIDE = 8
+SPANS = 2
+"""Arrivals are remembered for so many ranges."""
+
+
+def _arrivals(flow: Dataflow) -> Arrivals | None:
+    """Return how arrivals are learned: in bins that suit the windows of the query."""
+    plans = [o.plan for o in flow.operators if isinstance(o.plan, WindowPlan)]
+    grids_found = [Grid.of(p.spec) for p in plans if p.numbering is None]
+    known = [g for g in grids_found if g is not None]
+    if not known:
+        return None
+    width = max(1, min(g.slide for g in known) // BINS_PER_SLIDE)
+    return Arrivals(width, SPANS * max(g.span for g in known))
 
 
 def _spec(flow: Dataflow, operator: int) -> Any:

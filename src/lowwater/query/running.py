@@ -11,7 +11,7 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
-from lowwater.query.prodding import Prods, prodded
+from lowwater.query.prodding import Estimate, Prods, prodded
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 
@@ -70,6 +70,7 @@ class Runnable:
         clock: Clock | None = None,
         shards: int | None = None,
         prods: Prods = None,
+        estimate: Estimate = "complete",
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return what came out.
 
@@ -93,7 +94,7 @@ class Runnable:
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        return run(prodded(self.assembly, prods), outputs, chosen)[RESULTS]
+        return run(prodded(self.assembly, prods, estimate), outputs, chosen)[RESULTS]
 
     def start(
         self,
@@ -104,16 +105,18 @@ class Runnable:
         malformed: Sink | None = None,
         trigger: str | None = None,
         prods: Prods = None,
+        estimate: Estimate = "complete",
     ) -> Run:
         """Start the query on Spark and let it run on; `trigger` is the least time between epochs.
 
         Started again with the same checkpoint, it goes on where it stopped or was killed. `prods`
         asks for early results of windows that are not complete: `lw.every("10 seconds")`,
         `lw.aggressive(0.25)`, a stream whose rows are prods, or several of them in a list;
-        `lw.on_demand()` leaves it to `run.prod()`, which the others allow as well.
+        `lw.on_demand()` leaves it to `run.prod()`, which the others allow as well. Early results
+        are estimates of the final ones; with `estimate="raw"`, what has arrived.
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
-        asked = prodded(self.assembly, prods)
+        asked = prodded(self.assembly, prods, estimate)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
 

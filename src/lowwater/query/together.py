@@ -11,7 +11,7 @@ from lowwater.errors import SpecError
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
-from lowwater.query.prodding import Prods, prodded
+from lowwater.query.prodding import Estimate, Prods, prodded
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
@@ -47,6 +47,7 @@ class Together:
         clock: Clock | None = None,
         shards: int | None = None,
         prods: Prods = None,
+        estimate: Estimate = "complete",
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return what came out of each by name.
 
@@ -54,7 +55,7 @@ class Together:
         """
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
         outputs = self._outputs(sinks, late, malformed)
-        return run(prodded(self.assembly, prods), outputs, chosen)
+        return run(prodded(self.assembly, prods, estimate), outputs, chosen)
 
     def start(
         self,
@@ -65,13 +66,14 @@ class Together:
         malformed: Sinks | None = None,
         trigger: str | None = None,
         prods: Prods = None,
+        estimate: Estimate = "complete",
     ) -> Run:
         """Start all queries on Spark, as one streaming query, and let them run on."""
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
         outputs = self._outputs(sinks, late, malformed)
-        asked = prodded(self.assembly, prods)
+        asked = prodded(self.assembly, prods, estimate)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
     def _outputs(self, *kinds: Sinks | None) -> dict[str, Outputs]:

@@ -20,7 +20,9 @@ from lowwater.control import Controller, Entry, FolderLog, Prod
 from lowwater.errors import HostError
 from lowwater.kernels import Came, Dataflow, Packet, ingest, portions
 from lowwater.kernels.packets import measures_of
+from lowwater.prodding import Prodder
 from lowwater.query import Leaving, Outputs
+from lowwater.query.answering import judged
 from lowwater.sources import Block
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.packets import PACKET_DDL, PARTITION, to_packets
@@ -48,6 +50,7 @@ class Epochs:
         controller: Controller,
         log: FolderLog,
         *,
+        prodder: Prodder | None,
         inputs: Inputs,
         state: str,
         outputs: Sequence[tuple[Leaving, Outputs]],
@@ -57,7 +60,7 @@ class Epochs:
         self.spark = spark.newSession()
         for name, value in QUERY_SETTINGS.items():
             self.spark.conf.set(name, value)
-        self.controller, self.log = controller, log
+        self.controller, self.log, self.prodder = controller, log, prodder
         self.state, self.outputs, self.now = state, outputs, now
         self.newest = log.newest() or Entry(-1)
         self.lock = threading.Lock()
@@ -185,7 +188,9 @@ class Epochs:
         before = sum(self.newest.totals.get("inputs", ()))
         self.worker = threading.get_ident()
         try:
-            emitted = self._job(epoch, self._pieces(blocks), rows)
+            given = self._job(epoch, self._pieces(blocks), rows)
+            now = self.now(epoch)
+            emitted = judged(self.prodder, self.newest, self.flow, given, now)
             for way, sinks in self.outputs:
                 way.write(epoch, emitted, sinks)
             in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
@@ -195,7 +200,7 @@ class Epochs:
             self.newest = self.controller.decide(
                 epoch,
                 [*measures, *over],
-                self.now(epoch),
+                now,
                 ending=ending,
                 taken=dict(taken),
                 asked=asked,

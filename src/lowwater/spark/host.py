@@ -62,7 +62,7 @@ class SparkHost:
                 shutil.rmtree(folder, ignore_errors=True)
         return {
             name: Outcome.of(way, sinks[name], running.status(way.operators))
-            for name, way in leaving(running.flow).items()
+            for name, way in leaving(running.flow, prodded=running.prodded).items()
         }
 
     def start(
@@ -115,12 +115,13 @@ class SparkRun(Run):
         log = folder.log()
         controller = assembly.controller(log)
         controller.begin(self._now(0))
-        ways = leaving(self.flow)
+        ways = leaving(self.flow, prodded=self.prodded)
         self.epochs = Epochs(
             spark,
             self.flow,
             controller,
             log,
+            prodder=assembly.prodder,
             inputs=self.inputs,
             state=folder.state,
             outputs=[(ways[name], sinks) for name, sinks in outputs.items()],
