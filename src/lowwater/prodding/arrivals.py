@@ -152,16 +152,16 @@ class Arrivals:
     def _share(self, memory: Mapping[str, Any], now: int) -> Floats:
         """Return which share of the rows of each bin up to the clock is in."""
         lateness = Lateness(memory["late"])
-        behind = now - self._edges(memory, now).astype(np.float64)
+        behind = now + 1 - self._edges(memory, now).astype(np.float64)
         share = lateness.mean_below(behind[1:], behind[:-1])
         if memory["slack"] is not None:  # what comes later than that is not admitted
             share = share / max(float(lateness.below(memory["slack"] + self.width)), 1e-6)
         return np.clip(share, 0.0, 1.0)
 
     def _edges(self, memory: Mapping[str, Any], now: int) -> Ticks:
-        """Return the edges of the bins; the last bin ends at the clock, for nothing is beyond."""
+        """Return the edges of the bins; the last ends with the tick of the clock."""
         edges = (memory["first"] + np.arange(len(memory["counts"]) + 1)) * self.width
-        edges[-1] = min(edges[-1], max(now, edges[-2] + 1))
+        edges[-1] = min(edges[-1], max(now + 1, edges[-2] + 1))
         return np.asarray(edges, np.int64)
 
     def arrived(self, memory: Mapping[str, Any], now: int) -> Arrived:
@@ -202,7 +202,7 @@ class Arrivals:
 
     def _stretched(self, memory: Mapping[str, Any], now: int) -> Mapping[str, Any]:
         """Return the memory with empty bins up to the clock: there a lull is a lull."""
-        end = -(-now // self.width)
+        end = now // self.width + 1
         missing = end - memory["first"] - len(memory["counts"])
         if missing <= 0:
             return memory
