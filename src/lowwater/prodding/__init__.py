@@ -4,9 +4,10 @@ from lowwater.prodding.arrivals import Arrivals
 from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Grid, grids
 from lowwater.prodding.policies import ProdPolicy, aggressive, every, on_demand
-from lowwater.prodding.prodder import Prodder
+from lowwater.prodding.prodder import PROD_TALLIES, Prodder
 
 __all__ = [
+    "PROD_TALLIES",
     "Arrivals",
     "EventClock",
     "Grid",

@@ -12,7 +12,7 @@ from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Asked
 from lowwater.prodding.policies import Memory, Moment, ProdPolicy
 
-TALLIES = ("asked", "answered", "empty", "early")
+PROD_TALLIES = ("asked", "answered", "empty", "early")
 """Prods that were asked; that found something; that found nothing; and the rows they found."""
 
 
@@ -107,7 +107,7 @@ class Prodder:
     @staticmethod
     def _counted(memory: Memory, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Count what the prods of the epoch before have found."""
-        kept = {**dict.fromkeys(TALLIES, 0), **memory}
+        kept = {**dict.fromkeys(PROD_TALLIES, 0), **memory}
         found = dict.fromkeys(map(str, kept.get("waiting", ())), 0)
         for m in measured:
             for number, rows in m.get("answers", {}).items():

@@ -14,6 +14,7 @@ from lowwater.control import ACCOUNTS, TALLIES, Entry
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
+from lowwater.prodding import PROD_TALLIES
 from lowwater.sinks import Memory, Sink
 from lowwater.windows import FOREVER
 
@@ -63,6 +64,9 @@ class Status:
     operators
         Rows by what became of them for each operator by its name, also for those that work on
         results of others.
+    prods
+        Prods that were `asked`, that were `answered` and that found nothing (`empty`), and the
+        `early` rows they found; nothing for a run without prods.
     """
 
     epoch: int
@@ -75,6 +79,7 @@ class Status:
     skew: float
     rows_per_second: float | None = None
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    prods: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -102,6 +107,7 @@ class Status:
             _skew(entry, flow),
             rows_per_second,
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
+            {t: entry.prodding[t] for t in PROD_TALLIES if t in entry.prodding},
         )
 
     def __getitem__(self, name: str) -> int:
