@@ -1,0 +1,53 @@
+"""Event time goes on with the system clock, from where the stream was least behind."""
+
+from __future__ import annotations
+
+from lowwater.prodding.clock import REMEMBERED, EventClock
+
+
+def played(clock, *seen):
+    memory = {}
+    for newest, now in seen:
+        memory = clock.advance(memory, newest, now)
+    return memory
+
+
+def test_before_the_first_row_nobody_knows():
+    clock = EventClock()
+    memory = played(clock, (None, 5))
+    assert clock.now(memory, 7) is None
+    assert clock.at_next_answer(memory, 7) is None
+
+
+def test_it_goes_on_while_no_rows_come():
+    clock = EventClock()
+    memory = played(clock, (1_000, 50), (1_010, 60), (1_010, 90))
+    assert clock.now(memory, 90) == 1_040
+    assert clock.at_next_answer(memory, 90) == 1_070  # another epoch as long as the last
+
+
+def test_a_stream_that_is_worked_off_too_slowly_does_not_hold_it():
+    clock = EventClock()
+    memory = played(clock, (1_000, 50), (1_001, 60), (1_002, 70))
+    assert clock.now(memory, 70) == 1_020
+
+
+def test_a_replay_faster_than_the_clock_is_ahead_of_it():
+    clock = EventClock()
+    memory = played(clock, (1_000, 50), (2_000, 51), (3_000, 52))
+    assert clock.now(memory, 52) == 3_000
+    assert clock.at_next_answer(memory, 52) == 4_000
+
+
+def test_a_stream_that_has_fallen_behind_for_good_is_believed_in_the_end():
+    clock = EventClock()
+    behind = [(100 + n, 1_000 + n) for n in range(2 * REMEMBERED + 4)]
+    memory = played(clock, (0, 0), *behind)
+    assert clock.now(memory, behind[-1][1]) == behind[-1][0]
+
+
+def test_numbers_do_not_follow_the_clock():
+    clock = EventClock(timed=False)
+    memory = played(clock, (10, 0), (14, 1_000_000))
+    assert clock.now(memory, 9_000_000) == 14
+    assert clock.at_next_answer(memory, 9_000_000) == 18
