@@ -41,7 +41,8 @@ class EventClock:
         newest: int | None = memory.get("newest")
         if newest is None or not self.timed:
             return newest
-        return max(newest, now + max(memory["ahead"]))
+        ahead: int = max(memory["ahead"])
+        return max(newest, now + ahead)
 
     def at_next_answer(self, memory: Mapping[str, Any], now: int) -> int | None:
         """Return the time that it will be in the stream when the next epoch has ended."""
