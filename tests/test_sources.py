@@ -327,3 +327,12 @@ def test_unsigned_numbers_are_numbers(tmp_path, kind):
     outcome = query.agg(hi=lw.max("x"), lo=lw.min("x"), z=lw.first("x")).run(host="local")
     (row,) = outcome.results.to_pylist()
     assert (row["hi"], row["lo"], row["z"]) == (most, 1, most)
+
+
+def test_a_backlog_is_cut_into_epochs_of_bounded_size(tmp_path, monkeypatch):
+    write(tmp_path, a=[1] * 50, b=[2] * 50, c=[3] * 50)
+    size = (tmp_path / "a.parquet").stat().st_size
+    monkeypatch.setattr("lowwater.sources.files.EPOCH_BYTES", 2 * size + size // 2)
+    assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [100, 50]
+    monkeypatch.setattr("lowwater.sources.files.EPOCH_BYTES", 1)
+    assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [50, 50, 50]

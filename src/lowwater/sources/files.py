@@ -22,6 +22,10 @@ from lowwater.sources.formats import (
 )
 
 
+EPOCH_BYTES = 256 << 20
+"""How much an epoch reads where nobody has said: a backlog must not hold prods and control."""
+
+
 @dataclass(frozen=True)
 class Files(BlockSource):
     """A folder whose files are the blocks of a stream, in the order of their names."""
@@ -52,7 +56,18 @@ class Files(BlockSource):
             new = new[: self.files_per_epoch]
         if self.max_rows_per_epoch is not None:
             new = new[: self._within_rows(new, self.max_rows_per_epoch)]
+        elif self.files_per_epoch is None:
+            new = new[: self._within_bytes(new, EPOCH_BYTES)]
         return new[-1] if new else start
+
+    def _within_bytes(self, names: Sequence[str], limit: int) -> int:
+        """Return how many files fit, at least one."""
+        size = 0
+        for i, name in enumerate(names):
+            size += Path(self.path, name).stat().st_size
+            if size > limit:
+                return max(i, 1)
+        return len(names)
 
     def _within_rows(self, names: Sequence[str], limit: int) -> int:
         """Return how many files fit, at least one: a file is never cut between epochs."""
@@ -112,7 +127,9 @@ def files(
 ) -> Files:
     """Read a folder as a stream: its files in the order of their names, new ones as they appear.
 
-    Ingest runs where the files are read, so that raw rows never enter the JVM. Names must sort in
+    An epoch takes `files_per_epoch`, or `max_rows_per_epoch`, or else some 256 MB: however long the
+    backlog, control is never far. Ingest runs where the files are read, so that raw rows never
+    enter the JVM. Names must sort in
     arrival order; a file must appear whole (write it aside and rename it). Parquet knows its
     schema; csv and json need one.
     """
