@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -332,7 +333,7 @@ def test_unsigned_numbers_are_numbers(tmp_path, kind):
 def test_a_backlog_is_cut_into_epochs_of_bounded_size(tmp_path, monkeypatch):
     write(tmp_path, a=[1] * 50, b=[2] * 50, c=[3] * 50)
     size = (tmp_path / "a.parquet").stat().st_size
-    monkeypatch.setattr("lowwater.sources.files.EPOCH_BYTES", 2 * size + size // 2)
+    monkeypatch.setattr(sys.modules["lowwater.sources.files"], "EPOCH_BYTES", 2 * size + size // 2)
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [100, 50]
-    monkeypatch.setattr("lowwater.sources.files.EPOCH_BYTES", 1)
+    monkeypatch.setattr(sys.modules["lowwater.sources.files"], "EPOCH_BYTES", 1)
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [50, 50, 50]

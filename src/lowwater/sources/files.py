@@ -21,7 +21,6 @@ from lowwater.sources.formats import (
     row_count,
 )
 
-
 EPOCH_BYTES = 256 << 20
 """How much an epoch reads where nobody has said: a backlog must not hold prods and control."""
 
@@ -129,9 +128,8 @@ def files(
 
     An epoch takes `files_per_epoch`, or `max_rows_per_epoch`, or else some 256 MB: however long the
     backlog, control is never far. Ingest runs where the files are read, so that raw rows never
-    enter the JVM. Names must sort in
-    arrival order; a file must appear whole (write it aside and rename it). Parquet knows its
-    schema; csv and json need one.
+    enter the JVM. Names must sort in arrival order; a file must appear whole (write it aside and
+    rename it). Parquet knows its schema; csv and json need one.
     """
     folder = Path(path)
     if not folder.is_dir():
