@@ -23,12 +23,17 @@ class Smooth:
     room: int | None = None
     slices: int = 16
 
+    @property
+    def idle(self) -> int:
+        """How long results wait, while there is room, before any is given out."""
+        return 0 if self.room is None else self.delay // 2
+
     @cached_property
     def lags(self) -> tuple[int, ...]:
         """How far the mark of each slice is behind the mark in force."""
-        start = 0 if self.room is None else self.delay // 2
-        slices = max(1, min(self.slices, self.delay - start))
-        return tuple(start + i * (self.delay - start) // slices for i in range(slices))
+        turns = self.delay - self.idle
+        slices = max(1, min(self.slices, turns))
+        return tuple(self.idle + i * turns // slices for i in range(slices))
 
     def say(self, axis: Axis) -> str:
         """Say it in words."""

@@ -10,7 +10,7 @@ from typing import Any
 from lowwater.kernels import Input, Operator, OperatorPlan, Route, WindowPlan
 from lowwater.query.assembly import Assembly
 
-STATE_VERSION = 4
+STATE_VERSION = 5
 """Raised when a new version cannot read the checkpoints of an older one."""
 
 
