@@ -1,4 +1,4 @@
-"""How what is complete is given out: at once, or slice by slice within a delay (OOP 6)."""
+"""How what is complete is given out: at once, or little by little within a delay (OOP 6)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Plan = TypeVar("Plan")
 class Smooth:
     """How results are given out little by little, within a delay (in ticks) of their completion.
 
-    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept. They are
-    cut into `slices`, which are given out one after the other.
+    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept. The
+    groups of windows are cut into `slices`, which are given out one after the other.
     """
 
     delay: int

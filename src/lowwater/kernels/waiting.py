@@ -83,7 +83,7 @@ class Waiting(RowBuckets):
             portion = self._portion(bucket, min(count, waiting_in(bucket)))
             count -= len(portion)
             taken.append(portion)
-            left = replace(bucket, low=int(portion.ticks[-1]), left=bucket.left + len(portion))
+            left = replace(bucket, left=bucket.left + len(portion))
             if waiting_in(left):
                 self.all[0] = left
             else:
