@@ -295,6 +295,13 @@ def test_a_lazy_flush_waits_for_the_second_half_of_the_delay():
     assert gone == dict.fromkeys(range(118, 133, 2), 200)
 
 
+def test_a_lazy_flush_lets_no_row_go_early_with_older_ones_of_its_bucket():
+    rows = [lonely(n % 20, n) for n in range(200)]
+    plan = plan_for(Band(0, 0), smooth=Smooth(20, 5000))
+    # At 20 half the delay is over for the rows up to 9, which the first one hurries on.
+    assert [n for n, _ in play(plan, [(rows, [None, None]), ([], [None, 20])])] == [0, 100]
+
+
 def test_a_lazy_flush_makes_just_the_room_it_needs():
     gone = burst([(7, k) for k in range(1600)], smooth=Smooth(32, 1200))
     assert gone == {100: 400, **dict.fromkeys(range(118, 133, 2), 150)}
