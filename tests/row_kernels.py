@@ -107,8 +107,10 @@ class Runner:
     def _check_size(self, said: Said) -> None:
         content = [len(v) for name, v in self.state.items() if name != META]
         assert said.measures["bytes"] == sum(content)
-        stores = len(json.loads(self.state[META])["rows"])
-        assert said.measures["cells"] == sum(len(self.stored(number)) for number in range(stores))
+        stores = range(len(json.loads(self.state[META])["rows"]))
+        ports = self.plan.ports
+        kept = [len(self.stored(n) if n < ports else self.queued(n)) for n in stores]
+        assert said.measures["cells"] == sum(kept)
 
     def stored(self, port: int) -> list[tuple[Row, bool]]:
         """Return the rows of a store with their flags, by (tick, arrival); ports come first."""
@@ -119,10 +121,29 @@ class Runner:
             assert before.high < after.low
         for bucket in buckets.all:
             rows = buckets.read(bucket)
+            assert bucket.raised == rows.flags.sum()
+            assert bucket.left == 0
             assert bucket.low == rows.ticks.min()
             assert bucket.high == rows.ticks.max()
             found += zip(rows.table.to_pylist(), rows.flags.tolist(), strict=True)
         return sorted(found, key=lambda f: f[0][TICK])
+
+    def queued(self, number: int) -> list[Row]:
+        """Return the rows of a store that wait, by (tick, arrival)."""
+        kept = json.loads(self.state[META])["rows"][number] if self.state else None
+        queue, found = RowBuckets(number, self.state, {}, kept), []
+        for before, after in zip(queue.all, queue.all[1:], strict=False):
+            assert before.high < after.low
+        for bucket in queue.all:
+            rows = queue.read(bucket)
+            assert bucket.raised == rows.flags.sum()
+            assert bucket.left == 0 or bucket is queue.all[0]
+            waits = zip(rows.table.to_pylist(), rows.flags.tolist(), strict=True)
+            waiting = sorted((r for r, f in waits if not f), key=lambda r: r[TICK])[bucket.left :]
+            assert waiting
+            assert all(bucket.low <= r[TICK] <= bucket.high for r in waiting)
+            found += waiting
+        return found
 
 
 def bag(rows) -> Counter:

@@ -12,7 +12,7 @@ from lowwater.errors import SpecError
 from lowwater.kernels.bands import Band, SameWindow, open_from
 from lowwater.kernels.flush import Smooth
 from lowwater.kernels.joining import JoinEpoch
-from lowwater.kernels.joins import JoinPlan
+from lowwater.kernels.joins import STEPS, JoinPlan
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
 from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import FOREVER, Axis
@@ -70,48 +70,53 @@ def test_marks_of_common_windows_are_rounded_to_where_windows_begin():
 
 
 @given(
-    st.builds(SameWindow, st.integers(1, 9), st.integers(-5, 5)),
-    st.builds(Smooth, st.integers(1, 40), st.sampled_from([None, 5])),
-    st.integers(-50, 50),
+    st.builds(SameWindow, st.integers(1, 90), st.integers(-5, 5)),
+    st.builds(Smooth, st.integers(1, 400), st.sampled_from([None, 5])),
+    st.integers(-500, 500),
 )
-def test_marks_are_rounded_to_where_a_slice_of_unmatched_rows_is_due(band, smooth, mark):
+def test_marks_are_rounded_where_unmatched_rows_move_on_in_steps(band, smooth, mark):
     plan = plan_of(band, "left", smooth=smooth)
     assert plan.align(1, FOREVER) == FOREVER
     assert plan.rounds_marks
     # Rows of other wait for nothing, so self's mark is of use where a window begins.
     assert plan.align(0, mark) == band.align(mark)
     rounded = plan.align(1, mark)
-    ends = range(band.first(mark) - 60 * band.size, mark + 1, band.size)
-    due = [end + lag for end in ends for lag in (0, *smooth.lags)]
-    assert rounded == max(at for at in due if at <= mark)
+    assert mark - max(1, smooth.delay // STEPS) < rounded <= mark
+    assert plan.align(1, rounded) == rounded
+    # What `mark` completes and what has to have left by then is the same.
+    assert open_from(band, rounded) == open_from(band, mark)
+    assert plan.left_from(0, rounded) == plan.left_from(0, mark)
 
 
-def test_rows_leave_behind_the_mark_of_the_other_side_where_they_are_preserved():
-    lags = {
-        how: [plan_of(Band(0, 1), how, smooth=Smooth(3)).lags(port) for port in (0, 1)]
+def test_few_marks_of_a_long_delay_are_of_use():
+    plan = plan_of(SameWindow(10_000), "left", smooth=Smooth(15_000))
+    used = {plan.align(1, mark) for mark in range(10_000, 20_000)}
+    # Steps of 234 ticks, and one where the window before the last must have left.
+    assert len(used) == 43 + 1
+    assert 15_000 in used
+
+
+def test_rows_may_stay_behind_the_mark_of_the_other_side_where_they_are_preserved():
+    delays = {
+        how: [plan_of(Band(0, 1), how, smooth=Smooth(3)).delay(port) for port in (0, 1)]
         for how in HOWS[1:]
     }
-    late, now = (0, 1, 2), (0,)
-    assert lags == {
-        "left": [late, now],
-        "right": [now, late],
-        "full": [late, late],
-        "anti": [late, now],
-    }
-    assert plan_of(Band(0, 1), "full").lags(0) == now
+    assert delays == {"left": [3, 0], "right": [0, 3], "full": [3, 3], "anti": [3, 0]}
+    assert plan_of(Band(0, 1), "full").delay(0) == 0
 
 
 # -- how far results have come --------------------------------------------------------------------
 
 
-def later_results(plan, marks, lonely=1):
+def later_results(plan, marks):
     """Return what comes after the marks if all that may have come has, and all that may come does.
 
-    Each time has a row with a key of both sides and some whose keys no row of the other side has.
+    Each time has a row with a key of both sides and one whose key no row of the other side has.
     """
     runner = Runner(plan, JoinEpoch if plan.smooth is None else SmoothJoinEpoch)
-    keys = [(p, k) for p in (0, 1) for k in (0, *range(1 + p, 1 + p + 2 * lonely, 2))]
-    everything = [(p, row(t, k)) for t in range(-GRID, GRID) for p, k in keys]
+    everything = [
+        (p, row(t, k)) for t in range(-GRID, GRID) for p, k in ((0, 0), (0, 1), (1, 0), (1, 2))
+    ]
     runner.run((everything, list(marks)))
     to_come = [(p, r) for p, r in everything if r[TICK] >= marks[p]]
     said = [runner.run((to_come, [None, None])), runner.run(([], [FOREVER, FOREVER]))]
@@ -119,37 +124,53 @@ def later_results(plan, marks, lonely=1):
     return [r for s in said for r in s.results]
 
 
+def earliest(plan, marks):
+    """Return the earliest times of results still to come."""
+    times = [(r["t"], r.get("t_other")) for r in later_results(plan, marks)]
+    found = {"self": min(t for t, _ in times if t is not None)}
+    if plan.how != "anti":
+        both = [[x for x in pair if x is not None] for pair in times]
+        found["other"] = min(u for _, u in times if u is not None)
+        found |= {"min": min(map(min, both)), "max": min(map(max, both))}
+    return found
+
+
 @examples(40)
 @given(bands, st.sampled_from(HOWS), st.integers(-10, 10), st.integers(-10, 10))
 def test_marks_of_results_are_the_earliest_times_still_to_come(band, how, mark_self, mark_other):
-    check_marks(plan_of(band, how), mark_self, mark_other)
+    plan = plan_of(band, how)
+    found = earliest(plan, (mark_self, mark_other))
+    assert found == {n: plan.progress(mark_self, mark_other)[n] for n in found}
 
 
-@examples(15)
-@given(
-    bands,
-    st.sampled_from(HOWS[1:]),
-    st.builds(Smooth, st.integers(1, 5), st.sampled_from([None, 10**6])),
-    st.integers(-10, 10),
-    st.integers(-10, 10),
-)
+smooths = st.builds(Smooth, st.integers(1, 5), st.sampled_from([None, 10**6]))
+
+
+@examples(40)
+@given(bands, st.sampled_from(HOWS[1:]), smooths, st.integers(-10, 10), st.integers(-10, 10))
 def test_marks_of_results_are_behind_all_that_waits_to_be_given_out(
     band, how, smooth, mark_self, mark_other
 ):
-    # With so many rows at each time, each slice has some.
-    check_marks(plan_of(band, how, smooth=smooth), mark_self, mark_other, lonely=30)
+    plan = plan_of(band, how, smooth=smooth)
+    found = earliest(plan, (mark_self, mark_other))
+    assert all(plan.progress(mark_self, mark_other)[n] <= at for n, at in found.items())
 
 
-def check_marks(plan, mark_self, mark_other, lonely=1):
-    marks = plan.progress(mark_self, mark_other)
-    found = later_results(plan, (mark_self, mark_other), lonely)
-    times = [(r["t"], r.get("t_other")) for r in found]
-    assert min(t for t, _ in times if t is not None) == marks["self"]
-    if plan.how != "anti":
-        assert min(u for _, u in times if u is not None) == marks["other"]
-        both = [[x for x in pair if x is not None] for pair in times]
-        assert min(min(pair) for pair in both) == marks["min"]
-        assert min(max(pair) for pair in both) == marks["max"]
+@examples(40)
+@given(bands, st.sampled_from(HOWS[1:]), smooths, st.integers(-10, 10))
+def test_marks_of_results_are_as_far_as_rows_that_wait_allow(band, how, smooth, time):
+    plan = plan_of(band, how, smooth=smooth)
+    port = 0 if plan.preserved[0] else 1
+    runner = Runner(plan, SmoothJoinEpoch)
+    said = runner.run(([(port, row(time, k)) for k in range(40)], [None, None]))
+    waiting = 40
+    # The last of so many rows leave with the last tick of their delay.
+    for mark in range(time - 15, time + 25):
+        marks = [FOREVER, mark] if port == 0 else [mark, FOREVER]
+        said = runner.run(([], marks))
+        waiting -= said.measures["results"]
+        reached = plan.progress(*marks)["other" if port else "self"]
+        assert (waiting > 0) == (reached <= time)
 
 
 @pytest.mark.parametrize("how", HOWS)

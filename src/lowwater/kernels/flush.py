@@ -1,4 +1,4 @@
-"""How what is complete is given out: at once, or slice by slice within a delay (OOP 6)."""
+"""How what is complete is given out: at once, or little by little within a delay (OOP 6)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ Plan = TypeVar("Plan")
 class Smooth:
     """How results are given out little by little, within a delay (in ticks) of their completion.
 
-    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept. They are
-    cut into `slices`, which are given out one after the other.
+    `room` makes the flush lazy: results wait until more than that, cells or rows, is kept. The
+    groups of windows are cut into `slices`, which are given out one after the other.
     """
 
     delay: int
     room: int | None = None
     slices: int = 16
 
+    @property
+    def idle(self) -> int:
+        """How long results wait, while there is room, before any is given out."""
+        return 0 if self.room is None else self.delay // 2
+
     @cached_property
     def lags(self) -> tuple[int, ...]:
         """How far the mark of each slice is behind the mark in force."""
-        start = 0 if self.room is None else self.delay // 2
-        slices = max(1, min(self.slices, self.delay - start))
-        return tuple(start + i * (self.delay - start) // slices for i in range(slices))
+        turns = self.delay - self.idle
+        slices = max(1, min(self.slices, turns))
+        return tuple(self.idle + i * turns // slices for i in range(slices))
 
     def say(self, axis: Axis) -> str:
         """Say it in words."""

@@ -19,7 +19,7 @@ rows without partner leave by time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from lowwater.kernels.joined import alone, has_keys, key_codes, paired
 from lowwater.kernels.joins import OTHER, SELF, JoinPlan
 from lowwater.kernels.matching import Sorted, reached
 from lowwater.kernels.ranges import slices
-from lowwater.kernels.row_buckets import Kept, RowBucket
+from lowwater.kernels.row_buckets import Kept, RowBucket, RowBuckets
 from lowwater.kernels.row_epoch import PORTION, Arrivals, RowEpoch
 
 __all__ = ["JoinEpoch", "JoinPlan"]
@@ -59,7 +59,11 @@ class JoinEpoch(RowEpoch):
     """One epoch of one shard of a join."""
 
     def __init__(
-        self, plan: JoinPlan, shard: int, state: Mapping[str, bytes], more_stores: int = 0
+        self,
+        plan: JoinPlan,
+        shard: int,
+        state: Mapping[str, bytes],
+        more_stores: Sequence[type[RowBuckets]] = (),
     ) -> None:
         super().__init__(plan, shard, state, more_stores)
         self.plan = plan
@@ -142,16 +146,20 @@ class JoinEpoch(RowEpoch):
         plan, store = self.plan, self.stores[port]
         limit = open_from(plan.reaches[port], self.marks[1 - port])
         preserved = plan.preserved[port]
-        gone = store.cut(limit, wanted=preserved)
         waits = fresh.ticks >= limit
         needed = has_keys(plan, port, fresh.table)
         if preserved:
             gives_pairs = plan.how != "anti"
             needed = (needed & gives_pairs) | ~fresh.flags
-            gone.append(fresh.where(~waits))
-            left = Kept.together([rows.where(~rows.flags) for rows in gone])
-            self.leave(port, left)
+            gone = [*self.completed(port, limit), fresh.where(~waits)]
+            self.leave(port, Kept.together([rows.where(~rows.flags) for rows in gone]))
+        else:
+            store.cut(limit, wanted=False)
         store.add(fresh.where(waits & needed))
+
+    def completed(self, port: int, limit: int) -> list[Kept]:
+        """Take out of store the rows before `limit`: no partner can reach them any more."""
+        return self.stores[port].cut(limit, wanted=True)
 
     def leave(self, port: int, rows: Kept) -> None:
         """Give out rows of a side that no partner can meet any more, and that have met none."""

@@ -19,6 +19,8 @@ from lowwater.windows import FOREVER, Axis
 How = Literal["inner", "left", "right", "full", "anti"]
 Time = Literal["self", "other", "min", "max", "both"]
 SELF, OTHER = 0, 1
+STEPS = 64
+"""In so many steps rows without a partner leave, where they do little by little."""
 
 
 @dataclass(frozen=True)
@@ -199,14 +201,16 @@ class JoinPlan:
         return isinstance(self.band, SameWindow)
 
     def align(self, port: int, mark: int) -> int:
-        """Return the least mark that lets go of all that `mark` does, rows of each slice too."""
-        if mark >= FOREVER:
-            return mark
-        return max(self.band.align(mark - lag) + lag for lag in (0, *self.lags(1 - port)))
+        """Return a mark that does what `mark` does; where rows leave little by little, roughly."""
+        start, delay = self.band.align(mark), self.delay(1 - port)
+        if mark >= FOREVER or not delay:
+            return start
+        step = max(1, delay // STEPS)
+        return max(start + (mark - start) // step * step, self.band.align(mark - delay) + delay)
 
-    def lags(self, port: int) -> tuple[int, ...]:
-        """How far behind the other side's mark rows of a side without a partner may leave."""
-        return self.smooth.lags if self.smooth is not None and self.preserved[port] else (0,)
+    def delay(self, port: int) -> int:
+        """How long rows of a side without a partner may stay when no partner can come any more."""
+        return self.smooth.delay if self.smooth is not None and self.preserved[port] else 0
 
     def usable(self, port: int, marks: Marks) -> Marks:
         """Return the mark that holds for all rows: keys have none of their own."""
@@ -259,8 +263,8 @@ class JoinPlan:
         A pair still to come needs a row still to come: one of self at `t ≥ mark_self`, whose
         partners lie at `first(t)` or later, or one of other at `u ≥ mark_other`, and the same.
         A row without partner comes out when no partner can come: it has arrived and waits, at
-        `inverse.first(mark_other)` or later (less the last lag, where rows leave little by little),
-        or is still to come, at `mark_self` or later.
+        `inverse.first(mark_other)` or later (of a mark before that, where rows leave little by
+        little), or is still to come, at `mark_self` or later.
         Where a side has no row, "min" and "max" are the time of the other one.
         """
         if mark_self is None or mark_other is None:
@@ -268,8 +272,8 @@ class JoinPlan:
         mine, other = min(mark_self, FOREVER), min(mark_other, FOREVER)
         mine_met = open_from(self.band, other)  # the first of self that other's rows may meet
         other_met = open_from(self.band.inverse, mine)
-        on_self = min(mine, self._left_from(SELF, other))
-        on_other = min(other, self._left_from(OTHER, mine))
+        on_self = min(mine, self.left_from(SELF, other))
+        on_other = min(other, self.left_from(OTHER, mine))
         latest = min(max(mine, other_met), max(other, mine_met))
         if self.preserved[SELF]:
             latest = min(latest, on_self)
@@ -277,11 +281,10 @@ class JoinPlan:
             latest = min(latest, on_other)
         return {"self": on_self, "other": on_other, "min": min(on_self, on_other), "max": latest}
 
-    def _left_from(self, port: int, mark: int) -> int:
+    def left_from(self, port: int, mark: int) -> int:
         """Return the first time of a side's rows that may not have left, at a mark of the other."""
-        return open_from(
-            self.reaches[port], mark if mark >= FOREVER else mark - self.lags(port)[-1]
-        )
+        behind = 0 if mark >= FOREVER else self.delay(port)
+        return open_from(self.reaches[port], mark - behind)
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
         """Return the mark of results on the attribute they progress on, the lower one of both."""

@@ -36,13 +36,18 @@ class Run:
 
 @dataclass(frozen=True)
 class RowBucket:
-    """A stretch of time in state; `flags` is the size of what its flags take up."""
+    """A stretch of time in state; `flags` is the size of what its flags take up.
+
+    Flags are `raised` for so many rows. Of the others so many have `left`, where they queue.
+    """
 
     low: int
     high: int
     name: str
     runs: tuple[Run, ...]
     flags: int = 0
+    raised: int = 0
+    left: int = 0
 
     @property
     def rows(self) -> int:
@@ -57,13 +62,13 @@ class RowBucket:
     def to_json(self) -> list[Any]:
         """Return what to remember of the bucket."""
         runs = [[r.name, r.rows, r.size] for r in self.runs]
-        return [self.low, self.high, self.name, runs, self.flags]
+        return [self.low, self.high, self.name, runs, self.flags, self.raised, self.left]
 
     @classmethod
     def from_json(cls, kept: list[Any]) -> RowBucket:
         """Read what `to_json` wrote."""
-        low, high, name, runs, flags = kept
-        return cls(low, high, name, tuple(Run(*r) for r in runs), flags)
+        low, high, name, runs, *counts = kept
+        return cls(low, high, name, tuple(Run(*r) for r in runs), *counts)
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,8 @@ class Kept:
 
     def in_order(self) -> Kept:
         """Return the rows by (tick, arrival)."""
+        if (self.ticks[:-1] <= self.ticks[1:]).all():
+            return self
         return self.take(np.argsort(self.ticks, kind="stable"))
 
     @classmethod
@@ -186,7 +193,7 @@ class RowBuckets:
             return np.full(len(ticks), -1)
         before = np.searchsorted([b.low for b in self.all], ticks, "right") - 1
         high = np.array([b.high for b in self.all])
-        full = np.array([b.rows >= TARGET_ROWS for b in self.all])
+        full = np.array([b.left > 0 or b.rows >= TARGET_ROWS for b in self.all])
         taken = (before >= 0) & ((ticks <= high[before]) | ~full[before])
         return np.where(taken, before, -1)
 
@@ -231,7 +238,8 @@ class RowBuckets:
         self._changes[_flags_of(bucket)] = content
         if bucket.name in self._open:
             self._open[bucket.name] = replace(self._open[bucket.name], flags=flags)
-        self.all[self.all.index(bucket)] = replace(bucket, flags=len(content))
+        raised = int(np.count_nonzero(flags))
+        self.all[self.all.index(bucket)] = replace(bucket, flags=len(content), raised=raised)
 
     def cut(self, limit: int, *, wanted: bool) -> list[Kept]:
         """Remove the rows before `limit`, and return them if they are wanted."""

@@ -96,7 +96,11 @@ class RowEpoch:
     """One epoch of one shard: admit the rows, then act on the marks (semantics 2)."""
 
     def __init__(
-        self, plan: RowPlan, shard: int, state: Mapping[str, bytes], more_stores: int = 0
+        self,
+        plan: RowPlan,
+        shard: int,
+        state: Mapping[str, bytes],
+        more_stores: Sequence[type[RowBuckets]] = (),
     ) -> None:
         self.rows_plan, self.shard = plan, shard
         self.out = Step()
@@ -104,9 +108,10 @@ class RowEpoch:
         kept = None if self._meta is None else json.loads(self._meta)
         self.marks: list[int | None] = kept["marks"] if kept else [None] * plan.ports
         """The mark in force of each port."""
+        kinds: list[type[RowBuckets]] = [*[RowBuckets] * plan.ports, *more_stores]
         self.stores = [
-            RowBuckets(number, state, self.out.changes, kept["rows"][number] if kept else None)
-            for number in range(plan.ports + more_stores)
+            kind(number, state, self.out.changes, kept["rows"][number] if kept else None)
+            for number, kind in enumerate(kinds)
         ]
         """The rows of each port, then what else an operator keeps."""
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)

@@ -1,107 +1,91 @@
 """Rows without a partner that leave little by little (OOP 6).
 
-A row that no partner can meet any more moves from the rows that join to those that wait: what joins
-with what is decided without it. Its keys and its time say in which slice it is, and so how far the
-other side's mark must be beyond the last partner it could have had: it is *due* at `last(t) + lag`.
-Those that wait are stored by when they are due, so the mark takes them from the front, whatever
-slice they are of.
+When no partner can meet a row any more, it moves from the rows that join to a queue, by (time,
+arrival). All rows of a window get there in one epoch, so nothing may be done to each of them then:
+buckets move as they are (`kernels/waiting.py`), only the one that the mark lies in is cut.
 
-Keys alone would not spread them: rows without a key never meet a partner, and are all of one key.
+The queue moves on with the other side's mark. A row is complete at c = last(t) + 1 and has left at
+c + delay. Say n rows wait up to the end of a bucket, the first of which is complete at c: when the
+mark moves from m to m', an even pace takes n · (m' − m) / (c + delay − m) of them. The bucket that
+asks for most sets the pace. So N rows that are complete together leave N / delay by the tick, and
+those of a steady stream as fast as they come.
 
-A *lazy* flush lets them wait while there is room; then those leave that are due first.
+A *lazy* flush lets rows wait while there is room; then the first ones leave. In the second half of
+the delay the queue moves on in any case.
+
+Rows that have met a partner do not count as kept once they are complete. Their bytes stay in state
+as long as a row of their bucket waits: to drop them earlier would mean to rewrite the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-import pyarrow as pa
-
-from lowwater.kernels.bands import MAX, MIN
-from lowwater.kernels.groups import group_rows, normal_floats, shard_of
+from lowwater.kernels.bands import MIN, open_from
+from lowwater.kernels.flush import Smooth
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import OTHER, SELF, JoinPlan
-from lowwater.kernels.row_buckets import Kept, RowBuckets
+from lowwater.kernels.row_buckets import Kept
 from lowwater.kernels.row_epoch import Arrivals
-from lowwater.kernels.rows import TICK
+from lowwater.kernels.waiting import Waiting, waiting_in
 from lowwater.windows import FOREVER
-
-AT = "__at"
-"""Where a row lies that is stored by when it is due."""
-_MANY = 1 << 31
 
 
 class SmoothJoinEpoch(JoinEpoch):
     """An epoch of a join whose rows without a partner wait for their turn."""
 
     def __init__(self, plan: JoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
-        super().__init__(plan, shard, state, more_stores=plan.ports)
-        self._waiting = self.stores[plan.ports :]
+        super().__init__(plan, shard, state, more_stores=[Waiting] * plan.ports)
+        self._waiting = [store for store in self.stores if isinstance(store, Waiting)]
+        self._before = self.marks
+        self._smooth = plan.smooth or Smooth(0)
 
     def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
-        """Join, let go what is due, and what there is no room for."""
+        """Join, let go those whose turn it is, and what there is no room for."""
         super().advance(arrivals, marks)
         self._make_room()
+
+    def completed(self, port: int, limit: int) -> list[Kept]:
+        """Let whole buckets wait as they are; return the other rows."""
+        self._waiting[port].take_over(self.stores[port], limit)
+        return super().completed(port, limit)
 
     def leave(self, port: int, rows: Kept) -> None:
         """Let rows wait for their turn, and give out those whose turn it is."""
         mark, waiting = self.marks[1 - port], self._waiting[port]
-        due_from = MIN if mark is None else mark
-        due = due_at(self.plan, port, rows)
-        now = due < due_from
-        free = [_freed(r) for r in waiting.cut(due_from, wanted=True)]
-        waiting.add(_held(rows.where(~now), due[~now]))
-        super().leave(port, Kept.together([*free, rows.where(now)]))
+        now = rows.ticks < (MIN if mark is None else self.plan.left_from(port, mark))
+        waiting.add(rows.where(~now))
+        turn = 0 if mark is None else self._turn(port, mark)
+        super().leave(port, Kept.together([*waiting.first(turn), rows.where(now)]))
+
+    def _turn(self, port: int, mark: int) -> int:
+        """Return how many rows of a side's queue leave when the other's mark has come so far."""
+        waiting, reach, idle = self._waiting[port], self.plan.reaches[port], self._smooth.idle
+        if mark >= FOREVER:
+            return waiting.rows
+        before = self._before[1 - port]
+        count = turn = 0
+        for bucket in waiting.all:
+            count += waiting_in(bucket)
+            complete = reach.last(bucket.low) + 1
+            begin, end = complete + idle, complete + self._smooth.delay
+            since = begin if before is None else max(begin, before)
+            if mark <= since:
+                break
+            turn = max(turn, count if mark >= end else _share(count, mark - since, end - since))
+        return min(turn, waiting.before(open_from(reach, mark - idle)))
 
     def _make_room(self) -> None:
-        """Give out what waits, that which is due first, while more is kept than there is room."""
-        smooth = self.plan.smooth
-        if smooth is None or smooth.room is None:
+        """Give out what waits, the first rows, while more is kept than there is room."""
+        if self._smooth.room is None:
             return
-        room = smooth.room // self.plan.shards
+        room = self._smooth.room // self.plan.shards
         for port in (SELF, OTHER):
-            excess = sum(store.rows for store in self.stores) - room
-            if excess > 0 and self._waiting[port].rows:
-                found = self._waiting[port].cut(_end_of(self._waiting[port], excess), wanted=True)
-                super().leave(port, Kept.together([_freed(r) for r in found]))
+            excess = min(sum(s.rows for s in self.stores) - room, self._waiting[port].rows)
+            if excess > 0:
+                super().leave(port, Kept.together(self._waiting[port].first(excess)))
 
 
-def due_at(plan: JoinPlan, port: int, rows: Kept) -> np.ndarray:
-    """Return when each row is due: as soon as the other side's mark is beyond that time."""
-    lag = np.array(plan.lags(port), np.int64)[_slice(plan, port, rows)]
-    # The end of the stream lets go everything, however far ahead it is.
-    last = np.minimum(plan.reaches[port].last(rows.ticks), FOREVER - 1)
-    return np.asarray(np.minimum(last + lag, FOREVER - 1))
-
-
-def _slice(plan: JoinPlan, port: int, rows: Kept) -> np.ndarray:
-    """Return in which slice each row is. It does not depend on how rows are cut into epochs."""
-    columns = [rows.table.column(key).combine_chunks() for key in plan.shard_keys[port]]
-    keys = [normal_floats(c) if pa.types.is_floating(c.type) else c for c in columns]
-    code, first = group_rows(keys, len(rows))
-    some = pa.array(first)
-    mixed = shard_of([k.take(some) for k in keys], len(first), _MANY)[code]
-    return shard_of([pa.array(mixed), pa.array(rows.ticks)], len(rows), len(plan.lags(port)))
-
-
-def _held(rows: Kept, due: np.ndarray) -> Kept:
-    """Return rows as they are stored by when they are due."""
-    table = rows.table.append_column(AT, pa.array(rows.ticks))
-    return Kept.of(table.set_column(table.column_names.index(TICK), TICK, pa.array(due)))
-
-
-def _freed(rows: Kept) -> Kept:
-    """Return rows as they were before they waited."""
-    at = rows.table.column(AT)
-    table = rows.table.drop_columns([AT])
-    return Kept.of(table.set_column(table.column_names.index(TICK), TICK, at))
-
-
-def _end_of(store: RowBuckets, count: int) -> int:
-    """Return the time before which the first `count` rows of a store lie."""
-    for bucket in store.all:
-        if count <= bucket.rows:
-            return int(np.sort(store.read(bucket).ticks)[count - 1]) + 1
-        count -= bucket.rows
-    return MAX
+def _share(count: int, part: int, whole: int) -> int:
+    """Return `part / whole` of a count, no less."""
+    return -(-count * part // whole)
