@@ -34,11 +34,17 @@ def completeness(plan: OperatorPlan, rows: pa.Table, arrived: Arrived | None) ->
     """Return the share of each window that is expected to have arrived, None if nobody knows."""
     if arrived is None or not isinstance(plan, WindowPlan) or plan.numbering is not None:
         return None
-    window = rows.column("window").combine_chunks()
-    start, end = (_ticks(pc.struct_field(window, name)) for name in ("start", "end"))
+    start, end = window_ticks(rows)
     # There are few windows, however many groups.
     bounds, which = np.unique(np.stack([start, end]), axis=1, return_inverse=True)
     return np.asarray(arrived.completeness(*bounds)[which.reshape(-1)])
+
+
+def window_ticks(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the windows of results start and end."""
+    window = rows.column("window").combine_chunks()
+    start, end = (_ticks(pc.struct_field(window, name)) for name in ("start", "end"))
+    return start, end
 
 
 def _ticks(column: pa.Array) -> np.ndarray:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from lowwater.control import Control, Prod
 from lowwater.kernels.dataflow import Operator
+from lowwater.kernels.estimating import window_ticks
 from lowwater.kernels.packets import Kind, Packet
 from lowwater.kernels.plan import WindowPlan
-from lowwater.windows import Axis
 
 PROVISIONAL: dict[Kind, Kind] = {
     "cells": "early cells",
@@ -109,9 +109,7 @@ def _within(operator: Operator, rows: pa.Table, prod: Prod) -> np.ndarray:
 def _ends(operator: Operator, rows: pa.Table) -> np.ndarray:
     """Return where the windows of results end; for rows that are of no window, their time."""
     if isinstance(operator.plan, WindowPlan):
-        ends = pc.struct_field(rows.column("window"), "end")
-        ticks, _ = Axis("end", ends.type).to_ticks(ends)
-        return ticks
+        return window_ticks(rows)[1]
     axis = operator.times[0]
     ticks, _ = axis.to_ticks(rows.column(axis.column))
     return ticks

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from lowwater.control import Arrived, Known, Prod
 from lowwater.prodding.arrivals import Arrivals
 from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Asked
+from lowwater.prodding.learning import Learning
+from lowwater.prodding.pairing import Pairing
 from lowwater.prodding.policies import Memory, Moment, ProdPolicy
 
 PROD_TALLIES = ("asked", "answered", "empty", "early")
@@ -29,12 +33,14 @@ class Prodder:
     clock: EventClock
     arrivals: Arrivals | None = None
     complete: bool = True
+    learning: Mapping[int, Learning] = field(default_factory=dict)
 
     def advance(self, memory: Memory, known: Known) -> tuple[dict[str, Any], tuple[Prod, ...]]:
         """Return what to remember after an epoch, and the prods for the next one."""
         kept = self._counted(memory, known.measured)
         kept["clock"] = self.clock.advance(kept.get("clock", {}), self._newest(known), known.now)
         kept["arrivals"] = self._arrivals(kept, known)
+        kept["learned"], observed = self._learn(memory, known)
         if known.ended:
             return {**kept, "waiting": []}, ()
         prods = [Prod.from_json(p) for m in known.measured for p in m.get("prods", ())]
@@ -58,6 +64,46 @@ class Prodder:
     def due(self, memory: Memory, known: Known) -> bool:
         """Say whether a policy would ask for something now."""
         return "clock" in memory and bool(self._ask(memory, known.now)[1])
+
+    # -- what is known of early results ---------------------------------------------------------
+
+    def learned(self, memory: Memory, operator: int) -> Mapping[str, Any]:
+        """Return what is known of the early results of an operator."""
+        known = memory.get("learned", {}).get(str(operator))
+        if known is None:
+            learning = self.learning.get(operator)
+            known = {} if learning is None else learning.begin()
+        return known
+
+    @staticmethod
+    def remembered(known: Memory) -> int:
+        """Return the hash below which groups are remembered until their finals come."""
+        return Pairing().limit(known["pairing"])
+
+    def leads(self, memory: Memory, known: Known, operator: int, ends: np.ndarray) -> np.ndarray:
+        """Return how far ahead of the ends of their windows answers are, in slides."""
+        clock = self.clock.advance(memory.get("clock", {}), self._newest(known), known.now)
+        event = self.clock.now(clock, known.now)
+        grid = next(one.grid for one in self.asked if one.operator == operator)
+        if event is None or grid is None:
+            return np.zeros(len(ends))
+        return (ends - event) / grid.slide
+
+    def _learn(
+        self, memory: Memory, known: Known
+    ) -> tuple[dict[str, Any], dict[str, list[tuple[float, float]]]]:
+        """Return what is known after an epoch, and the leads and accuracies it showed."""
+        kept, observed = dict(memory.get("learned", {})), {}
+        for told in (m["learned"] for m in known.measured if "learned" in m):
+            for name, news in told.items():
+                one = self.learning[int(name)]
+                kept[name], observed[name] = one.advance(
+                    self.learned(memory, int(name)),
+                    news.get("finals", {}),
+                    news.get("early", ()),
+                    known.now,
+                )
+        return kept, observed
 
     def _arrivals(self, memory: Memory, known: Known) -> list[dict[str, Any]]:
         """Return what is remembered of how rows arrive, by input."""

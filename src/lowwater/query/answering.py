@@ -1,118 +1,62 @@
-"""Early results as they leave: with what is known about their accuracy.
+"""Early results as they leave: estimates, with what is known about their accuracy.
 
-Operators answer prods with what has arrived. Here, where all answers of an epoch are together,
-they become estimates; and finals that come out tell how good earlier estimates were.
+Operators answer prods with what has arrived. Here, where all answers of an epoch are together, they
+become estimates; and finals that come out tell how good earlier estimates were.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lowwater.control import Arrived, Entry, Known, Reached
 from lowwater.kernels import Dataflow, Packet, WindowPlan
-from lowwater.kernels.estimating import bare, completed, completeness
+from lowwater.kernels.estimating import ROWS, bare, completed, completeness, window_ticks
+from lowwater.kernels.groups import shard_of
 from lowwater.kernels.packets import measure_packet, measures_of, table_packet, tables
-from lowwater.kernels.plan import free
-from lowwater.prodding import Prodder
+from lowwater.kernels.plan import NAME
+from lowwater.prodding import HASHES, Early, Judged, Learning, Prodder
+from lowwater.query.early_columns import HIDDEN, KNOWN
 
-KIND = "kind"
-KNOWN = ("completeness", "expected_accuracy", "low", "high")
-"""The columns that say how far an early row can be trusted."""
-HIDDEN = "__"
-"""How they begin on their way."""
-
-
-@dataclass(frozen=True)
-class EarlyColumns:
-    """The columns that results have more where early ones are among them."""
-
-    schema: pa.Schema
-    """The columns of the results without them."""
-    numbers: tuple[str, ...]
-    """The aggregates that are numbers."""
-
-    @classmethod
-    def of(cls, flow: Dataflow, operator: int, schema: pa.Schema) -> EarlyColumns:
-        """Return the columns of results that leave from an operator as `schema`."""
-        return cls(schema, numbers(flow, operator))
-
-    @property
-    def fields(self) -> list[pa.Field]:
-        """The columns, under names that are free."""
-        each = pa.struct([(name, pa.float64()) for name in self.numbers])
-        types = (pa.float64(), *([each] * 3))
-        known = [pa.field(free(n, self.schema), t) for n, t in zip(KNOWN, types, strict=True)]
-        label = [] if KIND in self.schema.names else [pa.field(KIND, pa.string())]
-        return [*label, *(known if self.numbers else known[:1])]
-
-    def added(self, rows: pa.Table, known: pa.Table | None) -> pa.Table:
-        """Return rows with the columns; finals have nothing in them."""
-        for field in self.fields:
-            if field.name == KIND:
-                label = "final" if known is None else "early"
-                column = pa.repeat(pa.scalar(label), len(rows))
-            elif known is None:
-                column = pa.nulls(len(rows), field.type)
-            else:
-                column = known.column(HIDDEN + field.name.rstrip("_"))
-            rows = rows.append_column(field, column)
-        return rows
-
-    @property
-    def hidden(self) -> list[str]:
-        """The columns of answers that these are made of."""
-        return [HIDDEN + name for name in (KNOWN if self.numbers else KNOWN[:1])]
-
-
-def numbers(flow: Dataflow, operator: int) -> tuple[str, ...]:
-    """Return the aggregates of an operator whose results are numbers."""
-    plan = flow.operators[operator].plan
-    if not isinstance(plan, WindowPlan):
-        return ()
-    kinds = {n: a.result_type(plan.schema) for n, a in plan.aggregates.items()}
-    return tuple(n for n, t in kinds.items() if _is_number(t))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
+UNKNOWN_SHARE = 0.5
+"""What stands for the share of rows that have arrived where nobody knows it."""
 
 
 def judged(
-    prodder: Prodder | None,
-    before: Entry,
-    flow: Dataflow,
-    packets: Sequence[Packet],
-    now: int,
+    prodder: Prodder | None, before: Entry, flow: Dataflow, packets: Sequence[Packet], now: int
 ) -> list[Packet]:
-    """Return what an epoch gave, its answers as estimates, with what the epoch taught."""
+    """Return what an epoch gave, its answers as estimates, and what the epoch taught of them."""
     if prodder is None:
         return list(packets)
     found = [p for p in packets if p.kind != "early"]
-    asked = any(control.prods for control in before.control.values())
-    if not asked:
-        return found
     measured = [measures_of(p) for p in packets if p.kind == "measure"]
-    known = Known(reached(before, measured, len(flow.inputs)), measured, now)
-    arrived = flow.expected(prodder.arrived(before.prodding, known))
+    known = Known(_reached(before, measured, flow), measured, now)
+    arrived: list[Arrived | None] | None = None
     for operator in sorted({o.operator for o in flow.outputs}):
-        early = tables((p for p in packets if p.operator == operator), "early")
-        if early:
-            share = arrived[flow.numbers[operator, 0]]
-            rows = _estimated(prodder, flow, operator, pa.concat_tables(early), share)
-            found.append(replace(table_packet("early", 0, 0, rows), operator=operator))
+        mine = [p for p in packets if p.operator == operator]
+        answers = tables(mine, "early")
+        judge = _Judge(flow, operator, prodder, before.prodding)
+        told = judge.finals(tables(mine, "results"))
+        if answers:
+            if arrived is None:
+                arrived = flow.expected(prodder.arrived(before.prodding, known))
+            rows = pa.concat_tables(answers)
+            share = completeness(judge.plan, rows, arrived[flow.numbers[operator, 0]])
+            shown, told["early"] = judge.judge(rows, share, known)
+            found.append(replace(table_packet("early", 0, 0, shown), operator=operator))
             found.append(measure_packet(0, 0, {"early": len(rows)}))
+        if any(told.values()):
+            found.append(measure_packet(0, 0, {"learned": {str(operator): told}}))
     return found
 
 
-def reached(before: Entry, measured: Sequence[Mapping[str, Any]], inputs: int) -> list[Reached]:
+def _reached(before: Entry, measured: Sequence[Mapping[str, Any]], flow: Dataflow) -> list[Reached]:
     """Return how far the inputs are after an epoch, as far as its rows tell."""
-    known = before.standing.inputs or [Reached() for _ in range(inputs)]
+    known = before.standing.inputs or [Reached() for _ in flow.inputs]
     found = []
     for number, one in enumerate(known):
         newest = [m["newest"] for m in measured if m.get("input") == number and "newest" in m]
@@ -121,19 +65,128 @@ def reached(before: Entry, measured: Sequence[Mapping[str, Any]], inputs: int) -
     return found
 
 
-def _estimated(
-    prodder: Prodder, flow: Dataflow, operator: int, rows: pa.Table, arrived: Arrived | None
-) -> pa.Table:
-    """Return answers as estimates of the final results."""
-    plan = flow.operators[operator].plan
-    share = completeness(plan, rows, arrived)
-    values = bare(rows)
-    if prodder.complete:
-        values = completed(plan, values, share)
-    shown = pa.nulls(len(rows), pa.float64()) if share is None else pa.array(share)
-    values = values.append_column(HIDDEN + KNOWN[0], shown)
-    if isinstance(plan, WindowPlan):
-        each = pa.struct([(name, pa.float64()) for name in numbers(flow, operator)])
-        for name in KNOWN[1:]:
-            values = values.append_column(HIDDEN + name, pa.nulls(len(rows), each))
-    return values
+class _Judge:
+    """Judges the answers of one operator by what is known of it."""
+
+    def __init__(
+        self, flow: Dataflow, operator: int, prodder: Prodder, memory: Mapping[str, Any]
+    ) -> None:
+        self.plan = flow.operators[operator].plan
+        self.prodder, self.memory = prodder, memory
+        self.operator = operator
+        self.learning: Learning | None = prodder.learning.get(operator)
+        self.known = prodder.learned(memory, operator)
+
+    def judge(
+        self, rows: pa.Table, share: np.ndarray | None, known: Known
+    ) -> tuple[pa.Table, list[dict[str, Any]]]:
+        """Return answers as they are shown, and those whose finals are waited for."""
+        values = bare(rows)
+        if self.prodder.complete:
+            values = completed(self.plan, values, share)
+        shown = pa.nulls(len(rows), pa.float64()) if share is None else pa.array(share)
+        values = values.append_column(HIDDEN + KNOWN[0], shown)
+        if self.learning is None:
+            return values, []
+        early = self._early(rows, values, share)
+        said = self.learning.judge(self.known, early)
+        for name, column in zip(KNOWN[1:], ("expected_accuracy", "low", "high"), strict=True):
+            values = values.append_column(HIDDEN + name, _each(said, column))
+        return values, self._remembered(rows, values, early, known)
+
+    def _early(self, rows: pa.Table, values: pa.Table, share: np.ndarray | None) -> Early:
+        assert self.learning is not None  # noqa: S101
+        # What is scaled is learned by what has arrived; the rest by what was said.
+        raw = {
+            name: _floats((rows if kind == "scaled" else values).column(name))
+            for name, kind in self.learning.kinds.items()
+        }
+        _, ends = window_ticks(rows)
+        known = np.full(len(rows), UNKNOWN_SHARE) if share is None else share
+        return Early(ends, known, _floats(rows.column(ROWS)), raw)
+
+    def _remembered(
+        self, rows: pa.Table, values: pa.Table, early: Early, known: Known
+    ) -> list[dict[str, Any]]:
+        """Return what is to be remembered of answers until their finals come."""
+        assert self.learning is not None  # noqa: S101
+        chosen, hashes = self._sample(rows)
+        lead = self.prodder.leads(self.memory, known, self.operator, early.window[chosen])
+        names = list(self.learning.kinds)
+        said = {n: _floats(values.column(n))[chosen].tolist() for n in names}
+        raw = {n: early.raw[n][chosen].tolist() for n in names}
+        columns = zip(
+            self._keys(rows, chosen),
+            hashes.tolist(),
+            early.window[chosen].tolist(),
+            early.completeness[chosen].tolist(),
+            early.rows[chosen].tolist(),
+            lead.tolist(),
+            strict=True,
+        )
+        return [
+            {
+                "key": key,
+                "group": group,
+                "hash": h,
+                "window": window,
+                "share": round(share, 5),
+                "rows": count,
+                "lead": round(ahead, 4),
+                "at": known.now,
+                "raw": {n: raw[n][i] for n in names},
+                "said": {n: said[n][i] for n in names},
+            }
+            for i, ((key, group), h, window, share, count, ahead) in enumerate(columns)
+        ]
+
+    def finals(self, results: Sequence[pa.Table]) -> dict[str, Any]:
+        """Return the values of finals that are waited for, by window and group."""
+        waiting = self.known.get("pairing", {}).get("waiting", ())
+        if self.learning is None or not waiting or not results:
+            return {}
+        rows = pa.concat_tables(results)
+        _, ends = window_ticks(rows)
+        rows = rows.filter(pa.array(np.isin(ends, [w["window"] for w in waiting])))
+        chosen, _ = self._sample(rows)
+        wanted = {w["key"] for w in waiting}
+        values = [_floats(rows.column(n)) for n in self.learning.kinds]
+        found = {
+            key: [float(v[i]) for v in values]
+            for i, (key, _) in zip(chosen.tolist(), self._keys(rows, chosen), strict=True)
+            if key in wanted
+        }
+        return {"finals": found}
+
+    def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows are of groups that are remembered, and the hash of each."""
+        assert isinstance(self.plan, WindowPlan)  # noqa: S101
+        keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
+        hashes = shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
+        chosen = np.flatnonzero(hashes < self.prodder.remembered(self.known))
+        return chosen, hashes[chosen]
+
+    def _keys(self, rows: pa.Table, chosen: np.ndarray) -> list[tuple[str, str]]:
+        """Return what tells windows of groups apart, and the groups."""
+        assert isinstance(self.plan, WindowPlan)  # noqa: S101
+        names = [n for n in ("wid", NAME) if n in rows.column_names]
+        some = rows.take(pa.array(chosen))
+        windows = zip(*(some.column(n).to_pylist() for n in names), strict=True)
+        keys = [some.column(k).to_pylist() for k in self.plan.keys]
+        groups = (
+            [", ".join(map(str, row)) for row in zip(*keys, strict=True)]
+            if keys
+            else [""] * len(chosen)
+        )
+        return [(f"{w} {g}", g) for w, g in zip(windows, groups, strict=True)]
+
+
+def _floats(column: pa.ChunkedArray) -> np.ndarray:
+    """Return numbers as floats, NULL as NaN."""
+    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
+
+
+def _each(said: Mapping[str, Judged], what: str) -> pa.Array:
+    """Return one figure of every aggregate, NULL where there is none."""
+    columns = [pa.array(getattr(j, what), from_pandas=True) for j in said.values()]
+    return pa.StructArray.from_arrays(columns, list(said))

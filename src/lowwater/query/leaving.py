@@ -17,7 +17,7 @@ from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
 from lowwater.kernels.plan import free
 from lowwater.kernels.routing import REASON
-from lowwater.query.answering import EarlyColumns
+from lowwater.query.early_columns import EarlyColumns
 from lowwater.query.hosting import Outputs
 
 Place = tuple[int, int]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from lowwater.aggregates import Growth
 from lowwater.control import Prod
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow, Input, WindowPlan
-from lowwater.prodding import Arrivals, EventClock, Grid, Prodder, ProdPolicy, grids
+from lowwater.prodding import Arrivals, EventClock, Grid, Learning, Prodder, ProdPolicy, grids
 from lowwater.query.assembly import Assembly
+from lowwater.query.early_columns import numbers
 from lowwater.query.nodes import Leaf, Stepped
 from lowwater.sources.steps import Transform
 
@@ -41,7 +43,8 @@ def prodded(assembly: Assembly, prods: Prods, estimate: Estimate = "complete") -
             f"them in a list"
         )
     flow, own = assembly.flow, len(assembly.flow.inputs)
-    specs = [(n, _spec(flow, n)) for n in sorted({o.operator for o in flow.outputs})]
+    numbered = sorted({o.operator for o in flow.outputs})
+    specs = [(n, _spec(flow, n)) for n in numbered]
     asked = grids(specs)
     for policy in policies:
         policy.bind(asked)
@@ -54,6 +57,7 @@ def prodded(assembly: Assembly, prods: Prods, estimate: Estimate = "complete") -
         EventClock(timed),
         arrivals,
         complete=estimate == "complete",
+        learning={n: _learning(flow, n, estimate) for n in numbered if numbers(flow, n)},
     )
     if arrivals is not None:
         inputs = tuple(replace(i, bins=arrivals.width) for i in flow.inputs)
@@ -77,6 +81,21 @@ def _arrivals(flow: Dataflow) -> Arrivals | None:
         return None
     width = max(1, min(g.slide for g in known) // BINS_PER_SLIDE)
     return Arrivals(width, SPANS * max(g.span for g in known))
+
+
+def _learning(flow: Dataflow, operator: int, estimate: Estimate) -> Learning:
+    """Return what is learned of an operator's early results.
+
+    What has arrived is completed only where it is known how much that is.
+    """
+    plan = flow.operators[operator].plan
+    assert isinstance(plan, WindowPlan)  # noqa: S101
+    scaled = estimate == "complete" and plan.numbering is None
+    kinds: dict[str, Growth] = {}
+    for name in numbers(flow, operator):
+        growth = plan.aggregates[name].growth
+        kinds[name] = "other" if growth == "scaled" and not scaled else growth
+    return Learning(kinds)
 
 
 def _spec(flow: Dataflow, operator: int) -> Any:
