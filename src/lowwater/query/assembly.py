@@ -24,6 +24,7 @@ from lowwater.kernels import (
 from lowwater.kernels.joins import both
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
+from lowwater.query.revising import refuse_revised
 from lowwater.sources.steps import Transform
 from lowwater.windows import Axis
 
@@ -132,6 +133,7 @@ class _Assembling:
                 if kind == "input":
                     self.from_input[start].append(route)
                 else:
+                    refuse_revised(node.plan, self.operators[start].plan)
                     self.from_operator[start].append(route)
                     level = max(level, self.operators[start].level + 1)
         self.nodes.append(node)
