@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from importlib.util import find_spec
 from unittest import mock
 
@@ -23,7 +24,8 @@ from tests.oracle import PerSource, Punctuated, RowSlack, Slack, Windows, group,
 from tests.plans import Twin, play
 from tests.querying import aggregates, late_rows
 from tests.revised import Revisions
-from tests.streams import NAMED, SCHEMA, cuts, examples, rows, sliding
+from tests.streams import NAMED, SCHEMA, cut, cuts, examples, rows, sliding
+from tests.streams import row as spelt
 
 SOME = {n: NAMED[n] for n in ("n", "sum_i", "sum_m", "max_x", "first_s", "last_d")}
 HOLISTIC = {
@@ -34,8 +36,26 @@ COUNTED = ("in", "admitted", "late", "partly_late", "outside", "results")
 ALONE = ""
 """The name of a window that has none."""
 
-revisions = st.sampled_from((1, 2, 5, 9, 16, 40, 200))
+revisions = st.sampled_from((40, 16, 9, 5, 200, 2, 1))
 shards = st.sampled_from((1, 2, 3))
+
+
+@st.composite
+def crowds(draw):
+    """Epochs of many rows, many of them late by anything: one number to draw and to shrink.
+
+    Hypothesis alone would draw few rows, and hardly one behind a mark that has closed its window.
+    """
+    rng = random.Random(draw(st.integers(0, 9_999)))
+    now, stream = rng.randrange(-40, 20), []
+    for _ in range(rng.randrange(30, 80)):
+        now += rng.choice((0, 1, 1, 2, 6, 14))
+        back = rng.choice((0, 0, 0, 1, 4, 9, 16, 30, 60))
+        stream.append(spelt(now - back, rng.randrange(12), rng.randrange(88)))
+    return cut(stream, sorted(rng.choices(range(len(stream) + 1), k=rng.randrange(6, 14))))
+
+
+epochs_of_rows = st.one_of(crowds(), crowds(), rows().flatmap(cuts))
 keys = st.sampled_from(((), ("b",), ("a", "c")))
 sizes = st.sampled_from((1, 2, buckets.TARGET_CELLS))
 
@@ -102,11 +122,11 @@ def hold(told, oracle, epochs, keys, *, own=False, size=None):
 
 
 @examples(150)
-@given(st.data(), sliding(), rows(), st.integers(0, 8), revisions, keys, shards, sizes)
+@given(epochs_of_rows, sliding(), st.integers(0, 8), revisions, keys, shards, sizes)
 def test_results_late_rows_counts_and_state_are_those_of_the_oracle(
-    data, windows, stream, span, revise, keys, shards, size
+    epochs, windows, span, revise, keys, shards, size
 ):
-    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    feed = lw.feed(SCHEMA)
     query = asked(feed, {ALONE: windows}, lw.slack(span), revise, keys, aggregates(SOME))
     oracle = Revisions({ALONE: windows}, Slack(span), revise, keys, SOME)
     hold(played(query, feed, epochs, shards, size), oracle, epochs, keys, size=size)
@@ -116,12 +136,12 @@ NAMES = st.dictionaries(st.sampled_from("uvw"), sliding(gaps=True), min_size=1, 
 
 
 @examples(80)
-@given(st.data(), NAMES, rows(), st.integers(0, 8), revisions, keys, shards, sizes)
+@given(epochs_of_rows, NAMES, st.integers(0, 8), revisions, keys, shards, sizes)
 def test_windows_on_common_panes_are_revised_each_by_itself(
-    data, found, stream, span, revise, keys, shards, size
+    epochs, found, span, revise, keys, shards, size
 ):
     windows = {n: Windows(w.range, w.slide) for n, w in found.items()}
-    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    feed = lw.feed(SCHEMA)
     query = asked(feed, windows, lw.slack(span), revise, keys, aggregates(SOME))
     oracle = Revisions(windows, Slack(span), revise, keys, SOME)
     hold(played(query, feed, epochs, shards, size), oracle, epochs, keys)
@@ -140,12 +160,10 @@ PROGRESS = {
 
 @pytest.mark.parametrize("kind", PROGRESS)
 @examples(40)
-@given(st.data(), sliding(), rows(), revisions, shards, sizes)
-def test_every_progress_policy_has_its_lagging_mark(
-    kind, data, windows, stream, revise, shards, size
-):
+@given(epochs_of_rows, sliding(), revisions, shards, sizes)
+def test_every_progress_policy_has_its_lagging_mark(kind, epochs, windows, revise, shards, size):
     progress, rule = PROGRESS[kind]
-    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    feed = lw.feed(SCHEMA)
     query = asked(feed, {ALONE: windows}, progress, revise, ("b",), aggregates(SOME))
     strict = kind.startswith("consistent")
     oracle = Revisions(
@@ -177,10 +195,10 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @examples(30)
-@given(st.data(), sliding(), rows(least=12), revisions, shards, sizes)
-def test_every_kind_of_aggregate_is_revised(kind, data, windows, stream, revise, shards, size):
+@given(crowds(), sliding(), revisions, shards, sizes)
+def test_every_kind_of_aggregate_is_revised(kind, epochs, windows, revise, shards, size):
     named, own = KINDS[kind]
-    epochs, feed = data.draw(cuts(stream)), lw.feed(SCHEMA)
+    feed = lw.feed(SCHEMA)
     query = asked(feed, {ALONE: windows}, lw.slack(2), revise, ("b",), own)
     oracle = Revisions({ALONE: windows}, Slack(2), revise, ("b",), named)
     per_window = kind == "init, incr, final"
@@ -199,13 +217,13 @@ def shown(results):
 
 
 @examples(25)
-@given(data=st.data(), stream=rows(least=8), span=st.integers(0, 4), windows=sliding())
+@given(data=st.data(), blocks=crowds(), span=st.integers(0, 4), windows=sliding())
 def test_under_consistent_slack_an_upsert_shows_the_same_however_blocks_are_cut_into_epochs(
-    data, tmp_path_factory, stream, span, windows
+    data, tmp_path_factory, blocks, span, windows
 ):
     folder, revise = tmp_path_factory.mktemp("blocks"), data.draw(revisions)
     schema = lw.feed("t bigint, b string, i bigint").schema
-    for n, block in enumerate(data.draw(cuts(stream))):
+    for n, block in enumerate(blocks):
         table = pa.Table.from_pylist([{k: r[k] for k in "tbi"} for r in block], schema)
         pq.write_table(table, folder / f"{n:04d}.parquet")
 
@@ -301,6 +319,31 @@ def test_only_the_windows_and_groups_that_late_rows_enter_come_again():
     ]
 
 
+def test_late_rows_of_a_group_correct_their_windows_and_none_between_or_beside():
+    #  mark 60 has closed six windows; 5 and 25 are in the first and third
+    found, _ = timeline([*range(1, 60, 10), 60], [61], [25, 5], range=10, revise_for=90)
+    assert sorted(f for f in found if f[0] == 2) == [(2, "revised", 0, 2), (2, "revised", 2, 2)]
+
+
+def test_late_rows_whose_windows_overlap_correct_all_of_them():
+    #  12 is in the windows from 4 and 8, 16 in those from 8, 12 and 16 (which [16, 24) holds, too)
+    found, _ = timeline([10, 40], [41], [12, 16], range=8, slide=4, revise_for=90)
+    corrected = [(2, "revised", 2, 2), (2, "revised", 3, 2), (2, "revised", 4, 1)]
+    assert sorted(f for f in found if f[0] == 2) == corrected
+
+
+def test_a_consistent_row_is_late_by_the_end_of_a_window_that_is_gone_and_by_nothing_else():
+    #  mark 22, lagging 17: [0, 10) is gone, [10, 20) is not; 12 is in time for that, 9 is not
+    feed = lw.feed("t bigint")
+    progress = lw.slack(0, mode="consistent")
+    windowed = lw.stream(feed, time="t", progress=progress).window(range=10, revise_for=5)
+    epochs = {feed: [[(22,)], [(22,)], [(12,), (9,)]]}
+    outcome = windowed.agg(n=lw.count()).run(epochs=epochs, host="local")
+    assert [row["t"] for row in outcome.late.to_pylist()] == [9]
+    found = [(row["kind"], row["wid"], row["n"]) for row in outcome.results.to_pylist()]
+    assert found == [("revised", 1, 1), ("final", 2, 2)]
+
+
 def test_a_window_that_closes_in_the_epoch_of_its_late_row_is_not_revised():
     #  mark 12 is decided after epoch 0 and acts in 1, after 7 was admitted
     found, _ = timeline([5, 12], [7], range=10, revise_for=20)
@@ -356,6 +399,22 @@ def test_kept_panes_are_read_where_late_rows_reach_and_nowhere_else():
     assert noted[3:] == [{"cells/3", "cells/20"}, {"cells/40"}, set(), {"cells/40", "cells/101"}]
     left = {name for name in local.state[0][0] if name.startswith("cells/")}
     assert left == {f"cells/{n}" for n in (*range(1, 41), 101)}
+
+
+def test_nothing_is_read_when_only_the_lagging_mark_passes_a_window():
+    #  windows of 8 every 4 end at multiples of 4; the lagging mark passes them at 3, 7, 11 …
+    feed, query = counted(range=8, slide=4, revise_for=11)
+    with mock.patch.object(buckets, "TARGET_CELLS", 1):
+        local = at_work(query)
+        for times in ([*range(21)], [23], []):
+            read = []
+            local.state = [[Watched(shard, read) for shard in shards] for shards in local.state]
+            before = len(local.state[0][0])
+            local.run([[feed.table([(t,) for t in times])]], last=[False])
+            marks = local.log.before(local.epoch).standing.ports[0]
+    assert marks.low == 23
+    assert [name for name in read if name.startswith("cells/")] == []
+    assert len(local.state[0][0]) < before
 
 
 def test_the_mark_of_results_does_not_lag():
