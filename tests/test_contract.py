@@ -187,6 +187,13 @@ PLANNED = {
     ),
     "slow flush": Driven.of(range=9, smooth=_SLOW),
     "lazy flush": Driven.of(range=9, smooth=_LAZY),
+    "revised": Driven.of(range=15, slide=4, revise_for=11),
+    "revised, kept per window": Driven.of(range=15, slide=4, revise_for=11, own=True),
+    "revised, several windows": Driven.of(several=lw.windows(short=7, long=(15, 4)), revise_for=11),
+    "revised, by the marks of sources": Planned.of(
+        lambda s: s.window(range=9, revise_for=11).group_by("b").agg(n=lw.count()),
+        lw.per_source("b", lw.slack(6)),
+    ),
     "pairs of windows": Planned.of(
         lambda s: met(s).window(range=5, on=("t", "t_other")).group_by("b").agg(n=lw.count())
     ),

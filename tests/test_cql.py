@@ -132,6 +132,14 @@ BOTH = {
         {"range": "300 seconds", "slide": 5, "slide_on": "t"},
     ),
     "sessions": ("[GAP 5 minutes]", {"gap": "5 minutes"}),
+    "corrected by late rows": (
+        "[RANGE 5 minutes SLIDE 1 minute REVISE 1 hour]",
+        {"range": "5 minutes", "slide": "1 minute", "revise_for": "1 hour"},
+    ),
+    "corrected by late rows, over a number": (
+        "[RANGE 5 WATTR t REVISE 2]",
+        {"range": 5, "on": "t", "revise_for": 2},
+    ),
     "sessions of a partition": (
         "[GAP 5 minutes WATTR ts PATTR name]",
         {"gap": "5 minutes", "on": "ts", "partition_by": "name"},
@@ -151,7 +159,7 @@ def test_every_window_is_to_be_had_as_text_and_by_the_builder(kind):
 def test_the_page_tells_text_and_builder_of_the_same_windows():
     page = Path(__file__).parent.parent / "docs" / "cql.md"
     rows = [line.split(" | ") for line in page.read_text().splitlines() if " | `window(" in line]
-    assert len(rows) == 15
+    assert len(rows) == 16
     for _, text, call in rows:
         source = stream("ts timestamp, position bigint, segment int")
         by_text = lw.sql(f"SELECT count(*) AS n FROM s {text.strip('`')}", s=source)
@@ -408,7 +416,7 @@ CLAUSES = {
     "RANGE": LENGTHS, "slide": LENGTHS, "GAP": TIMES, "Wattr": ATTRIBUTES | PAIRS,
     "RATTR": ATTRIBUTES, "sattr": ATTRIBUTES,
     "PATTR": st.lists(NAMES, min_size=1, max_size=3).map(" , ".join),
-    "origin": st.sampled_from(["'2024-01-01'", "-3", "7"]),
+    "origin": st.sampled_from(["'2024-01-01'", "-3", "7"]), "revise": TIMES,
 }  # fmt: skip
 SIMPLE = NAMES | NUMBERS | st.sampled_from(["'a b'", "NULL", "true"])
 EXPRESSIONS = st.recursive(

@@ -109,6 +109,13 @@ CASES = {
         .group_by("key")
         .agg(n=lw.count(), total=lw.sum("value"))
     ),
+    "revised": lambda f: (
+        query_of(
+            f, lw.slack("1 second"), range="5 seconds", slide="2 seconds", revise_for="2 seconds"
+        )
+        .group_by("key")
+        .agg(**AGGREGATES)
+    ),
     "all values, and sketches": lambda f: (
         query_of(f, lw.slack("2 seconds"), range="6 seconds", slide="2 seconds")
         .group_by("key")

@@ -135,7 +135,7 @@ class Cql(Spark):
             return window
 
         def _clause(self, word: str) -> Any:
-            if word in ("RANGE", "SLIDE", "GAP"):
+            if word in ("RANGE", "SLIDE", "GAP", "REVISE"):
                 return self._length()
             if word == "PATTR":
                 return self._partition()

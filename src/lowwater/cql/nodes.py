@@ -37,6 +37,7 @@ class StreamWindow(exp.Expression):
         "wattr": False,
         "pattr": False,
         "origin": False,
+        "revise": False,
     }
 
 

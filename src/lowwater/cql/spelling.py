@@ -19,7 +19,7 @@ from lowwater.cql.nodes import (
 
 CLAUSES = {
     "RANGE": "range", "RATTR": "rattr", "SLIDE": "slide", "SATTR": "sattr", "GAP": "gap",
-    "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
+    "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin", "REVISE": "revise",
 }  # fmt: skip
 """The words of a window, and the arguments they give."""
 

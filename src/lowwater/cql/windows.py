@@ -39,6 +39,8 @@ def words_of(window: StreamWindow, scope: Scope) -> dict[str, Any]:
         words["slide_on"] = _attribute(given["sattr"], scope)
     if given.get("pattr"):
         words["partition_by"] = [_column(node, scope) for node in given["pattr"]]
+    if given.get("revise"):
+        words["revise_for"] = value_of(given["revise"])
     if (origin := given.get("origin")) is not None:
         words["origin"] = origin.name if origin.is_string else number_of(origin.name)
     return words
@@ -92,6 +94,7 @@ def window_of(plan: WindowPlan) -> StreamWindow:
         both = [column(time.column) for time in (axis, plan.second) if time is not None]
         _set(window, wattr=both if plan.second else both[0])
         _set(window, origin=_point(axis, spec.origin) if spec.origin else None)
+        _set(window, revise=_span(axis, plan.revise) if plan.revise else None)
     _set(window, pattr=[column(name) for name in plan.partition])
     return window
 

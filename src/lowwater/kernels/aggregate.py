@@ -126,7 +126,7 @@ class WindowEpoch:
         plan, spec = self.plan, self.plan.window
         ticks = table.column(TICK).combine_chunks().to_numpy()
         dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
-        mark = np.maximum(row_marks(plan, table, self.meta.marks), _NEVER)
+        mark = np.maximum(row_marks(plan, table, plan.late_by(self.meta.marks)), _NEVER)
         first, last = spec.first(ticks), spec.last(ticks)
         missed_until = np.where(dead, last + 1, np.minimum(spec.first_open(mark), last + 1))
         missed = missed_until > first
@@ -152,19 +152,19 @@ class WindowEpoch:
         plan, before = self.plan, self.meta.marks
         if plan.keeping == "panes":
             fresh = fresh + [lift(plan, r) for r in rows]
-        closing = marks != before
+        closing, late_by = marks != before, plan.late_by(before)
         buckets = self.meta.buckets
-        touched = buckets.taking(self.fresh_panes(fresh, rows, before))
-        needed = touched | (self.needed(before, marks) if closing else set())
+        touched = buckets.taking(self.fresh_panes(fresh, rows, late_by))
+        needed = touched | self.to_read(before, marks)
         packs = [Packed.from_bytes(self.state[buckets.all[b].name]) for b in sorted(needed)]
         self.meta.marks = marks
         if packs or fresh or rows:
             cells = merge(packs + fresh, plan.parts) if packs or fresh else no_cells(plan)
             if plan.keeping == "windows":
                 for block in rows:
-                    cells = absorb(plan, cells, block, before)
+                    cells = absorb(plan, cells, block, late_by)
+            self.give_out(cells, before, marks)
             if closing:
-                self.emit(cells, before, marks)
                 cells, changed = self.fold(cells, marks)
                 touched |= buckets.taking(changed)
             self.write(cells, touched, needed)
@@ -179,6 +179,10 @@ class WindowEpoch:
             panes += [spread(self.plan, r, marks)[1] for r in rows]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *panes]))
 
+    def to_read(self, before: Marks, after: Marks) -> set[int]:
+        """Return the buckets that results of the epoch reach into."""
+        return self.needed(before, after) if after != before else set()
+
     def needed(self, before: Marks, after: Marks) -> set[int]:
         """Return the buckets that the windows between two marks reach into."""
         plan, buckets = self.plan, self.meta.buckets
@@ -187,6 +191,8 @@ class WindowEpoch:
             return set(buckets.all)
         reached = before.low if after.low is None else after.low
         low, high = spec.first_open(before.low), spec.first_open(reached)
+        if low == high:
+            return set()
         if plan.keeping == "panes":
             step = spec.panes_per_slide
             low, high = low * step, (high - 1) * step + spec.panes
@@ -201,6 +207,11 @@ class WindowEpoch:
         else:
             mark = np.full(cells.groups, _NEVER if marks.low is None else marks.low)
         return np.asarray(plan.spec.first_open(np.clip(mark, _NEVER, FOREVER)))
+
+    def give_out(self, cells: Cells, before: Marks, after: Marks) -> None:
+        """Give out the results of the epoch."""
+        if after != before:
+            self.emit(cells, before, after)
 
     def emit(self, cells: Cells, before: Marks, after: Marks) -> None:
         """Close the windows between two marks."""
@@ -232,7 +243,7 @@ class WindowEpoch:
 
         Returns the cells and the panes that have changed.
         """
-        plan, until = self.plan, self.group_open(cells, after)
+        plan, until = self.plan, self.group_open(cells, self.plan.late_by(after))
         if self.keeps_all:
             closed = np.maximum(cells.pane, until[cells.code] - 1)
             moved = closed != cells.pane
@@ -265,7 +276,7 @@ class WindowEpoch:
 
     def write(self, cells: Cells, touched: set[int], loaded: set[int]) -> None:
         """Write what lay in touched buckets and what is new, in buckets cut anew."""
-        buckets, low = self.meta.buckets, self.meta.marks.low
+        buckets, low = self.meta.buckets, self.plan.late_by(self.meta.marks).low
         rewritten = np.ones(len(cells), bool)
         for b in loaded - touched:
             bucket = buckets.all[b]
@@ -301,7 +312,7 @@ class WindowEpoch:
 
     def purge(self) -> None:
         """Delete the buckets that no open window needs."""
-        low, buckets = self.meta.marks.low, self.meta.buckets
+        low, buckets = self.plan.late_by(self.meta.marks).low, self.meta.buckets
         if low is None or self.keeps_all:
             return
         first_open = self.plan.spec.first_open(min(low, FOREVER))

@@ -55,9 +55,9 @@ class Buckets:
         """How many bytes they take up."""
         return sum(b.size for b in self)
 
-    def between(self, low: int, high: int) -> set[int]:
-        """Return the buckets that reach into panes [low, high)."""
-        return {b.low for b in self if b.low < high and b.high >= low}
+    def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
+        """Return the buckets that reach into panes [low, high), one stretch or any of several."""
+        return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
 
     def taking(self, panes: np.ndarray) -> set[int]:
         """Return the buckets that new panes go into.

@@ -107,6 +107,17 @@ def unify(packs: Sequence[Packed]) -> tuple[pa.Table, int, np.ndarray]:
     return (keys.take(pa.array(chosen)) if keys.num_columns else keys), len(chosen), code
 
 
+def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
+    """Return which groups of `cells` are called `names`."""
+    tables = [cells.keys, names]
+    both = pa.concat_tables(tables).combine_chunks()
+    count = [len(t) if t.num_columns else 1 for t in tables]
+    code, _ = group_rows([whole(c) for c in both.columns], sum(count))
+    known = np.empty(int(code.max()) + 1, np.int64)
+    known[code[: count[0]]] = np.arange(count[0])
+    return np.asarray(known[code[count[0] :]])
+
+
 def number_cells(
     code: np.ndarray, groups: int, pane: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -112,8 +112,7 @@ def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> tuple[list[Pa
         behind |= (rows.ticks >= start) & (rows.ticks < end)
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:
-        deciding = at_once(plan).usable(0, rows.own)
-        dead = np.asarray(rows.ticks < row_marks(plan, rows.table, deciding))
+        dead = np.asarray(rows.ticks < row_marks(plan, rows.table, plan.deciding(rows.own)))
         behind |= dead
     packets = []
     if plan.ends_of_stream and not plan.counts_arrivals:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lowwater.aggregates import Rows
 from lowwater.control import Marks
-from lowwater.kernels.cells import Cells, Packed, merge, number_cells
+from lowwater.kernels.cells import Cells, Packed, codes_of, merge, number_cells
 from lowwater.kernels.closing import Closed
 from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.groups import group_rows
@@ -55,7 +55,7 @@ def absorb(plan: WindowPlan, cells: Cells, rows: Rows, marks: Marks) -> Cells:
     blank = [c for p in plan.parts for c in p.store(p.empty(len(row)))]
     holes = Packed(names, max(len(chosen), 1), group[row], wid, blank)
     cells = merge([cells.pack(plan.parts), holes], plan.parts)
-    seat = _seats(cells, names, group[row], wid)
+    seat = _seats(cells, codes_of(cells, names)[group[row]], wid)
     expanded = rows.take(row)
     parts = [
         p.absorb(kept, expanded, seat) for p, kept in zip(plan.parts, cells.parts, strict=True)
@@ -63,17 +63,9 @@ def absorb(plan: WindowPlan, cells: Cells, rows: Rows, marks: Marks) -> Cells:
     return Cells(cells.keys, cells.groups, cells.code, cells.pane, parts)
 
 
-def _seats(cells: Cells, names: pa.Table, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
-    """Return where in `cells` each (group of `names`, pane) stands."""
-    tables = [cells.keys, names]
-    both = pa.concat_tables(tables).combine_chunks()
-    count = [len(t) if t.num_columns else 1 for t in tables]
-    columns = [both.column(k).combine_chunks() for k in both.column_names]
-    code, _ = group_rows(columns, sum(count))
-    known = np.empty(int(code.max()) + 1, np.int64)
-    known[code[: count[0]]] = np.arange(count[0])
-    wanted = known[code[count[0] :]][group]
-    codes = np.concatenate([cells.code, wanted])
+def _seats(cells: Cells, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
+    """Return where in `cells` each (group, pane) stands."""
+    codes = np.concatenate([cells.code, group])
     cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
     place = np.empty(int(cell.max()) + 1, np.int64)
     place[cell[: len(cells)]] = np.arange(len(cells))

@@ -53,7 +53,8 @@ class WindowPlan:
     arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
     and row numbers, of its own. `second` is a second attribute: rows are grouped by its windows as
     well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
-    ones, where punctuation says that a stretch of time is complete.
+    ones, where punctuation says that a stretch of time is complete. `revise` is how far (in ticks)
+    the mark may be beyond a window's end for late rows to correct its result.
     """
 
     schema: pa.Schema
@@ -70,6 +71,7 @@ class WindowPlan:
     second: Axis | None = None
     smooth: Smooth | None = None
     ranged: bool = False
+    revise: int = 0
 
     word = "window"
     ports = 1
@@ -217,8 +219,24 @@ class WindowPlan:
         return known.mapped(lambda m: m if m >= FOREVER else self._align(m))
 
     def _align(self, mark: int) -> int:
-        lags = (0,) if self.smooth is None else (0, *self.smooth.lags)
+        lags = (0, self.revise) if self.smooth is None else (0, *self.smooth.lags)
         return max(self.spec.align(mark - lag) + lag for lag in lags)
+
+    def late_by(self, marks: Marks) -> Marks:
+        """Return the marks that rows are late by, and that let panes go, when `marks` are reached.
+
+        They are the same, or behind them by as long as results are revised.
+        """
+        if not self.revise:
+            return marks
+        return marks.mapped(lambda m: m if m >= FOREVER else m - self.revise)
+
+    def deciding(self, own: Marks) -> Marks:
+        """Return the marks that a row must not be behind under consistent slack.
+
+        That results wait to be given out makes no row late.
+        """
+        return replace(self, smooth=None, revise=0).usable(0, self.late_by(own))
 
     @property
     def smooth_slices(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pyarrow as pa
 
@@ -10,6 +12,8 @@ from lowwater.kernels.closing import Closed
 from lowwater.kernels.plan import SECOND, WindowPlan
 from lowwater.kernels.rows import LATE_DEGREE
 from lowwater.windows import Landmark, Shared
+
+Kind = Literal["final", "revised"]
 
 
 def window_column(
@@ -26,7 +30,7 @@ def window_column(
     ]
 
 
-def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
+def result_rows(plan: WindowPlan, cells: Cells, closed: Closed, kind: Kind = "final") -> pa.Table:
     """Return finished windows as the rows the user sees."""
     schema = plan.result_schema
     window = pa.StructArray.from_arrays(
@@ -41,11 +45,11 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: Closed) -> pa.Table:
         a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
         for a in plan.aggregates.values()
     ]
-    kind = pa.repeat(pa.scalar("final"), len(closed.wid))
     named = []
     if isinstance(plan.spec, Shared):
         named = [pa.array([name for name, _ in plan.spec.named]).take(pa.array(closed.which))]
-    return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kind], schema=schema)
+    kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
+    return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kinds], schema=schema)
 
 
 def _shared_bounds(plan: WindowPlan, spec: Shared, closed: Closed) -> list[pa.Array]:

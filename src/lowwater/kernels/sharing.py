@@ -32,7 +32,8 @@ class SharedEpoch(WindowEpoch):
         """Sort whole rows: late if no window of any name takes them, partly late if some do not."""
         ticks = table.column(TICK).combine_chunks().to_numpy()
         dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
-        mark = np.maximum(row_marks(self.plan, table, self.meta.marks), _NEVER)
+        late_by = self.plan.late_by(self.meta.marks)
+        mark = np.maximum(row_marks(self.plan, table, late_by), _NEVER)
         entered = np.zeros(len(ticks), bool)
         lost = []
         for name, window in self.spec:

@@ -19,6 +19,7 @@ from lowwater.kernels.packets import Packet
 from lowwater.kernels.passing import PassEpoch, PassPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.ranged import RangedEpoch
+from lowwater.kernels.revising import RevisingEpoch, RevisingSharedEpoch
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
@@ -45,6 +46,8 @@ def _epoch(plan: OperatorPlan) -> Any:
     assert isinstance(plan, WindowPlan)  # noqa: S101
     if plan.smooth is not None:
         return SmoothEpoch
+    if plan.revise:
+        return RevisingSharedEpoch if isinstance(plan.spec, Shared) else RevisingEpoch
     if plan.ranged:
         return RangedEpoch
     return (

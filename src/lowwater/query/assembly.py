@@ -25,6 +25,7 @@ from lowwater.kernels.joins import both
 from lowwater.prodding import Prodder
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
+from lowwater.query.revising import refuse_revised
 from lowwater.sources.steps import Transform
 from lowwater.windows import Axis
 
@@ -134,6 +135,7 @@ class _Assembling:
                 if kind == "input":
                     self.from_input[start].append(route)
                 else:
+                    refuse_revised(node.plan, self.operators[start].plan)
                     self.from_operator[start].append(route)
                     level = max(level, self.operators[start].level + 1)
         self.nodes.append(node)

@@ -91,6 +91,9 @@ def _window_lines(plan: WindowPlan) -> list[str]:
         *(f"error       {n}: {a.error}" for n, a in plan.aggregates.items() if a.error),
         f"state       {_state(plan)}",
     ]
+    if plan.revise:
+        span = plan.axis.say(plan.revise)
+        lines.append(f"revised     by late rows, until the mark is {span} beyond a window's end")
     if plan.sequential:
         lines.append("shards      one, since all rows are counted together")
     return lines

@@ -55,6 +55,8 @@ def _plan(plan: OperatorPlan) -> dict[str, Any]:
     if not isinstance(plan, WindowPlan):
         told = {f.name: getattr(plan, f.name) for f in fields(plan)}  # type: ignore[arg-type]
         return {name: _said(value) for name, value in told.items() if name != "shards"}
+    # Only where it is asked for: checkpoints of other queries need not hear of it.
+    revised = {"revised for": plan.revise} if plan.revise else {}
     return {
         "window": repr(plan.spec),
         "over": f"{plan.axis.column} {plan.axis.type}",
@@ -63,6 +65,7 @@ def _plan(plan: OperatorPlan) -> dict[str, Any]:
         "columns": plan.schema.to_string(show_schema_metadata=False),
         "rows": [plan.numbering, plan.partition],
         "given out": _said(plan.smooth),
+        **revised,
     }
 
 

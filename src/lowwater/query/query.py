@@ -10,6 +10,7 @@ from lowwater.kernels import WindowPlan
 from lowwater.kernels.plan import SECOND
 from lowwater.query.assembly import refuse_arrival
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
+from lowwater.query.revising import revised_for
 from lowwater.query.smoothing import smooth_windows
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
@@ -49,6 +50,7 @@ class Query(Stream):
             ),
         )
         plan = replace(plan, ranged=_takes_ranges(plan, stream))
+        plan = replace(plan, revise=revised_for(windowed.revise_for, plan))
         _check(plan, stream)
         schema = plan.result_schema
         made = cls(Operated(plan, (stream,)), schema, "window", _times(plan))

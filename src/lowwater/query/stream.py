@@ -246,6 +246,7 @@ class Stream(Runnable):
         origin: Any = None,
         gap: Any = None,
         smooth: Flush | None = None,
+        revise_for: Any = None,
     ) -> Windowed:
         """Cut the stream into windows of `range` that start every `slide` (by default `range`).
 
@@ -276,12 +277,26 @@ class Stream(Runnable):
         smooth
             `lw.slow_flush(max_delay="2 windows")` gives the results of windows with very many
             groups out over a while, instead of all at once.
+        revise_for
+            How far the mark may be beyond a window's end, "1 hour", for late rows to correct its
+            result: it comes again, its `kind` "revised". By default finals are final.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
         >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
         >>> traffic.window(range="5 minutes", slide=lw.rows(1)).spec
         SlideByRow(range=300000000, slide=1, slide_on=None)
+
+        >>> feed = lw.feed("t bigint")
+        >>> counted = lw.stream(feed, time="t", progress=lw.ordered()).window(
+        ...     range=10, revise_for=20
+        ... )
+        >>> epochs = [[(5,), (12,)], [(13,)], [(7,)], [(45,)], [(46,)], [(8,)]]
+        >>> found = counted.agg(n=lw.count()).run(epochs={feed: epochs})
+        >>> [(row["wid"], row["n"], row["kind"]) for row in found.results.to_pylist()]
+        [(0, 1, 'final'), (0, 2, 'revised'), (1, 2, 'final'), (4, 2, 'final')]
+        >>> found.late.column("t").to_pylist()
+        [8]
         """
         words = Words(range, slide, on, slide_on, origin, gap)
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
@@ -292,9 +307,8 @@ class Stream(Runnable):
             made = several.make(words, self)
         else:
             made = make_window(words, self, partitioned=bool(parts))
-        return Windowed(
-            self, made.axis, made.spec, parts, made.numbering, parts, made.second, smooth
-        )
+        how = (made.numbering, parts, made.second, smooth, revise_for)
+        return Windowed(self, made.axis, made.spec, parts, *how)
 
 
 def _refuse_hidden(schema: pa.Schema) -> None:

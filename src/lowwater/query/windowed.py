@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -40,6 +40,7 @@ class Windowed:
     partition: tuple[str, ...] = ()
     second: Axis | None = None
     smooth: Flush | None = None
+    revise_for: Any = None
 
     def __post_init__(self) -> None:
         if self.second is not None and SECOND in self.keys:
