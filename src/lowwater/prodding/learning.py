@@ -68,8 +68,8 @@ class Learning:
         between = [(now - w["at"]) / SECOND for w in told]
         running, found = {}, []
         for name in self.kinds:
-            said = np.array([w["said"][name] for w in told], np.float64)
-            right = judged(said, by_name[name], between, self.accuracy)
+            said = [w["said"][name] for w in told]
+            right = judged(said, by_name[name].tolist(), between, self.accuracy)
             groups = [w["group"] for w in told]
             running[name] = RunningAccuracy().advance(memory["accuracy"][name], right, groups)
             found.append(right)

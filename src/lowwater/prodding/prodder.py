@@ -69,11 +69,11 @@ class Prodder:
 
     def learned(self, memory: Memory, operator: int) -> Mapping[str, Any]:
         """Return what is known of the early results of an operator."""
-        known = memory.get("learned", {}).get(str(operator))
-        if known is None:
-            learning = self.learning.get(operator)
-            known = {} if learning is None else learning.begin()
-        return known
+        known: Mapping[str, Any] | None = memory.get("learned", {}).get(str(operator))
+        if known is not None:
+            return known
+        learning = self.learning.get(operator)
+        return {} if learning is None else learning.begin()
 
     @staticmethod
     def remembered(known: Memory) -> int:
