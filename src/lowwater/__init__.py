@@ -38,6 +38,7 @@ from lowwater.prodding import aggressive, every, on_demand
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
+from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
@@ -156,6 +157,7 @@ __all__ = [
     "console",
     "count",
     "count_distinct",
+    "estimates",
     "every",
     "extent",
     "feed",

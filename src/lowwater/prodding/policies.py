@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lowwater.control import Prod
@@ -23,6 +23,8 @@ class Moment:
     now: int
     clock: EventClock
     seen: Memory
+    observed: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    """By operator, the leads (in slides) and accuracies of early results whose finals came."""
 
     @property
     def event(self) -> int | None:

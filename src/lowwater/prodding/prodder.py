@@ -16,6 +16,8 @@ from lowwater.prodding.learning import Learning
 from lowwater.prodding.pairing import Pairing
 from lowwater.prodding.policies import Memory, Moment, ProdPolicy
 
+Observed = Mapping[str, Sequence[tuple[float, float]]]
+
 PROD_TALLIES = ("asked", "answered", "empty", "early")
 """Prods that were asked; that found something; that found nothing; and the rows they found."""
 
@@ -46,13 +48,15 @@ class Prodder:
         prods = [Prod.from_json(p) for m in known.measured for p in m.get("prods", ())]
         prods += known.asked
         if known.open:
-            kept["policies"], due = self._ask(kept, known.now)
+            kept["policies"], due = self._ask(kept, known.now, observed)
             prods += due
         return self._numbered(kept, prods)
 
-    def _ask(self, memory: Memory, now: int) -> tuple[dict[str, Any], list[Prod]]:
+    def _ask(
+        self, memory: Memory, now: int, observed: Observed | None = None
+    ) -> tuple[dict[str, Any], list[Prod]]:
         """Ask the policies; what each remembers is kept under its own name."""
-        moment = Moment(now, self.clock, memory["clock"])
+        moment = Moment(now, self.clock, memory["clock"], observed or {})
         kept, prods = {}, []
         for policy in self.policies:
             name = repr(policy)
@@ -89,9 +93,7 @@ class Prodder:
             return np.zeros(len(ends))
         return (ends - event) / grid.slide
 
-    def _learn(
-        self, memory: Memory, known: Known
-    ) -> tuple[dict[str, Any], dict[str, list[tuple[float, float]]]]:
+    def _learn(self, memory: Memory, known: Known) -> tuple[dict[str, Any], Observed]:
         """Return what is known after an epoch, and the leads and accuracies it showed."""
         kept, observed = dict(memory.get("learned", {})), {}
         for told in (m["learned"] for m in known.measured if "learned" in m):

@@ -43,6 +43,21 @@ class VirtualClock:
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """How right early results have been, from 0 to 1 (semantics 17).
+
+    Of `count` early results whose finals have come: of late, in the mean, at worst. The same for
+    single groups, as far as they are remembered.
+    """
+
+    count: int
+    recent: float
+    mean: float
+    worst: float
+    groups: Mapping[str, Accuracy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Status:
     """Where a query stands after its newest epoch.
 
@@ -67,6 +82,8 @@ class Status:
     prods
         Prods that were `asked`, that were `answered` and that found nothing (`empty`), and the
         `early` rows they found; nothing for a run without prods.
+    accuracy
+        How right early results have been, by aggregate, judged by the finals that followed.
     """
 
     epoch: int
@@ -80,6 +97,7 @@ class Status:
     rows_per_second: float | None = None
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     prods: Mapping[str, int] = field(default_factory=dict)
+    accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -108,6 +126,7 @@ class Status:
             rows_per_second,
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {t: entry.prodding[t] for t in PROD_TALLIES if t in entry.prodding},
+            _accuracy(entry, flow, behind),
         )
 
     def __getitem__(self, name: str) -> int:
@@ -119,6 +138,21 @@ class Status:
     def balanced(self) -> bool:
         """Whether every row that came in is accounted for."""
         return self["in"] == sum(self[a] for a in ACCOUNTS)
+
+
+def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> dict[str, Accuracy]:
+    """Return how right early results have been; of several operators, under their names."""
+    learned = entry.prodding.get("learned", {})
+    mine = [n for n in learned if behind is None or int(n) in behind]
+    found = {}
+    for number in mine:
+        prefix = f"{flow.operators[int(number)].name}." if len(mine) > 1 else ""
+        for name, kept in learned[number]["accuracy"].items():
+            count, recent, mean, worst = kept["all"]
+            if count:
+                groups = {g: Accuracy(*figures) for g, figures in kept["groups"].items() if g}
+                found[prefix + name] = Accuracy(count, recent, mean, worst, groups)
+    return found
 
 
 def _lwm(entry: Entry, flow: Dataflow) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,21 +15,20 @@ from lowwater.kernels import Dataflow, Input, WindowPlan
 from lowwater.prodding import Arrivals, EventClock, Grid, Learning, Prodder, ProdPolicy, grids
 from lowwater.query.assembly import Assembly
 from lowwater.query.early_columns import numbers
+from lowwater.query.estimates import Estimate, Estimates, estimates_of
 from lowwater.query.nodes import Leaf, Stepped
 from lowwater.sources.steps import Transform
 
 if TYPE_CHECKING:
     from lowwater.query.stream import Stream
 
-Estimate = Literal["complete", "raw"]
 Prods = Any
 """A policy, a stream whose rows are prods, or several of them."""
 
 
 def prodded(assembly: Assembly, prods: Prods, estimate: Estimate = "complete") -> Assembly:
     """Return a query with the prods that a run was asked to have."""
-    if estimate not in ("complete", "raw"):
-        raise SpecError(f"estimate={estimate!r} is unknown; it is 'complete' or 'raw'")
+    how = estimates_of(estimate)
     if prods is None:
         return assembly
     given = list(prods) if isinstance(prods, list | tuple) else [prods]
@@ -56,8 +55,8 @@ def prodded(assembly: Assembly, prods: Prods, estimate: Estimate = "complete") -
         tuple(range(own)),
         EventClock(timed),
         arrivals,
-        complete=estimate == "complete",
-        learning={n: _learning(flow, n, estimate) for n in numbered if numbers(flow, n)},
+        complete=how.complete,
+        learning={n: _learning(flow, n, how) for n in numbered if numbers(flow, n)},
     )
     if arrivals is not None:
         inputs = tuple(replace(i, bins=arrivals.width) for i in flow.inputs)
@@ -83,19 +82,19 @@ def _arrivals(flow: Dataflow) -> Arrivals | None:
     return Arrivals(width, SPANS * max(g.span for g in known))
 
 
-def _learning(flow: Dataflow, operator: int, estimate: Estimate) -> Learning:
+def _learning(flow: Dataflow, operator: int, how: Estimates) -> Learning:
     """Return what is learned of an operator's early results.
 
     What has arrived is completed only where it is known how much that is.
     """
     plan = flow.operators[operator].plan
     assert isinstance(plan, WindowPlan)  # noqa: S101
-    scaled = estimate == "complete" and plan.numbering is None
+    scaled = how.complete and plan.numbering is None
     kinds: dict[str, Growth] = {}
     for name in numbers(flow, operator):
         growth = plan.aggregates[name].growth
         kinds[name] = "other" if growth == "scaled" and not scaled else growth
-    return Learning(kinds)
+    return Learning(kinds, how.interval, how.accuracy)
 
 
 def _spec(flow: Dataflow, operator: int) -> Any:

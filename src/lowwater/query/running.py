@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from lowwater.errors import SpecError
 from lowwater.query.assembly import Assembly, assemble
+from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
-from lowwater.query.prodding import Estimate, Prods, prodded
+from lowwater.query.prodding import Prods, prodded
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from lowwater.errors import SpecError
 from lowwater.query.assembly import Assembly, assemble
+from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
-from lowwater.query.prodding import Estimate, Prods, prodded
+from lowwater.query.prodding import Prods, prodded
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
