@@ -1,0 +1,101 @@
+"""Accuracy of early answers: of one, and running, per query and per group (PROD 3.4, 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from lowwater.control.arrived import Floats
+
+Judge: TypeAlias = Callable[[Any, Any, float], float]
+"""A user's accuracy of (early value, final value, seconds between them)."""
+
+MOST_GROUPS = 100
+OTHERS = "others"
+_HALF_LIFE = 100.0
+
+
+def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
+    """Return max(0, 1 − |F − E| / |F|); for F = 0, 1 where E = 0 and else 0 (semantics 17).
+
+    Both missing (NaN), or the same infinity, is accurate; only one of them is not.
+
+    >>> accuracy([90.0, 0.0, 1.0, np.nan, np.nan], [100.0, 0.0, 0.0, np.nan, 1.0]).tolist()
+    [0.9, 1.0, 0.0, 1.0, 0.0]
+    """
+    e, f = np.asarray(early, np.float64), np.asarray(final, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        close = np.maximum(0.0, 1.0 - np.abs(f - e) / np.abs(f))
+    same = (e == f) | (np.isnan(e) & np.isnan(f))
+    usable = np.isfinite(e) & np.isfinite(f) & (f != 0)
+    return np.where(same, 1.0, np.where(usable, close, 0.0))
+
+
+def judged(
+    early: Sequence[Any], final: Sequence[Any], seconds: Sequence[float], judge: Judge | None = None
+) -> Floats:
+    """Return the accuracy of pairs of values, by the user's function if there is one."""
+    if judge is not None:
+        triples = zip(early, final, seconds, strict=True)
+        return np.array([float(judge(e, f, s)) for e, f, s in triples], np.float64)
+    try:
+        return accuracy(*(_numbers(v) for v in (early, final)))
+    except (TypeError, ValueError):  # text and the like is right or wrong
+        return np.array([float(e == f) for e, f in zip(early, final, strict=True)], np.float64)
+
+
+def _numbers(values: Sequence[Any]) -> Floats:
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64)
+    if any(isinstance(v, str | bytes) for v in values):
+        raise TypeError("text has no distance")
+    return np.array([np.nan if v is None else v for v in values], np.float64)
+
+
+class RunningAccuracy:
+    """How accurate early answers have been: of late, ever, and at worst.
+
+    Of each group the same, for the first `MOST_GROUPS` that were seen; the rest count as "others".
+    """
+
+    def begin(self) -> dict[str, Any]:
+        """Return the memory before the first pair."""
+        return {"all": _nothing(), "groups": {}}
+
+    def advance(
+        self, memory: Mapping[str, Any], accuracies: npt.ArrayLike, groups: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return the memory after some pairs; `groups` names the group of each, or is empty."""
+        values = np.asarray(accuracies, np.float64)
+        found = {"all": _with(memory["all"], values), "groups": dict(memory["groups"])}
+        places: dict[str, list[int]] = {}
+        for place, group in enumerate(groups):
+            known = group in found["groups"] or len(found["groups"]) + len(places) < MOST_GROUPS
+            places.setdefault(group if known or group in places else OTHERS, []).append(place)
+        for group, where in places.items():
+            before = found["groups"].get(group, _nothing())
+            found["groups"][group] = _with(before, values[where])
+        return found
+
+
+def _nothing() -> list[float | None]:
+    return [0, None, None, None]
+
+
+def _with(kept: Sequence[Any], values: Floats) -> list[float | None]:
+    """Return count, recent mean, mean and worst after more values, each counted in its turn."""
+    if not len(values):
+        return list(kept)
+    count, recent, mean, worst = kept
+    total = count + len(values)
+    fade = 0.5 ** (1 / _HALF_LIFE)
+    # A mean with fading weights that add up to one from the first value on.
+    before = (1 - fade**count) * fade ** len(values)
+    weights = (1 - fade) * fade ** np.arange(len(values))[::-1]
+    recent = (before * (recent or 0.0) + weights @ values) / (before + weights.sum())
+    mean = ((mean or 0.0) * count + values.sum()) / total
+    worst = min(values.min(), 1.0 if worst is None else worst)
+    return [total, *(round(float(v), 6) for v in (recent, mean, worst))]
