@@ -46,7 +46,7 @@ CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
 _JUDGED = 0.5 ** (1 / 200)
-_STEP, _FLOOR = 3.0, 0.04
+_STEP, _FLOOR = 3.0, 0.015
 _ONE_TAIL = 0.8
 """Which part of α one tail gets where the other cannot be missed: α gives the stated coverage, α/2
 the best interval score; in between both are good."""
@@ -162,8 +162,8 @@ class _Learner:
     def begin(self) -> dict[str, Any]:
         """Return the memory before the first pair."""
         none = [0.0] * self.count
-        low = 0.0 if self.one_sided else -2.0
-        quantiles = {"low": [low] * self.count, "high": [2.0] * self.count}
+        low = 0.0 if self.one_sided else -2.5
+        quantiles = {"low": [low] * self.count, "high": [2.5] * self.count}
         return {
             "seen": 0,
             "exact": 0.0,
