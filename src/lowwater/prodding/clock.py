@@ -47,8 +47,10 @@ class EventClock:
     def at_next_answer(self, memory: Mapping[str, Any], now: int) -> int | None:
         """Return the time that it will be in the stream when the next epoch has ended."""
         known = self.now(memory, now)
-        if known is None:
-            return None
+        return None if known is None else known + self.epoch(memory)
+
+    def epoch(self, memory: Mapping[str, Any]) -> int:
+        """Return how far event time comes in an epoch."""
         length: int = memory["length"] if self.timed else 0
         step: int = memory["step"]
-        return known + max(length, step)
+        return max(length, step)

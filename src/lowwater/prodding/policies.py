@@ -116,7 +116,9 @@ class Aggressive(ProdPolicy):
             return last, None
         if last is None:
             last = one.grid.next_end(event) - one.grid.slide
-        upto = one.grid.last_end(at_answer + int(self.share * one.grid.slide))
+        # An answer comes at the end of an epoch: of those, the one that is nearest to the time.
+        near = at_answer + moment.clock.epoch(moment.seen) // 2
+        upto = one.grid.last_end(near + int(self.share * one.grid.slide))
         if upto <= last:
             return last, None
         return upto, Prod(last, upto, operator=one.operator)
