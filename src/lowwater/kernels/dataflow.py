@@ -196,7 +196,7 @@ class Dataflow:
         """
         ended = self.reach([replace(i, ended=True) for i in inputs])
         return tuple(
-            _bounded(marks, prods, operator) if self._only_leaves(operator) else marks
+            _bounded(marks, prods, operator) if self.only_leaves(operator) else marks
             for (operator, _), marks in zip(self.ports, ended, strict=True)
         )
 
@@ -215,7 +215,7 @@ class Dataflow:
                 coming[route.operator, route.port].append(out)
         return found
 
-    def _only_leaves(self, number: int) -> bool:
+    def only_leaves(self, number: int) -> bool:
         """Whether results go nowhere but out, each as soon as its own window ends."""
         operator = self.operators[number]
         at_once = getattr(operator.plan, "smooth", None) is None

@@ -7,6 +7,7 @@ provisional is stored, and every operator answers early exactly as it ends.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.control import Control, Prod
-from lowwater.kernels.dataflow import Operator
+from lowwater.control import Control, Marks, Prod
+from lowwater.kernels.aggregate import META
+from lowwater.kernels.dataflow import Dataflow, Operator
 from lowwater.kernels.estimating import window_ticks
 from lowwater.kernels.packets import Kind, Packet
 from lowwater.kernels.plan import WindowPlan
@@ -50,6 +52,23 @@ class After(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def state_to_answer_from(
+    flow: Dataflow, number: int, state: Mapping[str, bytes], prods: Sequence[Prod]
+) -> Mapping[str, bytes]:
+    """Return a state in which windows that nobody asks for have been given out already.
+
+    Without that, all windows that wait for late rows would be computed for the next one.
+    """
+    plan, asked = flow.operators[number].plan, [p for p in prods if p.asks(number)]
+    lays_out = isinstance(plan, WindowPlan) and plan.laid_out and flow.only_leaves(number)
+    since = [p.since for p in asked if p.since is not None]
+    if not lays_out or not since or len(since) < len(asked) or META not in state:
+        return state
+    meta = json.loads(state[META])
+    given_out = Marks.from_json(meta["marks"]).raised(Marks(min(since)))
+    return After(state, {META: json.dumps({**meta, "marks": given_out.to_json()}).encode()})
 
 
 def certain(packets: Sequence[Packet]) -> list[Packet]:

@@ -30,6 +30,7 @@ from lowwater.kernels.sweeping import (
     demanded,
     labelled,
     provisional,
+    state_to_answer_from,
 )
 
 Kernel: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
@@ -121,6 +122,8 @@ def work(
     kept += at.pass_on([table_of(p) for p in emitted if p.kind == "results"])
     asked = asked_in(packets)
     if asked is not None:
-        ended = kernel(counted(plan), shard, After(state, done.changes), believed(packets))
+        after = After(state, done.changes)
+        known = state_to_answer_from(flow, number, after, asked.prods)
+        ended = kernel(counted(plan), shard, known, believed(packets))
         kept += at.answer([table_of(p) for p in ended.emissions if p.kind == "results"], asked)
     return Step(done.changes, kept)
