@@ -48,8 +48,6 @@ def judged(
 
 
 def _numbers(values: Sequence[Any]) -> Floats:
-    if isinstance(values, np.ndarray):
-        return values.astype(np.float64)
     if any(isinstance(v, str | bytes) for v in values):
         raise TypeError("text has no distance")
     return np.array([np.nan if v is None else v for v in values], np.float64)
@@ -70,15 +68,15 @@ class RunningAccuracy:
     ) -> dict[str, Any]:
         """Return the memory after some pairs; `groups` names the group of each, or is empty."""
         values = np.asarray(accuracies, np.float64)
-        found = {"all": _with(memory["all"], values), "groups": dict(memory["groups"])}
+        kept = dict(memory["groups"])
         places: dict[str, list[int]] = {}
         for place, group in enumerate(groups):
-            known = group in found["groups"] or len(found["groups"]) + len(places) < MOST_GROUPS
-            places.setdefault(group if known or group in places else OTHERS, []).append(place)
+            if group not in kept and len(kept) < MOST_GROUPS:
+                kept[group] = _nothing()
+            places.setdefault(group if group in kept else OTHERS, []).append(place)
         for group, where in places.items():
-            before = found["groups"].get(group, _nothing())
-            found["groups"][group] = _with(before, values[where])
-        return found
+            kept[group] = _with(kept.get(group, _nothing()), values[where])
+        return {"all": _with(memory["all"], values), "groups": kept}
 
 
 def _nothing() -> list[float | None]:
