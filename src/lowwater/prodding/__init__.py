@@ -1,8 +1,8 @@
 """Prodding: what is known about a window before it is complete (PROD).
 
 `Arrivals` learns which share of a window's rows has arrived, `Calibrator` what that makes of its
-aggregates and how wrong it may be, `RunningAccuracy` how wrong it has been, and `Steering` how early
-to ask. All are functions (memory, input) → (memory, output); memory is JSON and lives in the log.
+aggregates and how wrong it may be, `RunningAccuracy` how wrong it has been, `Steering` how early to
+ask. All are functions (memory, input) → (memory, output); memory is JSON and lives in the log.
 """
 
 from lowwater.prodding.accuracy import Judge, RunningAccuracy, accuracy, judged

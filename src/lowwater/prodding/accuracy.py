@@ -97,3 +97,40 @@ def _with(kept: Sequence[Any], values: Floats) -> list[float | None]:
     mean = ((mean or 0.0) * count + values.sum()) / total
     worst = min(values.min(), 1.0 if worst is None else worst)
     return [total, *(round(float(v), 6) for v in (recent, mean, worst))]
+
+
+class ExpectedAccuracy:
+    """Mean accuracy at a missing share: by tenths, which lean on one line through all of them.
+
+    The line is 1 − κ · missing, κ being learned and one half before anything is known.
+    """
+
+    tenths, lean, fade = 10, 5.0, 0.5 ** (1 / 200)
+
+    def begin(self) -> dict[str, Any]:
+        """Return the memory before the first pair: `lean` pairs at which κ was one half."""
+        none = [0.0] * self.tenths
+        return {"lost": 0.5 * self.lean, "missing": self.lean, "weight": none, "sum": none}
+
+    def at(self, memory: Mapping[str, Any], missing: Floats) -> Floats:
+        """Return the accuracy to be expected."""
+        line = 1 - memory["lost"] / memory["missing"] * missing
+        place = self._tenth(missing)
+        weight, total = np.asarray(memory["weight"])[place], np.asarray(memory["sum"])[place]
+        return np.asarray(np.clip((total + self.lean * line) / (weight + self.lean), 0.0, 1.0))
+
+    def learn(self, memory: Mapping[str, Any], missing: Floats, found: Floats) -> dict[str, Any]:
+        """Return the memory after one window more."""
+        place, share = self._tenth(missing), 1 / len(found)
+        weight = np.bincount(place, minlength=self.tenths) * share
+        total = np.bincount(place, found, minlength=self.tenths) * share
+        keep = np.where(weight > 0, self.fade, 1.0)
+        return {
+            "lost": self.fade * memory["lost"] + float(np.mean(1 - found)),
+            "missing": self.fade * memory["missing"] + float(np.mean(missing)),
+            "weight": [round(float(w), 4) for w in keep * memory["weight"] + weight],
+            "sum": [round(float(s), 4) for s in keep * memory["sum"] + total],
+        }
+
+    def _tenth(self, missing: Floats) -> npt.NDArray[np.int64]:
+        return np.clip((missing * self.tenths).astype(np.int64), 0, self.tenths - 1)

@@ -32,7 +32,7 @@ import numpy as np
 
 from lowwater.control.arrived import Floats, Ticks
 from lowwater.errors import SpecError
-from lowwater.prodding.accuracy import accuracy
+from lowwater.prodding.accuracy import ExpectedAccuracy, accuracy
 
 Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
 """What is known of a final F, given that the share c of its rows is in and gives `raw`.
@@ -48,7 +48,7 @@ TRUSTED = 20
 CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
-_JUDGED = 0.5 ** (1 / 200)
+_JUDGED = 0.5 ** (1 / 1000)
 _STEP, _FLOOR = 3.0, 0.015
 _ONE_TAIL = 0.9
 """Which part of α one tail gets where the other cannot be missed: α gives the stated coverage, α/2
@@ -175,7 +175,7 @@ class _Learner:
             "shapes": none,
             "score": none,
             **quantiles,
-            "accuracy": _Expected().begin(),
+            "accuracy": ExpectedAccuracy().begin(),
         }
 
     def judge(self, memory: Mapping[str, Any], rows: _Rows) -> Judged:
@@ -191,7 +191,9 @@ class _Learner:
         if self._adds_up(memory):
             low = np.where(rows.raw >= 0, np.maximum(low, rows.raw), low)
             high = np.maximum(low, high)
-        return Judged(rows.estimate, low, high, _Expected().at(memory["accuracy"], rows.missing))
+        return Judged(
+            rows.estimate, low, high, ExpectedAccuracy().at(memory["accuracy"], rows.missing)
+        )
 
     def _adds_up(self, memory: Mapping[str, Any]) -> bool:
         """Return whether finals are not below their part: counts, and sums that never were."""
@@ -246,7 +248,7 @@ class _Learner:
         news["errors"] = self.keep * memory["errors"] + np.mean(np.abs(residual) ** self.power)
         news["shapes"] = self.keep * memory["shapes"] + norms
         exact = memory["exact"] + (np.mean(residual == 0) - memory["exact"]) / min(seen, 200)
-        expected = _Expected().learn(
+        expected = ExpectedAccuracy().learn(
             memory["accuracy"], rows.missing, accuracy(rows.estimate, final)
         )
         kept = {name: [float(f"{v:.6g}") for v in values] for name, values in news.items()}
@@ -274,40 +276,3 @@ class _Learner:
 def _counted(times: int, fade: float) -> float:
     """Return how many lessons a fading mean is of after some."""
     return (1 - fade**times) / (1 - fade)
-
-
-class _Expected:
-    """Mean accuracy at a missing share: by tenths, which lean on one line through all of them.
-
-    The line is 1 − κ · missing, κ being learned and one half before anything is known.
-    """
-
-    tenths, lean, fade = 10, 5.0, 0.5 ** (1 / 200)
-
-    def begin(self) -> dict[str, Any]:
-        """Return the memory before the first pair: `lean` pairs at which κ was one half."""
-        none = [0.0] * self.tenths
-        return {"lost": 0.5 * self.lean, "missing": self.lean, "weight": none, "sum": none}
-
-    def at(self, memory: Mapping[str, Any], missing: Floats) -> Floats:
-        """Return the accuracy to be expected."""
-        line = 1 - memory["lost"] / memory["missing"] * missing
-        place = self._tenth(missing)
-        weight, total = np.asarray(memory["weight"])[place], np.asarray(memory["sum"])[place]
-        return np.asarray(np.clip((total + self.lean * line) / (weight + self.lean), 0.0, 1.0))
-
-    def learn(self, memory: Mapping[str, Any], missing: Floats, found: Floats) -> dict[str, Any]:
-        """Return the memory after one window more."""
-        place, share = self._tenth(missing), 1 / len(found)
-        weight = np.bincount(place, minlength=self.tenths) * share
-        total = np.bincount(place, found, minlength=self.tenths) * share
-        keep = np.where(weight > 0, self.fade, 1.0)
-        return {
-            "lost": self.fade * memory["lost"] + float(np.mean(1 - found)),
-            "missing": self.fade * memory["missing"] + float(np.mean(missing)),
-            "weight": [round(float(w), 4) for w in keep * memory["weight"] + weight],
-            "sum": [round(float(s), 4) for s in keep * memory["sum"] + total],
-        }
-
-    def _tenth(self, missing: Floats) -> Ticks:
-        return np.clip((missing * self.tenths).astype(np.int64), 0, self.tenths - 1)
