@@ -49,7 +49,7 @@ CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
 _JUDGED = 0.5 ** (1 / 1000)
-_STEP, _FLOOR = 3.0, 0.015
+_STEP, _FLOOR = 3.0, 0.025
 _ONE_TAIL = 0.9
 """Which part of α one tail gets where the other cannot be missed: α gives the stated coverage, α/2
 the best interval score; in between both are good."""
@@ -239,6 +239,8 @@ class _Learner:
             lows, highs, yard = self._intervals(memory, rows)
             outside = np.maximum(lows - residual, 0) + np.maximum(residual - highs, 0)
             score = np.mean(highs - lows + 2 / self.alpha * outside, axis=1)
+            if seen <= TRUSTED:  # a first value of 0 makes no level: it must not decide for long
+                score = np.minimum(score, 10 * np.quantile(score, 0.25))
             before = np.asarray(memory["score"])
             news["score"] = before + (score - before) / _counted(seen - 1, _JUDGED)
             live = yard > 0
