@@ -48,8 +48,6 @@ def judged(
 
 
 def _numbers(values: Sequence[Any]) -> Floats:
-    if isinstance(values, np.ndarray):
-        return values.astype(np.float64)
     if any(isinstance(v, str | bytes) for v in values):
         raise TypeError("text has no distance")
     return np.array([np.nan if v is None else v for v in values], np.float64)
@@ -70,15 +68,15 @@ class RunningAccuracy:
     ) -> dict[str, Any]:
         """Return the memory after some pairs; `groups` names the group of each, or is empty."""
         values = np.asarray(accuracies, np.float64)
-        found = {"all": _with(memory["all"], values), "groups": dict(memory["groups"])}
+        kept = dict(memory["groups"])
         places: dict[str, list[int]] = {}
         for place, group in enumerate(groups):
-            known = group in found["groups"] or len(found["groups"]) + len(places) < MOST_GROUPS
-            places.setdefault(group if known or group in places else OTHERS, []).append(place)
+            if group not in kept and len(kept) < MOST_GROUPS:
+                kept[group] = _nothing()
+            places.setdefault(group if group in kept else OTHERS, []).append(place)
         for group, where in places.items():
-            before = found["groups"].get(group, _nothing())
-            found["groups"][group] = _with(before, values[where])
-        return found
+            kept[group] = _with(kept.get(group, _nothing()), values[where])
+        return {"all": _with(memory["all"], values), "groups": kept}
 
 
 def _nothing() -> list[float | None]:
@@ -99,3 +97,40 @@ def _with(kept: Sequence[Any], values: Floats) -> list[float | None]:
     mean = ((mean or 0.0) * count + values.sum()) / total
     worst = min(values.min(), 1.0 if worst is None else worst)
     return [total, *(round(float(v), 6) for v in (recent, mean, worst))]
+
+
+class ExpectedAccuracy:
+    """Mean accuracy at a missing share: by tenths, which lean on one line through all of them.
+
+    The line is 1 − κ · missing, κ being learned and one half before anything is known.
+    """
+
+    tenths, lean, fade = 10, 5.0, 0.5 ** (1 / 200)
+
+    def begin(self) -> dict[str, Any]:
+        """Return the memory before the first pair: `lean` pairs at which κ was one half."""
+        none = [0.0] * self.tenths
+        return {"lost": 0.5 * self.lean, "missing": self.lean, "weight": none, "sum": none}
+
+    def at(self, memory: Mapping[str, Any], missing: Floats) -> Floats:
+        """Return the accuracy to be expected."""
+        line = 1 - memory["lost"] / memory["missing"] * missing
+        place = self._tenth(missing)
+        weight, total = np.asarray(memory["weight"])[place], np.asarray(memory["sum"])[place]
+        return np.asarray(np.clip((total + self.lean * line) / (weight + self.lean), 0.0, 1.0))
+
+    def learn(self, memory: Mapping[str, Any], missing: Floats, found: Floats) -> dict[str, Any]:
+        """Return the memory after one window more."""
+        place, share = self._tenth(missing), 1 / len(found)
+        weight = np.bincount(place, minlength=self.tenths) * share
+        total = np.bincount(place, found, minlength=self.tenths) * share
+        keep = np.where(weight > 0, self.fade, 1.0)
+        return {
+            "lost": self.fade * memory["lost"] + float(np.mean(1 - found)),
+            "missing": self.fade * memory["missing"] + float(np.mean(missing)),
+            "weight": [round(float(w), 4) for w in keep * memory["weight"] + weight],
+            "sum": [round(float(s), 4) for s in keep * memory["sum"] + total],
+        }
+
+    def _tenth(self, missing: Floats) -> npt.NDArray[np.int64]:
+        return np.clip((missing * self.tenths).astype(np.int64), 0, self.tenths - 1)

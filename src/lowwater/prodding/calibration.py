@@ -5,8 +5,9 @@ How wrong it is, is learned from past pairs of early and final values.
 
 *Yardsticks.* A residual r = final − estimate is measured by a yardstick k · s: the shape s says how
 errors should grow with the value, the missing share and the number of rows, the level k is learned
-(a decaying power mean of past |r| over that of s). No shape fits every stream: counts of independent
-rows err by √missing, rates that drift by missing, levels of groups by 1/√rows. So several compete.
+(a decaying power mean of past |r| over that of s). No shape fits every stream: counts of rows that
+come independently err by √missing, rates that drift by missing, levels of groups by 1/√rows. So
+several compete.
 
 *Quantiles.* Each has the interval [E + q₀·k·s, E + q₁·k·s]. After every window, q is moved by
 η·(missed − α/2): the online gradient of the quantile loss, with steps that fall as 1/t to a floor,
@@ -31,23 +32,25 @@ import numpy as np
 
 from lowwater.control.arrived import Floats, Ticks
 from lowwater.errors import SpecError
-from lowwater.prodding.accuracy import accuracy
+from lowwater.prodding.accuracy import ExpectedAccuracy, accuracy
 
-Kind: TypeAlias = Literal["scaled", "level", "rising", "falling", "other"]
-"""What is known of a final F, given that c of its rows are in and give `raw`.
+Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
+"""What is known of a final F, given that the share c of its rows is in and gives `raw`.
 
-scaled (sum, count): F ≈ raw / c. level (avg, quantiles, stddev): raw is as good as any other sample
-of the rows. rising (max, count of distinct values): F ≥ raw; falling (min): F ≤ raw. other: nothing.
+scaled (sum): F ≈ raw / c; counted (count): so, and F ≥ raw. level (avg, quantiles, stddev): raw is
+as good as any other sample of the rows. rising (max, number of distinct values): F ≥ raw; falling
+(min): F ≤ raw. other: nothing.
 """
-KINDS = ("scaled", "level", "rising", "falling", "other")
+SCALED = ("scaled", "counted")
+KINDS = ("scaled", "counted", "level", "rising", "falling", "other")
 
 TRUSTED = 20
 CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
-_JUDGED = 0.5 ** (1 / 200)
-_STEP, _FLOOR = 3.0, 0.015
-_ONE_TAIL = 0.8
+_JUDGED = 0.5 ** (1 / 1000)
+_STEP, _FLOOR = 3.0, 0.025
+_ONE_TAIL = 0.9
 """Which part of α one tail gets where the other cannot be missed: α gives the stated coverage, α/2
 the best interval score; in between both are good."""
 
@@ -56,8 +59,8 @@ the best interval score; in between both are good."""
 class Early:
     """Early rows: the share that has arrived, the rows in it, the value per aggregate.
 
-    `window` tells windows apart (say, their ends): what ends together is one lesson. Values that are
-    missing are NaN.
+    `window` tells windows apart (say, their ends): all groups of a window are one lesson. Values
+    that are missing are NaN.
     """
 
     window: Ticks
@@ -139,7 +142,7 @@ class _Rows:
         share = np.clip(np.asarray(early.completeness, np.float64), _FEWEST, 1.0)
         raw = np.asarray(early.raw[name], np.float64)
         rows = np.maximum(np.asarray(early.rows, np.float64), 1.0)
-        return cls(1 - share, rows, raw, raw / share if kind == "scaled" else raw)
+        return cls(1 - share, rows, raw, raw / share if kind in SCALED else raw)
 
     def take(self, chosen: np.ndarray) -> _Rows:
         parts = (self.missing, self.rows, self.raw, self.estimate)
@@ -162,8 +165,8 @@ class _Learner:
     def begin(self) -> dict[str, Any]:
         """Return the memory before the first pair."""
         none = [0.0] * self.count
-        low = 0.0 if self.one_sided else -2.5
-        quantiles = {"low": [low] * self.count, "high": [2.5] * self.count}
+        low, high = (0.0, 1.25) if self.one_sided else (-2.5, 2.5)
+        quantiles = {"low": [low] * self.count, "high": [high] * self.count}
         return {
             "seen": 0,
             "exact": 0.0,
@@ -172,7 +175,7 @@ class _Learner:
             "shapes": none,
             "score": none,
             **quantiles,
-            "accuracy": _Expected().begin(),
+            "accuracy": ExpectedAccuracy().begin(),
         }
 
     def judge(self, memory: Mapping[str, Any], rows: _Rows) -> Judged:
@@ -185,11 +188,17 @@ class _Learner:
             low, high = np.minimum(low, least), np.maximum(high, most)
         low, high = (low, high) if self.sign > 0 else (-high, -low)
         low, high = rows.estimate + low, rows.estimate + high
-        if self.kind == "scaled":
-            adds_up = (rows.raw == rows.rows) | (memory["seen"] >= TRUSTED and not memory["fell"])
-            low = np.where(adds_up & (rows.raw >= 0), np.maximum(low, rows.raw), low)
+        if self._adds_up(memory):
+            low = np.where(rows.raw >= 0, np.maximum(low, rows.raw), low)
             high = np.maximum(low, high)
-        return Judged(rows.estimate, low, high, _Expected().at(memory["accuracy"], rows.missing))
+        return Judged(
+            rows.estimate, low, high, ExpectedAccuracy().at(memory["accuracy"], rows.missing)
+        )
+
+    def _adds_up(self, memory: Mapping[str, Any]) -> bool:
+        """Return whether finals are not below their part: counts, and sums that never were."""
+        proven = memory["seen"] >= TRUSTED and not memory["fell"]
+        return self.kind == "counted" or (self.kind == "scaled" and proven)
 
     def _prior(self, rows: _Rows, seen: int) -> tuple[Floats, Floats]:
         """Return the interval of independent rows, made wider, less so with every window."""
@@ -230,6 +239,8 @@ class _Learner:
             lows, highs, yard = self._intervals(memory, rows)
             outside = np.maximum(lows - residual, 0) + np.maximum(residual - highs, 0)
             score = np.mean(highs - lows + 2 / self.alpha * outside, axis=1)
+            if seen <= TRUSTED:  # a first value of 0 makes no level: it must not decide for long
+                score = np.minimum(score, 10 * np.quantile(score, 0.25))
             before = np.asarray(memory["score"])
             news["score"] = before + (score - before) / _counted(seen - 1, _JUDGED)
             live = yard > 0
@@ -239,7 +250,7 @@ class _Learner:
         news["errors"] = self.keep * memory["errors"] + np.mean(np.abs(residual) ** self.power)
         news["shapes"] = self.keep * memory["shapes"] + norms
         exact = memory["exact"] + (np.mean(residual == 0) - memory["exact"]) / min(seen, 200)
-        expected = _Expected().learn(
+        expected = ExpectedAccuracy().learn(
             memory["accuracy"], rows.missing, accuracy(rows.estimate, final)
         )
         kept = {name: [float(f"{v:.6g}") for v in values] for name, values in news.items()}
@@ -252,7 +263,7 @@ class _Learner:
     ) -> dict[str, Floats]:
         """Return the quantiles after a step against what was missed on either side."""
         low, high = np.asarray(memory["low"]), np.asarray(memory["high"])
-        step = max(_STEP / (memory["seen"] + 10), _FLOOR) * np.maximum(high - low, 1.0)
+        step = max(_STEP / (memory["seen"] + 10), _FLOOR) * np.maximum(high - low, 0.25)
         half = self.alpha / 2
         # Where a raw value is often final itself, the lower end is the raw value.
         bounded = self.one_sided and memory["exact"] >= half
@@ -267,40 +278,3 @@ class _Learner:
 def _counted(times: int, fade: float) -> float:
     """Return how many lessons a fading mean is of after some."""
     return (1 - fade**times) / (1 - fade)
-
-
-class _Expected:
-    """Mean accuracy at a missing share: by tenths, which lean on one line through all of them.
-
-    The line is 1 − κ · missing, κ being learned and one half before anything is known.
-    """
-
-    tenths, lean, fade = 10, 5.0, 0.5 ** (1 / 200)
-
-    def begin(self) -> dict[str, Any]:
-        """Return the memory before the first pair: `lean` pairs at which κ was one half."""
-        none = [0.0] * self.tenths
-        return {"lost": 0.5 * self.lean, "missing": self.lean, "weight": none, "sum": none}
-
-    def at(self, memory: Mapping[str, Any], missing: Floats) -> Floats:
-        """Return the accuracy to be expected."""
-        line = 1 - memory["lost"] / memory["missing"] * missing
-        place = self._tenth(missing)
-        weight, total = np.asarray(memory["weight"])[place], np.asarray(memory["sum"])[place]
-        return np.clip((total + self.lean * line) / (weight + self.lean), 0.0, 1.0)
-
-    def learn(self, memory: Mapping[str, Any], missing: Floats, found: Floats) -> dict[str, Any]:
-        """Return the memory after one window more."""
-        place, share = self._tenth(missing), 1 / len(found)
-        weight = np.bincount(place, minlength=self.tenths) * share
-        total = np.bincount(place, found, minlength=self.tenths) * share
-        keep = np.where(weight > 0, self.fade, 1.0)
-        return {
-            "lost": self.fade * memory["lost"] + float(np.mean(1 - found)),
-            "missing": self.fade * memory["missing"] + float(np.mean(missing)),
-            "weight": [round(float(w), 4) for w in keep * memory["weight"] + weight],
-            "sum": [round(float(s), 4) for s in keep * memory["sum"] + total],
-        }
-
-    def _tenth(self, missing: Floats) -> np.ndarray:
-        return np.clip((missing * self.tenths).astype(np.int64), 0, self.tenths - 1)
