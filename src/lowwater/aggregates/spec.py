@@ -32,9 +32,9 @@ from lowwater.errors import ResultOverflowError, SpecError, unknown_name
 _WIDE = Context(prec=80)
 _LIMB_SIGN = 2**31
 
-Growth = Literal["scaled", "level", "rising", "falling", "other"]
-"""scaled: with the rows of a window, as sums do; level: it stays about where it is; rising or
-falling: it never falls, or never rises."""
+Growth = Literal["counted", "scaled", "level", "rising", "falling", "other"]
+"""counted, scaled: with the rows of a window, as counts and sums do; level: it stays about where it
+is; rising or falling: it never falls, or never rises."""
 
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
@@ -76,7 +76,8 @@ class Aggregate(ABC):
 
         What grows with the rows is scaled; for all else the rows that are there tell best.
         """
-        return scaled(values, completeness) if self.growth == "scaled" else values
+        grows = self.growth in {"counted", "scaled"}
+        return scaled(values, completeness) if grows else values
 
 
 def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:
@@ -115,7 +116,7 @@ class Count(Aggregate):
 
     @property
     def growth(self) -> Growth:  # noqa: D102
-        return "scaled"
+        return "counted"
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class _Judge:
         assert self.learning is not None  # noqa: S101
         # What is scaled is learned by what has arrived; the rest by what was said.
         raw = {
-            name: _floats((rows if kind == "scaled" else values).column(name))
+            name: _floats((rows if kind in {"counted", "scaled"} else values).column(name))
             for name, kind in self.learning.kinds.items()
         }
         _, ends = window_ticks(rows)

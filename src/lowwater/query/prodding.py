@@ -93,7 +93,7 @@ def _learning(flow: Dataflow, operator: int, how: Estimates) -> Learning:
     kinds: dict[str, Growth] = {}
     for name in numbers(flow, operator):
         growth = plan.aggregates[name].growth
-        kinds[name] = "other" if growth == "scaled" and not scaled else growth
+        kinds[name] = "other" if growth in {"counted", "scaled"} and not scaled else growth
     return Learning(kinds, how.interval, how.accuracy)
 
 
