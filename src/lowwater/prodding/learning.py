@@ -53,9 +53,10 @@ class Learning:
         early: Sequence[Waiting],
         now: int,
     ) -> tuple[dict[str, Any], list[tuple[float, float]]]:
-        """Return what is known after an epoch, and of each pair the lead and the accuracy.
+        """Return what is known after an epoch, and of each window the lead and the accuracy.
 
-        The lead is how far ahead of its window's end an early result was, in slides.
+        The lead is how far ahead of its window's end an early result was, in slides; the accuracy
+        that of the aggregate that was furthest off, in the mean over groups.
         """
         pairing = Pairing()
         pairs, waiting = pairing.finals(memory["pairing"], finals)
@@ -74,8 +75,18 @@ class Learning:
             running[name] = RunningAccuracy().advance(memory["accuracy"][name], right, groups)
             found.append(right)
         kept["accuracy"] = running
-        least = np.min(found, axis=0)
-        return kept, [(w["lead"], float(a)) for w, a in zip(told, least, strict=True)]
+        return kept, _by_window(told, np.array(found))
+
+
+def _by_window(told: Sequence[Waiting], accuracies: np.ndarray) -> list[tuple[float, float]]:
+    """Return the lead and the accuracy of each answer to a window, in the order of windows."""
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, w in enumerate(told):
+        places.setdefault((w["window"], w["at"]), []).append(place)
+    return [
+        (told[some[0]]["lead"], float(accuracies[:, some].mean(axis=1).min()))
+        for _, some in sorted(places.items())
+    ]
 
 
 def _pairs(told: Sequence[Waiting], finals: Mapping[str, np.ndarray]) -> Pairs:

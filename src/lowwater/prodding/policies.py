@@ -12,6 +12,7 @@ from lowwater.durations import Duration, ticks
 from lowwater.errors import SpecError
 from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Asked
+from lowwater.prodding.steering import Observation, Steering
 
 Memory = Mapping[str, Any]
 
@@ -105,11 +106,11 @@ class Aggressive(ProdPolicy):
         kept, prods = dict(memory), []
         for one in asked:
             name = str(one.operator)
-            kept[name], prod = self._one(kept.get(name), one, moment)
+            kept[name], prod = self.one(kept.get(name), one, moment)
             prods += [] if prod is None else [prod]
         return kept, prods
 
-    def _one(self, last: int | None, one: Asked, moment: Moment) -> tuple[int | None, Prod | None]:
+    def one(self, last: int | None, one: Asked, moment: Moment) -> tuple[int | None, Prod | None]:
         """Return the end of the last window that was asked for, and the prod that is due."""
         event, at_answer = moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
@@ -124,6 +125,33 @@ class Aggressive(ProdPolicy):
         return upto, Prod(last, upto, operator=one.operator)
 
 
+@dataclass(frozen=True)
+class Steered(Aggressive):
+    """As aggressive as the running accuracy allows (PROD 6.2 c). `share` is the most it may be."""
+
+    accuracy: float
+
+    @property
+    def steering(self) -> Steering:
+        """What finds how aggressive that is."""
+        return Steering(self.accuracy, self.share)
+
+    def advance(  # noqa: D102
+        self, memory: Memory, asked: Sequence[Asked], moment: Moment
+    ) -> tuple[dict[str, Any], list[Prod]]:
+        kept, prods = {}, []
+        for one in asked:
+            name = str(one.operator)
+            known = memory.get(name, {"steering": self.steering.begin(), "last": None})
+            seen = [Observation(*o) for o in moment.observed.get(name, ())]
+            steered = self.steering.advance(known["steering"], seen)
+            now = Aggressive(self.steering.aggressiveness(steered))
+            last, prod = now.one(known["last"], one, moment)
+            kept[name] = {"steering": steered, "last": last}
+            prods += [] if prod is None else [prod]
+        return kept, prods
+
+
 def every(period: Duration) -> Every:
     """Ask for the next window to end, at intervals of the system clock.
 
@@ -136,18 +164,29 @@ def every(period: Duration) -> Every:
     return Every(span)
 
 
-def aggressive(share: float) -> Aggressive:
+def aggressive(share: float | None = None, *, accuracy: float | None = None) -> Aggressive:
     """Ask for each window a `share` of its slide before it ends, in event time.
+
+    With `accuracy`, as early as early results are that right in the mean, judged by the finals that
+    follow; `share` is then the most it may be, by default a whole slide.
 
     >>> aggressive(0.25)
     Aggressive(share=0.25)
+    >>> aggressive(accuracy=0.98)
+    Steered(share=1.0, accuracy=0.98)
     """
-    if not 0 <= share <= 1:
+    if share is None and accuracy is None:
+        raise SpecError("aggressive() needs a share of a slide, as 0.25, or accuracy=, as 0.98")
+    if share is not None and not 0 <= share <= 1:
         raise SpecError(
             f"aggressive({share!r}) must be from 0 to 1: the share of a slide before the window "
             f"ends, for example 0.25"
         )
-    return Aggressive(float(share))
+    if accuracy is None:
+        return Aggressive(float(share or 0))
+    made = Steered(1.0 if share is None else float(share), accuracy)
+    _ = made.steering
+    return made
 
 
 def on_demand() -> OnDemand:
