@@ -26,6 +26,8 @@ class Moment:
     seen: Memory
     observed: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     """By operator, the leads (in slides) and accuracies of early results whose finals came."""
+    lag: int = 0
+    """How far marks are behind the newest time: so long after its end a window closes."""
 
     @property
     def event(self) -> int | None:
@@ -127,14 +129,17 @@ class Aggressive(ProdPolicy):
 
 @dataclass(frozen=True)
 class Steered(Aggressive):
-    """As aggressive as the running accuracy allows (PROD 6.2 c). `share` is the most it may be."""
+    """As aggressive as the running accuracy allows (PROD 6.2 c). `share` is the most it may be.
+
+    What is steered is how long before its final, not before its end, a window is asked for: where
+    rows are late, the end of a window may be too early.
+    """
 
     accuracy: float
 
-    @property
-    def steering(self) -> Steering:
-        """What finds how aggressive that is."""
-        return Steering(self.accuracy, self.share)
+    def steering(self, wait: float = 0.0) -> Steering:
+        """Return what finds how early, if finals come so many slides after the end."""
+        return Steering(self.accuracy, self.share + wait)
 
     def advance(  # noqa: D102
         self, memory: Memory, asked: Sequence[Asked], moment: Moment
@@ -142,10 +147,14 @@ class Steered(Aggressive):
         kept, prods = {}, []
         for one in asked:
             name = str(one.operator)
-            known = memory.get(name, {"steering": self.steering.begin(), "last": None})
-            seen = [Observation(*o) for o in moment.observed.get(name, ())]
-            steered = self.steering.advance(known["steering"], seen)
-            now = Aggressive(self.steering.aggressiveness(steered))
+            wait = 0.0 if one.grid is None else moment.lag / one.grid.slide
+            steering = self.steering(wait)
+            known = memory.get(name, {"steering": steering.begin(), "last": None})
+            seen = [
+                Observation(lead + wait, right) for lead, right in moment.observed.get(name, ())
+            ]
+            steered = steering.advance(known["steering"], seen)
+            now = Aggressive(steering.aggressiveness(steered) - wait)
             last, prod = now.one(known["last"], one, moment)
             kept[name] = {"steering": steered, "last": last}
             prods += [] if prod is None else [prod]
@@ -185,7 +194,7 @@ def aggressive(share: float | None = None, *, accuracy: float | None = None) -> 
     if accuracy is None:
         return Aggressive(float(share or 0))
     made = Steered(1.0 if share is None else float(share), accuracy)
-    _ = made.steering
+    made.steering()
     return made
 
 

@@ -48,6 +48,7 @@ class Prodder:
         prods = [Prod.from_json(p) for m in known.measured for p in m.get("prods", ())]
         prods += known.asked
         if known.open:
+            kept["lag"] = self._lag(known)
             kept["policies"], due = self._ask(kept, known.now, observed)
             prods += due
         return self._numbered(kept, prods)
@@ -56,7 +57,7 @@ class Prodder:
         self, memory: Memory, now: int, observed: Observed | None = None
     ) -> tuple[dict[str, Any], list[Prod]]:
         """Ask the policies; what each remembers is kept under its own name."""
-        moment = Moment(now, self.clock, memory["clock"], observed or {})
+        moment = Moment(now, self.clock, memory["clock"], observed or {}, memory.get("lag", 0))
         kept, prods = {}, []
         for policy in self.policies:
             name = repr(policy)
@@ -137,6 +138,14 @@ class Prodder:
         if self.arrivals is None or at is None:
             return [None for _ in self.inputs]
         return [self.arrivals.arrived(learned, at) for learned in self._arrivals(memory, known)]
+
+    def _lag(self, known: Known) -> int:
+        """Return how far the marks of the inputs are behind the newest time."""
+        mine = [known.inputs[n] for n in self.inputs]
+        lags = [
+            i.newest - i.marks.low for i in mine if i.newest is not None and i.marks.low is not None
+        ]
+        return max([0, *lags])
 
     def _newest(self, known: Known) -> int | None:
         newest = [known.inputs[n].newest for n in self.inputs]
