@@ -48,6 +48,7 @@ TRUSTED = 20
 CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
+_NOTHING = 1e-3  # a missing share that is none
 _JUDGED = 0.5 ** (1 / 1000)
 _STEP, _FLOOR = 3.0, 0.025
 _ONE_TAIL = 0.9
@@ -115,7 +116,8 @@ class Calibrator:
             rows = _Rows.of(pairs, name, learner.kind)
             final = np.asarray(pairs.final[name], np.float64)
             sound = np.isfinite(rows.estimate) & np.isfinite(final)
-            for chosen in _one_by_one(np.asarray(pairs.window), sound):
+            for places in _one_by_one(np.asarray(pairs.window), sound):
+                chosen = _teaching(places, rows.missing)
                 new[name] = learner.learn(new[name], rows.take(chosen), final[chosen])
         return new
 
@@ -126,6 +128,12 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
     places = places[np.argsort(windows[places], kind="stable")]
     cuts = np.flatnonzero(np.diff(windows[places])) + 1
     yield from (part for part in np.split(places, cuts) if len(part))
+
+
+def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
+    """Return the rows that teach: answers that lacked nothing say little about those that did."""
+    lacking = places[missing[places] > _NOTHING]
+    return lacking if len(lacking) else places
 
 
 @dataclass(frozen=True, eq=False)
