@@ -99,6 +99,7 @@ def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     run_with_kills(mode, stormy, kills)
     expected, counts = outcome_of(calm)
     assert expected["late"]
+    assert counts["prods"].get("early", 1) > 0
     found, counts_after = outcome_of(stormy)
     assert found == expected
     assert counts_after == counts

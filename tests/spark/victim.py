@@ -48,7 +48,7 @@ def driven(folder, checkpoint):
 
 
 def joined(folder, checkpoint):
-    """Two folders of files, joined, then windows: two levels of operators, several inputs."""
+    """Two folders of files, joined, then windows, with early results of both levels."""
     left, right = (
         lw.stream(
             lw.files(folder / name, files_per_epoch=1), time="ts", progress=lw.slack("2 seconds")
@@ -58,6 +58,8 @@ def joined(folder, checkpoint):
     pairs = left.join(right, on="key", band=("-1 second", "1 second"), how="full")
     query = pairs.window(range="5 seconds").group_by("key")
     return query.agg(n=lw.count(), total=lw.sum("value"), top=lw.max("name_other")).run(
+        prods=[lw.every("2 seconds"), lw.aggressive(0.5)],
+        clock=lw.VirtualClock(per_epoch="3 seconds"),
         checkpoint=checkpoint,
         sink=lw.parquet(folder / "results"),
         late=lw.parquet(folder / "late"),
@@ -84,7 +86,9 @@ def main(mode, folder, checkpoint):
     print("ready", flush=True)  # noqa: T201
     modes = {"pinned": pinned, "driven": driven, "joined": joined, "unpinned": unpinned}
     outcome = modes[mode](Path(folder), checkpoint)
-    counts = {**outcome.status.counts, "operators": dict(outcome.status.operators)}
+    status = outcome.status
+    counts = {**status.counts, "operators": dict(status.operators), "prods": dict(status.prods)}
+    counts["accuracy"] = repr(status.accuracy)
     Path(folder, "counts.json").write_text(json.dumps(counts, default=dict))
 
 
