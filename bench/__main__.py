@@ -6,15 +6,15 @@ import argparse
 import signal
 import sys
 
-from bench.cases import ALONE, COMPARED, EVERY, UNION
+from bench.cases import ALONE, COMPARED, TWINS
 from bench.compare import ResultsDifferError
-from bench.data import EIGHT
 from bench.processes import WorkerError
-from bench.report import case_figures, case_line, idle_figures, state_figures, union_line
+from bench.report import case_figures, case_line, idle_figures, state_figures, twin_line
 from bench.run import Options, against_itself, alone, compare, say
 
 KINDS = "kinds"
 """The windows that are compared in one process; asked for by name."""
+NAMES = (*COMPARED, *ALONE, *TWINS)
 _FIGURES = {"idle": idle_figures, "state": state_figures}
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     # Asked to end, it still ends its worker and removes what that has written.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = Options(chosen.repetitions, chosen.rows_scale, chosen.store, chosen.timeout)
-    names = chosen.cases or list(EVERY)
+    names = chosen.cases or list(NAMES)
     figures: list[str] = []
     try:
         for name in names:
@@ -34,10 +34,9 @@ def main() -> int:
                 _print(case_line(case, pairs))
                 rows = case.data.scaled(options.rows_scale).rows
                 figures += case_figures(case, pairs, rows)
-            elif name in UNION:
-                if name == "union-8":
-                    found = against_itself(list(UNION.values()), options)
-                    _print(union_line(found, EIGHT.files))
+            elif name in TWINS:
+                found = against_itself(TWINS[name], options)
+                _print(twin_line(found, TWINS[name][0].data.files))
             elif name == KINDS:
                 from bench.kinds import kinds
 
@@ -65,7 +64,7 @@ def _arguments() -> argparse.Namespace:
         "cases",
         nargs="*",
         metavar="CASE",
-        help=f"one of {', '.join(EVERY)}; all of them by default; or {KINDS}",
+        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}",
     )
     parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
     parser.add_argument(
@@ -76,9 +75,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.cases) - {*EVERY, KINDS})
+    unknown = sorted(set(chosen.cases) - {*NAMES, KINDS})
     if unknown:
-        parser.error(f"no case {', '.join(unknown)}; there are {', '.join([*EVERY, KINDS])}")
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join([*NAMES, KINDS])}")
     if chosen.repetitions < 1 or chosen.rows_scale <= 0:
         parser.error("--repetitions must be at least 1 and --rows-scale above 0")
     return chosen

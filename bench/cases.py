@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bench.data import EIGHT, FULL, LONG, ONE_OF_EIGHT, PAIR, SMALL, TINY, DataSet
@@ -19,7 +19,7 @@ class Case:
     "union" (of all streams, then the window). `fused` asks Lowwater to read the files
     itself; `paned` asks Spark for the hand-written plan of two chained aggregations;
     `store` is the state store that Spark is given; `watched` asks for the size of the
-    state after each epoch.
+    state after each epoch; `prods` asks for the next window to end in every epoch.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Case:
     fused: bool = False
     paned: bool = False
     watched: bool = False
+    prods: bool = False
     asks: Literal["window", "join", "union"] = "window"
 
 
@@ -60,13 +61,19 @@ ALONE = {
 }
 """The cases that watch Lowwater alone: epochs with next to no rows, and many epochs."""
 
-UNION = {
-    case.name: case
-    for case in (
-        Case("union-8", "60 seconds", "1 second", EIGHT, store="rocksdb", asks="union", fused=True),
-        Case("one-of-8", "60 seconds", "1 second", ONE_OF_EIGHT, store="rocksdb", fused=True),
-    )
+_SIXTY = Case("", "60 seconds", "1 second", FULL, store="rocksdb", fused=True)
+TWINS = {
+    "union-8": (
+        replace(_SIXTY, name="union-8", data=EIGHT, asks="union"),
+        replace(_SIXTY, name="one-of-8", data=ONE_OF_EIGHT),
+    ),
+    "prods": (replace(_SIXTY, name="prods", prods=True), replace(_SIXTY, name="no-prods")),
 }
-"""Lowwater against itself: a union of streams, and one stream of the same rows."""
+"""Lowwater against itself: a union against one stream of the same rows; a prod in every epoch
+against none."""
 
-EVERY = {**COMPARED, **ALONE, **UNION}
+EVERY = {
+    **COMPARED,
+    **ALONE,
+    **{case.name: case for pair in TWINS.values() for case in pair},
+}

@@ -28,7 +28,8 @@ def run(
 ) -> dict[int, int] | None:
     """Run the query of `case` over all files in `folder`."""
     query = _query(spark, case, folder)
-    query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
+    prods = lw.every("1 millisecond") if case.prods else None
+    query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint), prods=prods)
     return None
 
 

@@ -43,12 +43,13 @@ def case_figures(case: Case, pairs: Sequence[Pair], rows: int) -> Iterator[str]:
         yield f"{case.name} {side} peak MB\t{peak:.0f}"
 
 
-def union_line(found: Mapping[str, Sequence[Measured]], files: int) -> str:
-    """Return `union-8, seconds, seconds of one stream, ratio, epoch ratio`, separated by tabs."""
-    union, one = (median(r.seconds for r in found[name]) for name in ("union-8", "one-of-8"))
-    epochs = epoch_ms(found["union-8"], files) / epoch_ms(found["one-of-8"], files)
-    figures = (union, one, union / one, epochs)
-    return "\t".join(["union-8", *(f"{figure:.2f}" for figure in figures)])
+def twin_line(found: Mapping[str, Sequence[Measured]], files: int) -> str:
+    """Return `case, seconds, seconds of its twin, ratio, epoch ratio`, separated by tabs."""
+    name, twin = found
+    mine, other = (median(run.seconds for run in found[n]) for n in (name, twin))
+    epochs = epoch_ms(found[name], files) / epoch_ms(found[twin], files)
+    figures = (mine, other, mine / other, epochs)
+    return "\t".join([name, *(f"{figure:.2f}" for figure in figures)])
 
 
 def idle_figures(case: Case, run: Measured) -> Iterator[str]:
