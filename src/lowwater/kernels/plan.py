@@ -53,7 +53,8 @@ class WindowPlan:
     arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
     and row numbers, of its own. `second` is a second attribute: rows are grouped by its windows as
     well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
-    ones, where punctuation says that a stretch of time is complete.
+    ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
+    rows are put aside in a burst.
     """
 
     schema: pa.Schema
@@ -70,6 +71,7 @@ class WindowPlan:
     second: Axis | None = None
     smooth: Smooth | None = None
     ranged: bool = False
+    sidelined: bool = False
 
     word = "window"
     ports = 1
@@ -229,7 +231,7 @@ class WindowPlan:
         """Return the mark of the results: the least time that a future one can have."""
         if self.numbering is not None:
             return {}
-        known = replace(ports[0], ranges=(), pair=None)
+        known = replace(ports[0], ranges=(), pair=None, nominal=None)
         return {"window": known.mapped(self._next_result)}
 
     def _next_result(self, mark: int) -> int:
