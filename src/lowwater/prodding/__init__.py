@@ -5,6 +5,7 @@ from lowwater.prodding.clock import EventClock
 from lowwater.prodding.grids import Grid, grids
 from lowwater.prodding.policies import ProdPolicy, aggressive, every, on_demand
 from lowwater.prodding.prodder import PROD_TALLIES, Prodder
+from lowwater.prodding.sidelining import Sideline, Sideliner, sideline
 
 __all__ = [
     "PROD_TALLIES",
@@ -13,8 +14,11 @@ __all__ = [
     "Grid",
     "ProdPolicy",
     "Prodder",
+    "Sideline",
+    "Sideliner",
     "aggressive",
     "every",
     "grids",
     "on_demand",
+    "sideline",
 ]
