@@ -21,6 +21,8 @@ from lowwater.windows import Sliding
 
 Queue: TypeAlias = list[list[int]]
 """Rows that wait in a shard, in the order in which they leave: [stretch, when they came, rows]."""
+TOLERATED = 4
+"""A stream may be behind by a slide over this: an epoch, or rows that come unevenly, is no burst."""
 QUEUED = 256
 """So many entries of a queue are told apart; beyond, neighbours are taken together."""
 
@@ -119,8 +121,9 @@ class Sideliner:
         came = sum(m.get("rows", 0) for m in known.measured if m.get("input") in window.inputs)
         if newest is None or event is None or answered is None or not came:
             return None
-        end = window.spec.align(min(answered, event))
-        return self._free(window, end, held, known) if end > newest else None
+        end, behind = window.spec.align(min(answered, event)), event - newest
+        hit = end > newest and TOLERATED * behind > window.spec.slide
+        return self._free(window, end, held, known) if hit else None
 
     @staticmethod
     def _free(
