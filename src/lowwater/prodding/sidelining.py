@@ -22,7 +22,7 @@ from lowwater.windows import Sliding
 Queue: TypeAlias = list[list[int]]
 """Rows that wait in a shard, in the order in which they leave: [stretch, when they came, rows]."""
 TOLERATED = 4
-"""A stream may be behind by a slide over this: an epoch, or rows that come unevenly, is no burst."""
+"""A stream may be behind by a slide over this: epochs take time, and rows come unevenly."""
 QUEUED = 256
 """So many entries of a queue are told apart; beyond, neighbours are taken together."""
 
@@ -182,8 +182,14 @@ class Sideliner:
         queues: dict[str, Queue] = kept["queues"].get(name, {})
         waiting = {s: sum(rows for *_, rows in q) for s, q in queues.items()}
         came = sum(m.get("rows", 0) for m in known.measured if m.get("input") == hold.input)
-        kept["most"] = {**kept["most"], name: max(came, kept["most"].get(name, 1))}
-        quota = self._quota(name, came, sum(waiting.values()), kept, known)
+        new = came - self._put_aside(name, known)
+        kept["most"] = {**kept["most"], name: max(new, kept["most"].get(name, 1))}
+        if known.ended:
+            quota = sum(waiting.values())
+        elif not came:  # idle: as much as an epoch has ever worked on
+            quota = min(sum(waiting.values()), kept["most"][name])
+        else:
+            quota = self._quota(name, new, sum(waiting.values()), kept)
         called = _shared(quota, waiting)
         late = known.now + kept["length"] - self.how.max_delay
         for shard, queue in queues.items():
@@ -191,21 +197,14 @@ class Sideliner:
             _take(queue, called[shard])
         return {int(shard): n for shard, n in called.items() if n}
 
-    def _quota(
-        self, name: str, came: int, waiting: int, kept: dict[str, Any], known: Backlog
-    ) -> int:
-        """Return how many rows of a hold are worked off in the next epoch, if none is overdue."""
-        if known.ended:
-            return waiting
-        if not came:  # idle: as much as an epoch has ever had to do
-            return min(waiting, int(kept["most"][name]))
-        aside = sum(
-            rows
-            for m in known.measured
-            if str(m.get("operator")) == name
-            for _, rows in m.get("came", ())
-        )
-        owed = int(kept["owed"].get(name, 0)) + came - aside if waiting else 0
+    def _put_aside(self, name: str, known: Backlog) -> int:
+        """Return how many rows a hold has taken in."""
+        mine = [m for m in known.measured if str(m.get("operator")) == name]
+        return sum(rows for m in mine for _, rows in m.get("came", ()))
+
+    def _quota(self, name: str, new: int, waiting: int, kept: dict[str, Any]) -> int:
+        """Return how many rows new ones bring with them."""
+        owed = int(kept["owed"].get(name, 0)) + new if waiting else 0
         kept["owed"] = {**kept["owed"], name: owed % self.how.every}
         return min(waiting, owed // self.how.every)
 
