@@ -70,7 +70,7 @@ class Still:
 
     contradictable = frozenset()
 
-    def reach(self, inputs):
+    def reach(self, inputs, held=()):
         return (Marks(),)
 
 

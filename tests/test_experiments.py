@@ -56,7 +56,7 @@ def _with_z9(tmp_path, monkeypatch):
 
 
 def test_every_experiment_is_found_by_the_name_of_its_module():
-    assert list(experiments()) == ["O1", "O2", "O3", "O4", "O5", "O6", "W1", "W2", "W3"]
+    assert list(experiments()) == ["O1", "O2", "O3", "O4", "O5", "O6", "P8", "W1", "W2", "W3"]
     assert all(e.paper and e.title and e.reports and e.here and e.run.__doc__ for e in find(()))
 
 
@@ -84,7 +84,7 @@ def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_pa
 # -- running and reporting -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("id", ["O1", "O2", "O3", "O5", "O6", "W2", "W3"])
+@pytest.mark.parametrize("id", ["O1", "O2", "O3", "O5", "O6", "P8", "W2", "W3"])
 def test_shapes_of_simulated_time_hold(id, tmp_path):
     shown = lowwater("run", id, "--quick", "--out", str(tmp_path))
     assert shown.exit_code == 0, shown.output

@@ -34,7 +34,7 @@ from lowwater.errors import (
     SpecError,
     StateError,
 )
-from lowwater.prodding import aggressive, every, on_demand
+from lowwater.prodding import aggressive, every, on_demand, sideline
 from lowwater.progress.functions import ordered, per_source, punctuated, slack
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
@@ -184,6 +184,7 @@ __all__ = [
     "rows",
     "same_window",
     "session",
+    "sideline",
     "slack",
     "slow_flush",
     "sql",

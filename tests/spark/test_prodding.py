@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pyarrow.parquet as pq
@@ -46,6 +47,36 @@ def test_prods_on_spark_equal_those_in_one_process(spark, name):
     assert "early" in local.results.column("kind").to_pylist()
     assert on_spark.results.equals(local.results)
     assert replace(on_spark.status, rows_per_second=None) == local.status
+
+
+def test_sidelining_on_spark_equals_that_in_one_process(spark):
+    """The clock goes on faster than the stream, which falls behind more and more."""
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="ts", progress=lw.slack("1 second")).where("value > 0")
+    query = (
+        stream.window(range="4 seconds", slide="2 seconds")
+        .group_by("key")
+        .agg(n=lw.count(), total=lw.sum("amount"), top=lw.max("name"))
+    )
+    words = {
+        "epochs": {feed: cut(disordered(1_200, seconds=40, late_by=10), 20)},
+        "clock": lw.VirtualClock(per_epoch="2500 milliseconds"),
+        "prods": lw.every("2 seconds"),
+    }
+    local, on_spark = (
+        query.run(**words, sideline=lw.sideline(every=4), host=host) for host in ("local", "spark")
+    )
+    assert local.status.operators["hold"]["admitted"] > 100
+    assert on_spark.results.equals(local.results)
+    assert on_spark.late.equals(local.late)
+    assert replace(on_spark.status, rows_per_second=None) == local.status
+    plain = query.run(**words, host="local")
+    finals = [
+        Counter(repr(r) for r in found.results.to_pylist() if r["kind"] == "final")
+        for found in (local, plain)
+    ]
+    assert finals[0] == finals[1]
+    assert len(local.late) == len(plain.late) > 0
 
 
 def test_an_open_window_is_estimated_on_demand(spark, tmp_path):

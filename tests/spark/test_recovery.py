@@ -88,7 +88,9 @@ def write_files(folder):
             pq.write_table(piece, folder / name / f"{i:04d}.parquet")
 
 
-@pytest.mark.parametrize(("mode", "kills"), [("pinned", 20), ("driven", 3), ("joined", 4)])
+@pytest.mark.parametrize(
+    ("mode", "kills"), [("pinned", 20), ("driven", 3), ("joined", 4), ("sidelined", 2)]
+)
 def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
     for folder in (calm, stormy):

@@ -31,6 +31,24 @@ def pinned(folder, checkpoint):
     )
 
 
+def sidelined(folder, checkpoint):
+    """The clock goes on faster than the stream, so rows are put aside and worked off."""
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="ts", progress=lw.slack("2 seconds")).where("value > 0")
+    query = stream.window(range="4 seconds", slide="2 seconds").group_by("key")
+    return query.agg(n=lw.count(), total=lw.sum("value"), top=lw.max("name")).run(
+        epochs={feed: cut(disordered(2_000, seconds=60, late_by=15), 20)},
+        host="spark",
+        checkpoint=checkpoint,
+        sink=lw.parquet(folder / "results"),
+        late=lw.parquet(folder / "late"),
+        malformed=lw.parquet(folder / "malformed"),
+        clock=lw.VirtualClock(per_epoch="3500 milliseconds"),
+        prods=lw.every("2 seconds"),
+        sideline=True,
+    )
+
+
 def driven(folder, checkpoint):
     """Ranks, held rows and row numbers: state that windows over positions do not have."""
     feed = lw.feed(SCHEMA)
@@ -84,7 +102,8 @@ def unpinned(folder, checkpoint):
 def main(mode, folder, checkpoint):
     lw.session(spark_driver_memory="1g")
     print("ready", flush=True)  # noqa: T201
-    modes = {"pinned": pinned, "driven": driven, "joined": joined, "unpinned": unpinned}
+    every = (pinned, driven, joined, sidelined, unpinned)
+    modes = {one.__name__: one for one in every}
     outcome = modes[mode](Path(folder), checkpoint)
     status = outcome.status
     counts = {**status.counts, "operators": dict(status.operators), "prods": dict(status.prods)}

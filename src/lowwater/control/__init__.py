@@ -1,15 +1,20 @@
 """Control: the records, the durable log and the controller that writes it."""
 
+from lowwater.control.accounts import ACCOUNTS, TALLIES
 from lowwater.control.arrived import Arrived
-from lowwater.control.controller import ACCOUNTS, TALLIES, Controller, Flow, Gauge, Known
+from lowwater.control.aside import Aside, Backlog
+from lowwater.control.controller import Controller, Flow, Gauge, Known
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source, Standing
+from lowwater.control.sidelined import Sidelined
 
 __all__ = [
     "ACCOUNTS",
     "TALLIES",
     "Arrived",
+    "Aside",
+    "Backlog",
     "Control",
     "ControlLog",
     "Controller",
@@ -26,6 +31,7 @@ __all__ = [
     "Prod",
     "Reached",
     "Seen",
+    "Sidelined",
     "Source",
     "Standing",
 ]

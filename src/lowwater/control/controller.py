@@ -10,17 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from lowwater.control.accounts import totals
 from lowwater.control.arrived import Arrived
+from lowwater.control.aside import Aside, Backlog, Sideliner
 from lowwater.control.log import ControlLog, Entry
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
-from lowwater.errors import HostError
+from lowwater.control.sidelined import Sidelined
 
-ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
-"""Where a row can have gone; their sum is the number of rows that came in (semantics 3)."""
-TALLIES = (
-    "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
-)  # fmt: skip
+SIDELINE = "sideline"
+"""Under which name an entry remembers what is put aside."""
 
 
 class ProgressTracker(Protocol):
@@ -86,8 +85,11 @@ class Prodder(Protocol):
 class Flow(Protocol):
     """How progress flows through a plan: from its inputs to the ports of its operators."""
 
-    def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
-        """Return the marks of all ports, each rounded to what its operator can use."""
+    def reach(self, inputs: Sequence[Reached], held: Sequence[Sidelined] = ()) -> tuple[Marks, ...]:
+        """Return the marks of all ports, each rounded to what its operator can use.
+
+        They do not count what is `held` as complete.
+        """
 
     def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
         """Return the marks of all ports that prods are answered by."""
@@ -109,8 +111,10 @@ class Controller:
         gauges: Sequence[Gauge],
         flow: Flow,
         prodder: Prodder | None = None,
+        sideliner: Sideliner | None = None,
     ) -> None:
-        self.log, self.gauges, self.flow, self.prodder = log, gauges, flow, prodder
+        self.log, self.gauges, self.flow = log, gauges, flow
+        self.prodder, self.sideliner = prodder, sideliner
 
     def begin(self, now: int) -> None:
         """Open the log of a query that has not begun."""
@@ -136,19 +140,47 @@ class Controller:
         before = self.log.before(epoch)
         measured = list(measures)
         memory, inputs = self._advance(before, measured, now, ending=ending)
+        aside = self._put_aside(before, inputs, measured, now)
         known = self._ports(before)
-        found = self.flow.reach(inputs)
+        found = self.flow.reach(inputs, aside.held)
         ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
+        in_force = tuple(p.only_above() for p in ports)
         entry = Entry(
             epoch,
-            _risen(known, ports),
-            Standing(tuple(inputs), tuple(p.only_above() for p in ports), self._wall(now)),
+            aside.told(_risen(known, ports)),
+            Standing(tuple(inputs), in_force, self._wall(now), aside.held),
             tuple(memory),
-            self._totals(before, measured),
+            totals(before, measured, len(self.gauges), self.flow.contradictable),
             ended=all(i.ended for i in inputs),
             taken=taken,
         )
-        return self.log.append(self._prodded(entry, before, measured, now, asked))
+        entry = self._prodded(entry, before, measured, now, asked)
+        if aside.memory:
+            entry = replace(entry, prodding={**entry.prodding, SIDELINE: aside.memory})
+        return self.log.append(entry)
+
+    def _put_aside(
+        self,
+        before: Entry,
+        inputs: Sequence[Reached],
+        measured: Sequence[Mapping[str, Any]],
+        now: int,
+    ) -> Aside:
+        """Return what is put aside, and worked off, in the next epoch."""
+        if self.sideliner is None:
+            return Aside()
+        answered = next((c.prods for c in before.control.values() if c.prods), ())
+        known = Backlog(
+            inputs,
+            measured,
+            now,
+            self.flow.reach(inputs),
+            before.standing.held,
+            answered,
+            before.prodding,
+            all(i.ended for i in inputs),
+        )
+        return self.sideliner.advance(before.prodding.get(SIDELINE, {}), known)
 
     def _prodded(
         self,
@@ -169,11 +201,11 @@ class Controller:
         as_if = self.flow.as_if_ended(inputs, prods)
         arrived = self.flow.expected(self.prodder.foreseen(memory, now))
         control = {
-            port: Control(
-                entry.control.get(port, Control()).marks,
-                prods,
-                as_if[port],
-                arrived[port],
+            port: replace(
+                entry.control.get(port, Control()),
+                prods=prods,
+                as_if=as_if[port],
+                arrived=arrived[port],
             )
             for port in range(len(as_if))
         }
@@ -197,9 +229,11 @@ class Controller:
             entry.prodding, Known(entry.standing.inputs, (), now)
         ):
             return True
+        if self.sideliner is not None and self.sideliner.due(entry.prodding.get(SIDELINE, {})):
+            return True
         _, inputs = self._advance(entry, (), now)
         known = self._ports(entry)
-        found = self.flow.reach(inputs)
+        found = self.flow.reach(inputs, entry.standing.held)
         ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
         return bool(_risen(known, ports))
 
@@ -240,45 +274,6 @@ class Controller:
             memory.append(kept)
             reached.append(Reached(marks, _latest(known.newest, seen.newest), ended))
         return memory, reached
-
-    def _totals(self, before: Entry, measured: list[Mapping[str, Any]]) -> dict[str, Any]:
-        ledgers = {n: dict(kept) for n, kept in before.totals.get("operators", {}).items()}
-        fresh: dict[str, dict[str, int]] = {}
-        shards = dict(before.totals.get("shards", {}))
-        rows = list(before.totals.get("inputs", [0] * len(self.gauges)))
-        for m in measured:
-            if "input" in m:
-                rows[m["input"]] += m.get("rows", 0)
-            for operator, counts in m.get("counts", {}).items():
-                _add(fresh.setdefault(operator, {}), counts)
-            if "shard" in m:
-                place = f"{m['operator']}/{m['shard']}"
-                *_, taken = shards.get(place, (0, 0, 0))
-                came = m.get("admitted", 0) + m.get("late", 0)
-                shards[place] = [m["cells"], m["bytes"], taken + came]
-                _add(fresh.setdefault(str(m["operator"]), {}), m)
-        for operator, counts in fresh.items():
-            if int(operator) in self.flow.contradictable:
-                counts["contradicted"] = counts.get("late", 0) + counts.get("partly_late", 0)
-            _check_balance(before.epoch + 1, operator, counts)
-            _add(ledgers.setdefault(operator, {}), counts)
-        return {"inputs": rows, "operators": ledgers, "shards": shards}
-
-
-def _add(ledger: dict[str, int], counts: Mapping[str, Any]) -> None:
-    for tally in TALLIES:
-        if tally in counts:
-            ledger[tally] = ledger.get(tally, 0) + counts[tally]
-
-
-def _check_balance(epoch: int, operator: str, counts: Mapping[str, int]) -> None:
-    came, found = counts.get("in", 0), sum(counts.get(a, 0) for a in ACCOUNTS)
-    if found != came:
-        told = ", ".join(f"{a} {counts.get(a, 0)}" for a in ACCOUNTS)
-        raise HostError(
-            f"rows do not balance after epoch {epoch} at operator {operator}: {came} came in, "
-            f"{found} are accounted for ({told})"
-        )
 
 
 def _worth_it(grain: int, before: Entry, known: Marks, moved: Marks) -> bool:

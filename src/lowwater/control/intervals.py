@@ -23,6 +23,18 @@ def joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
     return tuple(found)
 
 
+def without(one: Stretches, other: Stretches) -> Stretches:
+    """Return the parts of stretches that lie outside of others.
+
+    >>> without(((0, 9),), ((2, 4), (6, 7)))
+    ((0, 2), (4, 6), (7, 9))
+    """
+    found = list(one)
+    for start, end in other:
+        found = [part for a, b in found for part in ((a, min(b, start)), (max(a, end), b))]
+    return joined(found)
+
+
 def common(one: Stretches, other: Stretches) -> Stretches:
     """Return what two lists of stretches have in common.
 

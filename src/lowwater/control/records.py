@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from lowwater.control.arrived import Arrived
-from lowwater.control.intervals import Stretches, common, joined
+from lowwater.control.intervals import Stretches, common, joined, without
 from lowwater.control.prods import Prod
+from lowwater.control.sidelined import Sidelined
 
 Source: TypeAlias = str | int | bool | None
 """The value of a source column: what `per_source` and group-wise punctuation tell apart."""
@@ -44,13 +45,15 @@ class Marks:
 
     `low` holds for all rows. Beyond it, `sources` may have higher ones for single sources, and
     `ranges` are stretches in which no row will come although some before them may. `pair` goes with
-    results that progress on two times.
+    results that progress on two times. `nominal` is how far the stream itself is, where rows of it
+    are put aside: what is late goes by it.
     """
 
     low: int | None = None
     sources: dict[Source, int] = field(default_factory=dict)
     ranges: Stretches = ()
     pair: Pair | None = None
+    nominal: int | None = None
 
     def of(self, source: Source) -> int | None:
         """Return the mark of one source."""
@@ -61,14 +64,14 @@ class Marks:
 
     def raised(self, other: Marks) -> Marks:
         """Return the higher of both, mark by mark. Marks never fall."""
-        lows = [m for m in (self.low, other.low) if m is not None]
         sources = dict(self.sources)
         for source, mark in other.sources.items():
             sources[source] = max(mark, sources.get(source, mark))
         pairs = [p for p in (self.pair, other.pair) if p is not None]
         pair = pairs[0].with_other(pairs[-1], max) if pairs else None
         ranges = joined([*self.ranges, *other.ranges])
-        return Marks(max(lows, default=None), sources, ranges, pair).settled()
+        low, nominal = _higher(self.low, other.low), _higher(self.nominal, other.nominal)
+        return Marks(low, sources, ranges, pair, nominal).settled()
 
     @classmethod
     def least(cls, several: Sequence[Marks]) -> Marks:
@@ -95,6 +98,15 @@ class Marks:
     def complete(self) -> Stretches:
         """All stretches in which no row will come."""
         return self.ranges if self.low is None else joined([(_BEGINNING, self.low), *self.ranges])
+
+    def holding_back(self, held: Iterable[Sidelined]) -> Marks:
+        """Return the marks as they are while rows of some stretches are put aside."""
+        low = self.low
+        if low is None:
+            return self
+        aside = tuple((s.start, s.end) for s in held)
+        first, *rest = without(self.complete, aside)
+        return replace(self, low=first[1], ranges=tuple(rest), nominal=low)
 
     def settled(self) -> Marks:
         """Return the same without ranges that the mark has reached: they are part of it."""
@@ -125,6 +137,7 @@ class Marks:
             sources,
             self.ranges if self.ranges != before.ranges else (),
             self.pair if self.pair != before.pair else None,
+            self.nominal if self.nominal != before.nominal else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -137,6 +150,8 @@ class Marks:
             kept["ranges"] = self.ranges
         if self.pair is not None:
             kept["pair"] = [self.pair.second, self.pair.joint]
+        if self.nominal is not None:
+            kept["nominal"] = self.nominal
         return kept
 
     @classmethod
@@ -148,7 +163,12 @@ class Marks:
             {s: m for s, m in kept["sources"]},  # noqa: C416
             tuple((a, b) for a, b in kept.get("ranges", ())),
             None if pair is None else Pair(pair[0], (pair[1][0], pair[1][1])),
+            kept.get("nominal"),
         )
+
+
+def _higher(one: int | None, other: int | None) -> int | None:
+    return max((m for m in (one, other) if m is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -156,18 +176,20 @@ class Control:
     """All that the controller tells a port of an operator in one epoch: punctuation, and prods.
 
     Prods are answered as if the marks `as_if` were in force. `arrived` says which share of the
-    rows is expected to be there by then, where answers are to make up for the others.
+    rows is expected to be there by then, where answers are to make up for the others. `release`
+    says how many rows that were put aside each shard is to work off.
     """
 
     marks: Marks = field(default_factory=Marks)
     prods: tuple[Prod, ...] = ()
     as_if: Marks = field(default_factory=Marks)
     arrived: Arrived | None = None
+    release: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to do."""
-        return self.marks == Marks() and not self.prods
+        return self.marks == Marks() and not self.prods and not self.release
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
@@ -176,17 +198,20 @@ class Control:
             told["prods"] = [p.to_json() for p in self.prods]
             told["as_if"] = self.as_if.to_json()
             told["arrived"] = None if self.arrived is None else self.arrived.to_json()
+        if self.release:
+            told["release"] = list(self.release.items())
         return told
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Control:
         """Read what `to_json` wrote."""
         marks = Marks.from_json(told["marks"])
+        release = dict(told.get("release", ()))
         if "prods" not in told:
-            return cls(marks)
+            return cls(marks, release=release)
         prods = tuple(Prod.from_json(p) for p in told["prods"])
         arrived = told["arrived"] and Arrived.from_json(told["arrived"])
-        return cls(marks, prods, Marks.from_json(told["as_if"]), arrived)
+        return cls(marks, prods, Marks.from_json(told["as_if"]), arrived, release)
 
     def to_bytes(self) -> bytes:
         """Return the record as a packet's payload."""
@@ -229,12 +254,14 @@ class Standing:
     """What is known of progress when an epoch begins, pinned by the control log (semantics 6).
 
     `ports` are the marks in force at the ports of all operators: which rows may be late is decided
-    by them. `wall` is the wall clock that `max_ahead` may count from.
+    by them. `wall` is the wall clock that `max_ahead` may count from. `held` are the stretches of
+    time whose rows are put aside.
     """
 
     inputs: tuple[Reached, ...] = ()
     ports: tuple[Marks, ...] = ()
     wall: int | None = None
+    held: tuple[Sidelined, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the standing as JSON."""
@@ -242,6 +269,7 @@ class Standing:
             "inputs": [i.to_json() for i in self.inputs],
             "ports": [p.to_json() for p in self.ports],
             "wall": self.wall,
+            "held": [astuple(h) for h in self.held],
         }
 
     @classmethod
@@ -251,6 +279,7 @@ class Standing:
             tuple(Reached.from_json(i) for i in kept["inputs"]),
             tuple(Marks.from_json(p) for p in kept["ports"]),
             kept["wall"],
+            tuple(Sidelined(*h) for h in kept.get("held", ())),
         )
 
 

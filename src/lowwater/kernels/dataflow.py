@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control import Arrived, Marks, Prod, Reached, Standing
+from lowwater.control import Arrived, Marks, Prod, Reached, Sidelined, Standing
 from lowwater.kernels.expecting import results, together
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.plan import WindowPlan
@@ -33,6 +33,9 @@ class Transform(Protocol):
     def kept(self, table: pa.Table) -> np.ndarray | None:
         """Say which rows a filter keeps; None if it is no filter."""
 
+    def origin(self, column: str) -> str | None:
+        """Return the column before the step that one after it is, as it was."""
+
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows after the step."""
 
@@ -42,6 +45,7 @@ class Route:
     """The way of rows to a port of an operator.
 
     `on` names the column that is their time, `by` what they progress on: the same, or two times.
+    `hold` is the operator that keeps rows which are put aside on the way, if any are.
     """
 
     operator: int
@@ -49,6 +53,7 @@ class Route:
     on: str
     steps: tuple[Transform, ...] = ()
     by: str = ""
+    hold: int | None = None
 
 
 @dataclass(frozen=True)
@@ -136,12 +141,19 @@ class Dataflow:
 
     @cached_property
     def feeds(self) -> Mapping[tuple[int, int], int]:
-        """How many routes lead to each port."""
+        """How many routes lead to each port; rows that were put aside are of the same stream."""
         found = dict.fromkeys(self.ports, 0)
-        starts = [i.routes for i in self.inputs] + [o.routes for o in self.operators]
+        starts = [i.routes for i in self.inputs]
+        starts += [o.routes for n, o in enumerate(self.operators) if n not in self.holds]
         for route in chain.from_iterable(starts):
             found[route.operator, route.port] += 1
         return found
+
+    @cached_property
+    def holds(self) -> Mapping[int, int]:
+        """The operators that keep rows which are put aside, and for which operator each does."""
+        routes = chain.from_iterable(i.routes for i in self.inputs)
+        return {r.hold: r.operator for r in routes if r.hold is not None}
 
     @property
     def levels(self) -> int:
@@ -164,8 +176,8 @@ class Dataflow:
         number = self.numbers[operator, port]
         return standing.ports[number] if standing.ports else Marks()
 
-    def reach(self, inputs: Sequence[Reached]) -> tuple[Marks, ...]:
-        """Return the marks of all ports when the inputs are so far."""
+    def reach(self, inputs: Sequence[Reached], held: Sequence[Sidelined] = ()) -> tuple[Marks, ...]:
+        """Return the marks of all ports when the inputs are so far, and what is held is not."""
         coming: dict[tuple[int, int], list[Marks]] = {port: [] for port in self.ports}
         directly: dict[int, list[Reached]] = {}
         for start, reached in zip(self.inputs, inputs, strict=True):
@@ -176,16 +188,25 @@ class Dataflow:
         found: list[Marks] = []
         for number, operator in enumerate(self.operators):
             plan = operator.plan
+            if number in self.holds:
+                found.append(Marks())
+                continue
             known = [Marks.least(coming[number, p]) for p in range(plan.ports)]
             mine = [
                 _final(plan, plan.usable(p, marks), directly.get(number))
                 for p, marks in enumerate(known)
             ]
+            if number in self.holds.values():
+                aside = [h for h in held if h.operator == number]
+                known, mine = ([m.holding_back(aside) for m in ms] for ms in (known, mine))
             found += mine
             # What results progress by is not rounded to where this operator acts.
             out = plan.marks_out([replace(m, low=k.low) for m, k in zip(mine, known, strict=True)])
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
+        for hold, held_for in self.holds.items():
+            # What is late is decided when a row comes, by how far the stream itself is.
+            found[self.numbers[hold, 0]] = Marks(found[self.numbers[held_for, 0]].nominal)
         return tuple(found)
 
     def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
@@ -208,6 +229,9 @@ class Dataflow:
                 coming[route.operator, route.port].append(arrived)
         found: list[Arrived | None] = []
         for number, operator in enumerate(self.operators):
+            if number in self.holds:
+                found.append(None)
+                continue
             mine = [together(coming[number, p]) for p in range(operator.plan.ports)]
             found += mine
             out = results(operator.plan, mine)

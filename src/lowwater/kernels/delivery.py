@@ -23,7 +23,7 @@ from lowwater.kernels.lifting import lift
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.packets import Packet, table_packet
 from lowwater.kernels.plan import SECOND, WindowPlan
-from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.kernels.rows import BEHIND, DEAD, LATE_DEGREE, TICK
 from lowwater.windows import FOREVER, Shared
 
 _BEFORE_ALL = np.iinfo(np.int64).min
@@ -34,7 +34,8 @@ class Arriving:
     """Rows that arrive at a port: where each lies, how late it is, and what it must not be behind.
 
     `own` are the marks that consistent slack decides by: a row behind them misses all its windows,
-    whatever is in force at the port.
+    whatever is in force at the port. `behind` is the mark of each row that was put aside: the one
+    in force when it came.
     """
 
     table: pa.Table
@@ -42,6 +43,7 @@ class Arriving:
     degree: np.ndarray
     seq: int
     own: Marks | None = None
+    behind: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ticks)
@@ -50,8 +52,13 @@ class Arriving:
         """Return the rows in `mask`."""
         if mask.all():
             return self
-        table = self.table.filter(pa.array(mask))
-        return replace(self, table=table, ticks=self.ticks[mask], degree=self.degree[mask])
+        return replace(
+            self,
+            table=self.table.filter(pa.array(mask)),
+            ticks=self.ticks[mask],
+            degree=self.degree[mask],
+            behind=None if self.behind is None else self.behind[mask],
+        )
 
 
 @dataclass(frozen=True)
@@ -107,9 +114,7 @@ def _inside(plan: WindowPlan, ticks: np.ndarray) -> np.ndarray:
 def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> tuple[list[Packet], Arriving]:
     """Return what travels as it is, and the rows that are to be reduced to cells."""
     rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
-    behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
-    for start, end in marks.ranges:
-        behind |= (rows.ticks >= start) & (rows.ticks < end)
+    behind = _behind(plan, rows, marks)
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:
         dead = np.asarray(rows.ticks < row_marks(plan, rows.table, plan.deciding(rows.own)))
@@ -125,6 +130,18 @@ def _to_windows(plan: WindowPlan, rows: Arriving, marks: Marks) -> tuple[list[Pa
     return packets, rows.keep(~whole)
 
 
+def _behind(plan: WindowPlan, rows: Arriving, marks: Marks) -> np.ndarray:
+    """Which rows may have missed a window."""
+    if rows.behind is not None:
+        return np.asarray(rows.ticks < rows.behind)
+    if marks.nominal is not None:
+        return np.asarray(rows.ticks < marks.nominal)
+    behind = np.asarray(rows.ticks < row_marks(plan, rows.table, marks))
+    for start, end in marks.ranges:
+        behind |= (rows.ticks >= start) & (rows.ticks < end)
+    return behind
+
+
 def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
     """Return rows with where their window on the second attribute begins."""
     if plan.second is None:
@@ -137,7 +154,10 @@ def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
 def _whole_rows(plan: OperatorPlan, port: int, rows: Arriving, dead: np.ndarray) -> list[Packet]:
     """Send rows as they are, each to the shard of its keys."""
     table = rows.table
-    for name, column in ((TICK, rows.ticks), (LATE_DEGREE, rows.degree), (DEAD, dead)):
+    more = {TICK: rows.ticks, LATE_DEGREE: rows.degree, DEAD: dead}
+    if rows.behind is not None:
+        more[BEHIND] = rows.behind
+    for name, column in more.items():
         table = table.append_column(name, pa.array(column))
     keys = [_normal(table.column(k).combine_chunks()) for k in plan.shard_keys[port]]
     if plan.shards == 1:

@@ -108,7 +108,7 @@ def _take(
         measures["prods"] = [p.to_json() for p in _prods(block, start.prods)]
     if start.mark_when is not None:
         block, said = _with_marks(start, block)
-        packets = _take_marks(flow, start, block.keep(said), seq, measures)
+        packets = _take_marks(flow, start, block.keep(said), measures, standing)
         block = block.keep(~said)
         _count(measures, str(start.routes[0].operator), {"punctuations": int(said.sum())})
     block = replace(block, degree=_late_degrees(block, _reached(standing, came.input).newest))
@@ -218,7 +218,11 @@ def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _take_marks(
-    flow: Dataflow, start: Input, said: Block, seq: int, measures: dict[str, Any]
+    flow: Dataflow,
+    start: Input,
+    said: Block,
+    measures: dict[str, Any],
+    standing: Standing,
 ) -> list[Packet]:
     """Turn punctuations into control, for operators and for the controller.
 
@@ -228,16 +232,29 @@ def _take_marks(
         return []
     marks = _marks_said(start, said.table, said.ticks)
     measures["marks"] = marks.to_json()
-    packets = []
+    packets: list[Packet] = []
     for route in start.routes:
-        plan = flow.operators[route.operator].plan
         if flow.feeds[route.operator, route.port] == 1:
-            payload = Control(plan.usable(route.port, marks)).to_bytes()
-            packets += [
-                Packet(s, seq, "control", payload, route.operator, route.port)
-                for s in range(plan.shards)
-            ]
+            packets += _tell(flow, route, marks, said.seq, standing)
     return packets
+
+
+def _tell(
+    flow: Dataflow, route: Route, marks: Marks, seq: int, standing: Standing
+) -> Iterator[Packet]:
+    """Yield marks as control for the operator at the end of a route, and for what holds its rows.
+
+    Rows that are put aside, these marks do not pass.
+    """
+    usable = flow.operators[route.operator].plan.usable(route.port, marks)
+    told = [(route.operator, route.port, usable)]
+    if route.hold is not None:
+        held = [h for h in standing.held if h.operator == route.operator]
+        told = [(route.operator, route.port, usable.holding_back(held)), (route.hold, 0, usable)]
+    for operator, port, said in told:
+        payload = Control(said).to_bytes()
+        for s in range(flow.operators[operator].plan.shards):
+            yield Packet(s, seq, "control", payload, operator, port)
 
 
 def _marks_said(start: Input, rows: pa.Table, ticks: np.ndarray) -> Marks:

@@ -53,8 +53,9 @@ class WindowPlan:
     arrive or by rank of the axis; `partition` (some of the keys) that each partition has windows,
     and row numbers, of its own. `second` is a second attribute: rows are grouped by its windows as
     well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
-    ones, where punctuation says that a stretch of time is complete. `revise` is how far (in ticks)
-    the mark may be beyond a window's end for late rows to correct its result.
+    ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
+    rows are put aside in a burst. `revise` is how far (in ticks) the mark may be beyond a window's
+    end for late rows to correct its result.
     """
 
     schema: pa.Schema
@@ -72,6 +73,7 @@ class WindowPlan:
     smooth: Smooth | None = None
     ranged: bool = False
     revise: int = 0
+    sidelined: bool = False
 
     word = "window"
     ports = 1
@@ -247,7 +249,7 @@ class WindowPlan:
         """Return the mark of the results: the least time that a future one can have."""
         if self.numbering is not None:
             return {}
-        known = replace(ports[0], ranges=(), pair=None)
+        known = replace(ports[0], ranges=(), pair=None, nominal=None)
         return {"window": known.mapped(self._next_result)}
 
     def _next_result(self, mark: int) -> int:

@@ -7,6 +7,8 @@ a hole stay open, and so does what they need.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
@@ -38,7 +40,7 @@ class RangedEpoch(WindowEpoch):
         spec = self.plan.positioned
         ticks = table.column(TICK).combine_chunks().to_numpy()
         first, last = spec.first(ticks), spec.last(ticks)
-        missed, lowest, highest = _among(self.complete(self.meta.marks), first, last)
+        missed, lowest, highest = among(self.complete(self.meta.marks), first, last)
         late = missed > last - first
         self.counts["late"] += int(late.sum())
         self.counts["partly_late"] += int(((missed > 0) & ~late).sum())
@@ -64,15 +66,21 @@ class RangedEpoch(WindowEpoch):
     def emit(self, cells: Cells, before: Marks, after: Marks) -> None:
         """Close the windows that have become complete."""
         plan, seq = self.plan, 0
-        if not len(cells):
-            return
-        for first, end in _without(self.complete(after), self.complete(before)):
-            since, until = (np.full(cells.groups, at) for at in (first, end))
-            for chunk in close(cells, plan.parts, plan.positioned, since, until):
+        complete = _without(self.complete(after), self.complete(before))
+        for whole, first, end in (c for stretch in complete for c in self.closing(cells, *stretch)):
+            if not len(whole):
+                continue
+            since, until = (np.full(whole.groups, at) for at in (first, end))
+            for chunk in close(whole, plan.parts, plan.positioned, since, until):
                 if len(chunk.wid):
                     self.counts["results"] += len(chunk.wid)
-                    self.send_results(result_rows(plan, cells, chunk), seq)
+                    self.send_results(result_rows(plan, whole, chunk), seq)
                     seq += 1
+
+    def closing(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
+        """Yield the windows from `first` to before `end`, and the cells that they are made of."""
+        del self
+        yield cells, first, end
 
     def fold(self, cells: Cells, after: Marks) -> tuple[Cells, np.ndarray]:
         """Drop the cells that no open window needs."""
@@ -81,7 +89,7 @@ class RangedEpoch(WindowEpoch):
             return super().fold(cells, after)
         last = cells.pane // spec.panes_per_slide
         first = (cells.pane - spec.panes) // spec.panes_per_slide + 1
-        closed, _, _ = _among(self.complete(after), first, last)
+        closed, _, _ = among(self.complete(after), first, last)
         kept = closed <= last - first
         return cells.take(kept), np.unique(cells.pane[~kept])
 
@@ -95,7 +103,7 @@ def windows_within(spec: object, ranges: tuple[tuple[int, int], ...]) -> Windows
     return [(first, end) for first, end in found if first < end]
 
 
-def _among(
+def among(
     complete: Windows, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return how many of the windows first … last are complete, the lowest and the highest."""

@@ -13,6 +13,7 @@ from lowwater.kernels.dataflow import Dataflow, Route, Transform
 from lowwater.kernels.delivery import Arriving, deliver
 from lowwater.kernels.packets import Packet, table_packet
 from lowwater.kernels.plan import free
+from lowwater.kernels.rows import STRETCH
 
 REASON = "reason"
 FAULTS = (
@@ -30,7 +31,8 @@ class Block:
     """Rows on a route. `ticks` and `degree` say where each lies and how late it is.
 
     `fault` says what is wrong with a row, by its place in `FAULTS`; 0 is nothing. `seq` is the
-    block's place in arrival order; `own` are the marks that consistent slack decides by.
+    block's place in arrival order; `own` are the marks that consistent slack decides by, `behind`
+    those of rows that were put aside.
     """
 
     table: pa.Table
@@ -39,6 +41,7 @@ class Block:
     fault: np.ndarray
     seq: int
     own: Marks | None = None
+    behind: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ticks)
@@ -58,6 +61,7 @@ class Block:
             ticks=self.ticks[mask],
             degree=self.degree[mask],
             fault=self.fault[mask],
+            behind=None if self.behind is None else self.behind[mask],
         )
 
     def after(self, step: Transform) -> Block:
@@ -87,7 +91,9 @@ def take_routes(
     met: dict[tuple[int, int], list[Block]] = {}
     for routes, block in blocks:
         for route in routes:
-            rows = block
+            rows, aside = _told_apart(route, block, standing)
+            if route.hold is not None and aside is not None:
+                met.setdefault((route.hold, 0), []).append(aside)
             for stage in route.steps:
                 rows = rows.after(stage)
             met.setdefault((route.operator, route.port), []).append(rows)
@@ -97,6 +103,24 @@ def take_routes(
         sent.packets += [replace(p, operator=operator) for p in packets]
         sent.count(operator, counts)
     return sent
+
+
+def _told_apart(route: Route, block: Block, standing: Standing) -> tuple[Block, Block | None]:
+    """Return the rows that go on along a route, and those that are put aside before its steps."""
+    held = [h for h in standing.held if h.operator == route.operator]
+    if route.hold is None or not held:
+        return block, None
+    stretch = np.zeros(len(block), np.int64)
+    for h in held:
+        stretch[(block.ticks >= h.start) & (block.ticks < h.end)] = h.number
+    stretch[~block.sound] = 0
+    if not stretch.any():
+        return block, None
+    aside = block.keep(stretch > 0)
+    numbers = pa.array(stretch[stretch > 0])
+    return block.keep(stretch == 0), replace(
+        aside, table=aside.table.append_column(STRETCH, numbers)
+    )
 
 
 def _arrive(
@@ -109,7 +133,9 @@ def _arrive(
             bad = _malformed(block.keep(~block.sound))
             packets.append(table_packet("malformed", 0, block.seq, bad, port))
         if len(fine):
-            sound.append(Arriving(fine.table, fine.ticks, fine.degree, fine.seq, fine.own))
+            sound.append(
+                Arriving(fine.table, fine.ticks, fine.degree, fine.seq, fine.own, fine.behind)
+            )
     came, left = sum(map(len, blocks)), sum(map(len, sound))
     marks = flow.in_force(standing, operator, port)
     done = deliver(flow.operators[operator].plan, port, sound, marks)

@@ -10,6 +10,7 @@ import numpy as np
 from lowwater.kernels.aggregate import Step, WindowEpoch
 from lowwater.kernels.by_row import ByRowEpoch
 from lowwater.kernels.distinct import DistinctEpoch, DistinctPlan
+from lowwater.kernels.holding import HoldEpoch, HoldPlan
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.numbered import NumberedEpoch
@@ -22,6 +23,7 @@ from lowwater.kernels.ranged import RangedEpoch
 from lowwater.kernels.revising import RevisingEpoch, RevisingSharedEpoch
 from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
+from lowwater.kernels.sidelining import SidelinedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
 from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import Session, Shared, SlideByRow
@@ -49,7 +51,7 @@ def _epoch(plan: OperatorPlan) -> Any:
     if plan.revise:
         return RevisingSharedEpoch if isinstance(plan.spec, Shared) else RevisingEpoch
     if plan.ranged:
-        return RangedEpoch
+        return SidelinedEpoch if plan.sidelined else RangedEpoch
     return (
         NumberedEpoch if plan.numbering is not None else _WINDOWS.get(type(plan.spec), WindowEpoch)
     )
@@ -65,4 +67,5 @@ _OTHERS: dict[type, Any] = {
     JoinPlan: JoinEpoch,
     DistinctPlan: DistinctEpoch,
     OrderPlan: OrderEpoch,
+    HoldPlan: HoldEpoch,
 }

@@ -63,8 +63,9 @@ def state_to_answer_from(
     """
     plan, asked = flow.operators[number].plan, [p for p in prods if p.asks(number)]
     lays_out = isinstance(plan, WindowPlan) and plan.laid_out and flow.only_leaves(number)
+    in_turn = not (getattr(plan, "ranged", False) or getattr(plan, "sidelined", False))
     since = [p.since for p in asked if p.since is not None]
-    if not lays_out or not since or len(since) < len(asked) or META not in state:
+    if not (lays_out and in_turn) or not since or len(since) < len(asked) or META not in state:
         return state
     meta = json.loads(state[META])
     given_out = Marks.from_json(meta["marks"]).raised(Marks(min(since)))

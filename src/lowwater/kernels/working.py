@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lowwater.control import Control, Prod, Standing
 from lowwater.kernels.aggregate import Step
-from lowwater.kernels.dataflow import Dataflow, Operator
+from lowwater.kernels.dataflow import Dataflow, Operator, Route
 from lowwater.kernels.estimating import bare, completed, completeness, counted
 from lowwater.kernels.packets import (
     Packet,
@@ -21,6 +21,7 @@ from lowwater.kernels.packets import (
     table_packet,
 )
 from lowwater.kernels.routing import NO_TIME, Block, Sent, take_routes
+from lowwater.kernels.rows import BEHIND, LATE_DEGREE
 from lowwater.kernels.stepping import step
 from lowwater.kernels.sweeping import (
     After,
@@ -56,8 +57,13 @@ class _Shard:
         return any(o.operator == self.number for o in self.flow.outputs)
 
     def place(self, n: int) -> int:
-        """Return the place of its nth packet in the order of arrival elsewhere."""
-        return placed(len(self.flow.inputs) + self.number, self.shard << 24 | n)
+        """Return the place of its nth packet in the order of arrival elsewhere.
+
+        Rows that were put aside have come before all that come in the epoch.
+        """
+        aside = self.number in self.flow.holds
+        start = -1 - self.number if aside else len(self.flow.inputs) + self.number
+        return placed(start, self.shard << 24 | n)
 
     def pass_on(self, results: Sequence[pa.Table]) -> list[Packet]:
         """Send results to the operators after this one, and say what became of them there."""
@@ -92,15 +98,23 @@ class _Shard:
         """Send results along the routes of the operator."""
         sent = Sent([], {})
         for route in self.operator.routes:
-            ticks, valid = self.operator.axis(route.on).to_ticks(rows.column(route.on))
-            low = self.flow.in_force(self.standing, route.operator, route.port).low
-            degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
-            block = Block(rows, ticks, degree, np.where(valid, 0, NO_TIME), self.place(n))
-            one = take_routes(self.flow, [([route], block)], self.standing)
+            one = take_routes(self.flow, [([route], self._block(rows, route, n))], self.standing)
             sent.packets += one.packets
             for number, counts in one.counts.items():
                 sent.count(int(number), counts)
         return sent
+
+    def _block(self, rows: pa.Table, route: Route, n: int) -> Block:
+        """Return results as they begin their way."""
+        ticks, valid = self.operator.axis(route.on).to_ticks(rows.column(route.on))
+        fault, behind = np.where(valid, 0, NO_TIME), None
+        if self.number in self.flow.holds:
+            degree, behind = (rows.column(c).to_numpy() for c in (LATE_DEGREE, BEHIND))
+            rows = rows.drop_columns([LATE_DEGREE, BEHIND])
+        else:
+            low = self.flow.in_force(self.standing, route.operator, route.port).low
+            degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
+        return Block(rows, ticks, degree, fault, self.place(n), behind=behind)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -8,6 +8,7 @@ from lowwater.prodding.learning import Learning
 from lowwater.prodding.pairing import HASHES
 from lowwater.prodding.policies import ProdPolicy, aggressive, every, on_demand
 from lowwater.prodding.prodder import PROD_TALLIES, Prodder
+from lowwater.prodding.sidelining import Sideline, Sideliner, sideline
 
 __all__ = [
     "HASHES",
@@ -20,8 +21,11 @@ __all__ = [
     "Learning",
     "ProdPolicy",
     "Prodder",
+    "Sideline",
+    "Sideliner",
     "aggressive",
     "every",
     "grids",
     "on_demand",
+    "sideline",
 ]

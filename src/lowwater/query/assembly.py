@@ -22,7 +22,7 @@ from lowwater.kernels import (
     WindowPlan,
 )
 from lowwater.kernels.joins import both
-from lowwater.prodding import Prodder
+from lowwater.prodding import Prodder, Sideliner
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.revising import refuse_revised
@@ -45,6 +45,7 @@ class Assembly:
     sources: tuple[Any, ...]
     policies: tuple[Progress, ...]
     prodder: Prodder | None = None
+    sideliner: Sideliner | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -61,7 +62,7 @@ class Assembly:
 
     def controller(self, log: ControlLog) -> Controller:
         """Return the controller of a run."""
-        return Controller(log, self.gauges, self.flow, self.prodder)
+        return Controller(log, self.gauges, self.flow, self.prodder, self.sideliner)
 
     def with_shards(self, shards: int) -> Assembly:
         """Return the same for so many shards of each operator."""

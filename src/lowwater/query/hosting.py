@@ -113,6 +113,9 @@ class Status:
         for number in flow.front if behind is None else flow.front & set(behind):
             for tally, n in ledgers.get(number, {}).items():
                 counts[tally] += n
+        waiting = _waiting(entry, flow, behind)
+        counts["in"] += waiting
+        counts["sidelined"] += waiting
         shards = entry.totals.get("shards", {}).values()
         return cls(
             entry.epoch,
@@ -153,6 +156,13 @@ def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> d
                 groups = {g: Accuracy(*figures) for g, figures in kept["groups"].items() if g}
                 found[prefix + name] = Accuracy(count, recent, mean, worst, groups)
     return found
+
+
+def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:
+    """Return how many rows are put aside; no operator has counted them yet."""
+    holds = {str(n) for n in flow.holds if behind is None or n in behind}
+    shards = entry.totals.get("shards", {}).items()
+    return int(sum(cells for place, (cells, *_) in shards if place.split("/")[0] in holds))
 
 
 def _lwm(entry: Entry, flow: Dataflow) -> Any:

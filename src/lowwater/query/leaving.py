@@ -75,6 +75,8 @@ class Leaving:
     def _malformed(self) -> dict[Place, pa.Schema]:
         found = {}
         for operator, port in self.behind:
+            if operator in self.flow.holds:
+                continue  # only rows that have a time are put aside
             schema = self.flow.operators[operator].plan.schemas[port]
             reason = pa.field(free(REASON, schema), pa.string())
             found[operator, port] = pa.schema([*schema, reason])

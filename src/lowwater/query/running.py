@@ -13,6 +13,7 @@ from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.query.prodding import Prods, prodded
+from lowwater.query.sidelining import Sidelining, sidelined
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 
@@ -72,13 +73,14 @@ class Runnable:
         shards: int | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
+        sideline: Sidelining = False,
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return what came out.
 
         A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
         "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
         stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows.
-        `prods` asks for early results, as in `start`.
+        `prods` asks for early results, and `sideline` puts rows aside, as in `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -95,7 +97,9 @@ class Runnable:
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        return run(prodded(self.assembly, prods, estimate), outputs, chosen)[RESULTS]
+        return run(
+            prodded(sidelined(self.assembly, sideline, prods), prods, estimate), outputs, chosen
+        )[RESULTS]
 
     def start(
         self,
@@ -107,6 +111,7 @@ class Runnable:
         trigger: str | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
+        sideline: Sidelining = False,
     ) -> Run:
         """Start the query on Spark and let it run on; `trigger` is the least time between epochs.
 
@@ -115,9 +120,13 @@ class Runnable:
         `lw.aggressive(0.25)`, a stream whose rows are prods, or several of them in a list;
         `lw.on_demand()` leaves it to `run.prod()`, which the others allow as well. Early results
         are estimates of the final ones; with `estimate="raw"`, what has arrived.
+
+        `sideline=True` puts rows of a burst aside once their windows have been answered early, and
+        works them off later: windows of which no pane is put aside are on time, and all finals
+        stay what they are. `lw.sideline(every=3, max_delay="1 minute")` says how.
         """
         outputs = {RESULTS: Outputs(sink, late, malformed)}
-        asked = prodded(self.assembly, prods, estimate)
+        asked = prodded(sidelined(self.assembly, sideline, prods), prods, estimate)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
 

@@ -14,6 +14,7 @@ from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
+from lowwater.query.sidelining import Sidelining, sidelined
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
 from lowwater.sinks import Sink
@@ -49,6 +50,7 @@ class Together:
         shards: int | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
+        sideline: Sidelining = False,
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return what came out of each by name.
 
@@ -56,7 +58,9 @@ class Together:
         """
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
         outputs = self._outputs(sinks, late, malformed)
-        return run(prodded(self.assembly, prods, estimate), outputs, chosen)
+        return run(
+            prodded(sidelined(self.assembly, sideline, prods), prods, estimate), outputs, chosen
+        )
 
     def start(
         self,
@@ -68,13 +72,14 @@ class Together:
         trigger: str | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
+        sideline: Sidelining = False,
     ) -> Run:
         """Start all queries on Spark, as one streaming query, and let them run on."""
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
         outputs = self._outputs(sinks, late, malformed)
-        asked = prodded(self.assembly, prods, estimate)
+        asked = prodded(sidelined(self.assembly, sideline, prods), prods, estimate)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
     def _outputs(self, *kinds: Sinks | None) -> dict[str, Outputs]:

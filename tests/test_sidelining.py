@@ -1,0 +1,434 @@
+"""Sidelining: rows of a burst wait, the others are on time, and nothing comes out otherwise.
+
+time       0    10    20    30    40
+prodded         [10, 20)
+rows       xxxxxxxxoooooooooxxxxxxxxx      o: put aside, worked off with what follows
+closes         1         .         3  4    window 2 when the last of its rows has been worked off
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowwater as lw
+from lowwater.control.intervals import without
+from lowwater.local.host import LocalEpochs, blocks_of, until_the_end
+from lowwater.prodding.sidelining import Sideliner, _shared
+from lowwater.query import Outputs, Status, leaving
+from lowwater.query.fingerprint import fingerprint
+from lowwater.query.prodding import prodded
+from lowwater.query.sidelining import sidelined
+from tests.plans import Noted
+from tests.streams import examples
+
+SCHEMA = "t timestamp, k int, v int, m boolean"
+ZERO = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = 1_000_000
+
+
+def at(seconds):
+    return ZERO + timedelta(seconds=seconds)
+
+
+def ticks(instant):
+    return round((instant - ZERO).total_seconds() * SECOND)
+
+
+# -- runs with stretches that are put aside at will ------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Forced(Sideliner):
+    """Puts aside what a test says: after epoch n, all that is open for `lengths[n]` panes more."""
+
+    lengths: tuple[int, ...] = ()
+
+    def chosen(self, window, prodded, held, known):
+        del prodded
+        epoch = len(EPOCHS)
+        EPOCHS.append(epoch)
+        length = self.lengths[epoch % len(self.lengths)] if self.lengths else 0
+        newest = self._newest(window, known)
+        if not length or newest is None:
+            return None
+        spec = window.spec
+        end = spec.align(newest + length * spec.pane)
+        return self._free(window, end, held, known)
+
+
+EPOCHS: list[int] = []
+"""The epochs in which something was decided; a decision is a function of the log but for this."""
+
+
+@dataclass
+class Played:
+    """What came out in each epoch, and what was known after it."""
+
+    finals: list
+    late: list
+    statuses: list[Status]
+    held: list
+    local: LocalEpochs
+
+    @property
+    def all_finals(self):
+        return Counter(map(repr, (row for rows in self.finals for row in rows)))
+
+    @property
+    def all_late(self):
+        return Counter(map(repr, (row for rows in self.late for row in rows)))
+
+
+def sidelining(query, lengths=None, **how):
+    """Return a query with sidelining, decided by the clock or by a test."""
+    asked = sidelined(query.assembly, lw.sideline(**how), lw.on_demand())
+    if lengths is not None:
+        known = asked.sideliner
+        forced = Forced(known.how, known.clock, known.windows, known.holds, tuple(lengths))
+        asked = replace(asked, sideliner=forced)
+    return asked
+
+
+def play(assembly, given, *, prods=None, shards=2, clock=None):
+    EPOCHS.clear()
+    asked = prodded(assembly, prods or lw.on_demand(), "raw").with_shards(shards)
+    local = LocalEpochs(asked, clock or lw.VirtualClock())
+    (way,) = leaving(asked.flow, prodded=True).values()
+    sources = [[s.table(rows) for rows in given[s]] for s in asked.sources]
+    played = Played([], [], [], [], local)
+    for n, (blocks, last) in enumerate(until_the_end([blocks_of(s) for s in sources])):
+        held = local.log.before(n).standing.held
+        packets = local.run(blocks, last=last)
+        sinks = Outputs(Noted(), Noted(), Noted())
+        way.write(n, [p for p in packets if p.kind != "early"], sinks)
+        played.finals.append(sinks.results.epochs.get(n, []))
+        played.late.append(sinks.late.epochs.get(n, []))
+        played.statuses.append(local.status())
+        played.held.append(held)
+    return played
+
+
+def aggregates():
+    return {
+        "n": lw.count(),
+        "s": lw.sum("v"),
+        "top": lw.max("v"),
+        "mid": lw.median("v"),
+        "one": lw.first("v"),
+        "end": lw.last("v"),
+    }
+
+
+def grouped(size, slide):
+    def plan(a, _):
+        made = a.where("v >= 0").with_columns(v="v + 1")
+        return made.window(range=size, slide=slide).group_by("k").agg(**aggregates())
+
+    return plan
+
+
+PLANS = {
+    "tumbling": grouped("4 seconds", "4 seconds"),
+    "sliding": grouped("6 seconds", "2 seconds"),
+    "uneven": grouped("5 seconds", "3 seconds"),
+    "gaps": grouped("2 seconds", "5 seconds"),
+    "no groups": lambda a, _: a.window(range="6 seconds", slide="3 seconds").agg(**aggregates()),
+    "union": lambda a, b: (
+        a.union(b).window(range="4 seconds", slide="2 seconds").group_by("k").agg(n=lw.count())
+    ),
+    "windows of windows": lambda a, _: (
+        a.window(range="4 seconds", slide="2 seconds")
+        .group_by("k")
+        .agg(n=lw.count())
+        .window(range="8 seconds", on="window")
+        .agg(most=lw.max("n"), all=lw.sum("n"))
+    ),
+}
+PROGRESS = {
+    "ordered": lw.ordered,
+    "slack": lambda: lw.slack("3 seconds"),
+    "consistent": lambda: lw.slack("1 second", mode="consistent"),
+    "rows": lambda: lw.slack(rows=3),
+    "punctuated": lambda: lw.punctuated(when="m"),
+    "per source": lambda: lw.per_source("k", lw.slack("1 second"), idle="5 seconds"),
+}
+
+
+def progress_of(name):
+    """What a plan may progress by: where sources close their own groups, nothing is put aside."""
+    return st.sampled_from(
+        sorted(set(PROGRESS) - (set() if name == "no groups" else {"per source"}))
+    )
+
+
+@st.composite
+def epochs(draw):
+    """Rows with disorder, cut into epochs; some are empty."""
+    now, made = 0, []
+    for _ in range(draw(st.integers(1, 8))):
+        some = []
+        for step, back, key, value, mark in draw(
+            st.lists(
+                st.tuples(
+                    st.sampled_from((0, 1, 1, 2, 4)),
+                    st.sampled_from((0, 0, 1, 3, 7)),
+                    st.sampled_from((1, 2, None)),
+                    st.integers(-1, 9),
+                    st.sampled_from((False, False, False, True)),
+                ),
+                max_size=7,
+            )
+        ):
+            now += step
+            some.append((at(now - back), key, value, mark))
+        made.append(some)
+    return made
+
+
+def both(name, progress, first, second, lengths, **how):
+    """Play a plan without and with sidelining."""
+    shards = how.pop("shards", 2)
+    feeds = [lw.feed(SCHEMA) for _ in range(2)]
+    streams = [lw.stream(f, time="t", progress=PROGRESS[progress]()) for f in feeds]
+    query = PLANS[name](*streams)
+    given = dict(zip(feeds, (first, second), strict=True))
+    plain = play(query.assembly, given, shards=shards)
+    return plain, play(sidelining(query, lengths, **how), given, shards=shards)
+
+
+FORCED = st.lists(st.sampled_from((0, 0, 1, 2, 5)), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@examples(12)
+@given(
+    data=st.data(),
+    first=epochs(),
+    second=epochs(),
+    lengths=FORCED,
+    every=st.sampled_from((1, 2, 3, 50)),
+    delay=st.sampled_from((1, 2, 60)),
+    shards=st.integers(1, 3),
+)
+def test_finals_and_late_rows_are_those_of_a_run_that_puts_nothing_aside(
+    name, data, first, second, lengths, every, delay, shards
+):
+    progress = data.draw(progress_of(name))
+    plain, aside = both(
+        name,
+        progress,
+        first,
+        second,
+        lengths,
+        every=every,
+        max_delay=timedelta(seconds=delay),
+        shards=shards,
+    )
+    assert aside.all_finals == plain.all_finals
+    assert aside.all_late == plain.all_late
+    for status in aside.statuses:
+        assert status.balanced
+    last = aside.statuses[-1]
+    assert last["sidelined"] == 0
+    assert last.cells == 0
+    assert {t: last[t] for t in last.counts} == {t: plain.statuses[-1][t] for t in last.counts}
+
+
+@examples(60)
+@given(first=epochs(), lengths=FORCED, every=st.sampled_from((1, 3, 50)))
+def test_windows_without_a_pane_that_is_put_aside_are_on_time(first, lengths, every):
+    plain, aside = both("sliding", "slack", first, [], lengths, every=every)
+    held = {(ticks_of.start, ticks_of.end) for now in aside.held for ticks_of in now}
+    for n, (expected, found) in enumerate(zip(plain.finals, aside.finals, strict=True)):
+        on_time = [row for row in expected if not touches(row, held)]
+        assert Counter(map(repr, on_time)) <= Counter(map(repr, found)), n
+
+
+def touches(row, held):
+    start, end = (ticks(row["window"][b]) for b in ("start", "end"))
+    return any(a < end and start < b for a, b in held)
+
+
+@examples(60)
+@given(first=epochs(), lengths=FORCED, delay=st.integers(1, 4))
+def test_no_row_waits_longer_than_the_delay(first, lengths, delay):
+    _, aside = both(
+        "tumbling", "slack", first, [], lengths, every=1000, max_delay=timedelta(seconds=delay)
+    )
+    came: list[int] = []
+    for n, status in enumerate(aside.statuses):  # an epoch takes a second
+        waiting = status["sidelined"]
+        hold = status.operators.get("hold", {})
+        came += [n] * (hold.get("admitted", 0) - len(came))
+        oldest = came[len(came) - waiting] if waiting else n
+        assert n - oldest < delay
+
+
+# -- bursts that the clock tells -------------------------------------------------------------------
+
+
+def burst(*, epochs, rows, seconds_per_epoch):
+    """Rows in order whose time goes on more slowly, or faster, than the clock."""
+    made, now = [], 0.0
+    for n in range(epochs):
+        step = seconds_per_epoch(n) / rows
+        some = []
+        for _ in range(rows):
+            now += step
+            some.append((at(now), 1, 1, False))
+        made.append(some)
+    return made
+
+
+def slow_in_the_middle(n):
+    """The stream falls behind by four seconds, and catches up."""
+    return 0.2 if 6 <= n < 11 else 2.0 if 11 <= n < 15 else 1.0
+
+
+def test_a_stream_that_falls_behind_has_its_rows_put_aside_after_an_early_result():
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range="2 seconds", slide="1 second").agg(n=lw.count())
+    rows = burst(epochs=25, rows=20, seconds_per_epoch=slow_in_the_middle)
+    given = {feed: rows}
+    plain = play(query.assembly, given, prods=lw.every("1 second"))
+    aside = play(sidelining(query, every=4), given, prods=lw.every("1 second"))
+    assert max(status["sidelined"] for status in aside.statuses) > 20
+    assert aside.all_finals == plain.all_finals
+    assert aside.statuses[-1]["sidelined"] == 0
+    out_of_order = [
+        row["window"]["end"] for rows in aside.finals for row in rows if row["kind"] == "final"
+    ]
+    assert out_of_order != sorted(out_of_order)
+
+
+def test_nothing_is_put_aside_while_the_stream_keeps_up():
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.slack("1 second"))
+    query = stream.window(range="2 seconds", slide="1 second").agg(n=lw.count())
+    rows = burst(epochs=12, rows=20, seconds_per_epoch=lambda _: 1.0)
+    aside = play(sidelining(query), {feed: rows}, prods=lw.every("1 second"))
+    assert all(status["sidelined"] == 0 for status in aside.statuses)
+
+
+def test_nothing_is_put_aside_without_an_early_result():
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range="2 seconds", slide="1 second").agg(n=lw.count())
+    rows = burst(epochs=25, rows=20, seconds_per_epoch=slow_in_the_middle)
+    aside = play(sidelining(query), {feed: rows}, prods=lw.on_demand())
+    assert all(status["sidelined"] == 0 for status in aside.statuses)
+
+
+def test_rows_are_put_aside_before_the_steps_and_counted_as_they_come_back():
+    """Rows of [0, 8) come after it was put aside; a filter drops half of them when they return."""
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.slack("20 seconds")).where("v > 0")
+    query = stream.window(range="4 seconds").agg(n=lw.count())
+    rows = [[(1, 1)], [(2, 0), (3, 1)], [(9, 1)] * 6, []]
+    rows = [[(at(t), 1, v, None) for t, v in some] for some in rows]
+    aside = play(sidelining(query, [2, 0, 0, 0, 0], every=3), {feed: rows})
+    assert [s["sidelined"] for s in aside.statuses] == [0, 2, 2, 0, 0]
+    assert [s["in"] for s in aside.statuses] == [1, 3, 9, 8, 8]
+    assert [(r["n"]) for rows in aside.finals for r in rows] == [2, 6]
+
+
+def test_what_waits_is_shared_out_by_what_each_shard_has():
+    assert _shared(0, {"0": 5}) == {"0": 0}
+    assert _shared(10, {"0": 5, "1": 1}) == {"0": 5, "1": 1}
+    assert sum(_shared(7, {"0": 5, "1": 5, "2": 5}).values()) == 7
+    assert without(((0, 9),), ()) == ((0, 9),)
+
+
+# -- the choice, as it is made ---------------------------------------------------------------------
+
+
+def made(**words):
+    feed = lw.feed("t timestamp, u timestamp, k int, n bigint, m boolean, s timestamp")
+    progress = words.pop("progress", None) or lw.slack("1 second")
+    return lw.stream(feed, time=words.pop("time", "t"), progress=progress), feed
+
+
+REFUSED = {
+    "landmark": (lambda s: s.window(range=lw.unbounded, slide="1 second"), "Landmark"),
+    "session": (lambda s: s.window(gap="1 second"), "Session"),
+    "rows": (lambda s: s.window(range=lw.rows(4)), "row numbers"),
+    "ended by rows": (lambda s: s.window(range="4 seconds", slide=lw.rows(1)), "SlideByRow"),
+    "several": (
+        lambda s: s.window(lw.windows(a=("2 seconds", "1 second"), b=("4 seconds", "1 second"))),
+        "several names",
+    ),
+    "smooth": (
+        lambda s: s.window(range="1 second", smooth=lw.slow_flush(max_delay="2 windows")).group_by(
+            "k"
+        ),
+        "little by little",
+    ),
+    "distinct": (lambda s: s.distinct("k", within="1 second").window(range="1 second"), "distinct"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_windows_that_cannot_close_before_others_are_refused(name):
+    stream, feed = made()
+    windowed, why = REFUSED[name]
+    query = windowed(stream).agg(n=lw.count())
+    with pytest.raises(lw.SpecError, match=f"sideline=.*{why}"):
+        query.run(epochs={feed: [[]]}, prods=lw.on_demand(), sideline=True)
+
+
+def test_bad_choices_are_refused():
+    stream, feed = made()
+    query = stream.window(range="1 second").agg(n=lw.count())
+    with pytest.raises(lw.SpecError, match="sideline='yes'"):
+        query.run(epochs={feed: [[]]}, prods=lw.on_demand(), sideline="yes")
+    with pytest.raises(lw.SpecError, match="prods= asks for none"):
+        query.run(epochs={feed: [[]]}, sideline=True)
+    with pytest.raises(lw.SpecError, match="every=0"):
+        lw.sideline(every=0)
+    with pytest.raises(lw.SpecError, match="max_delay='0 seconds'"):
+        lw.sideline(max_delay="0 seconds")
+    numbers, feed = made(time="n", progress=lw.slack(1))
+    with pytest.raises(lw.SpecError, match="numbers"):
+        numbers.window(range=4).agg(n=lw.count()).run(
+            epochs={feed: [[]]}, prods=lw.on_demand(), sideline=True
+        )
+    said, feed = made(progress=lw.punctuated(when="m", since="s"))
+    with pytest.raises(lw.SpecError, match="since="):
+        said.window(range="4 seconds").agg(n=lw.count()).run(
+            epochs={feed: [[]]}, prods=lw.on_demand(), sideline=True
+        )
+
+
+def test_a_checkpoint_says_whether_rows_may_be_put_aside():
+    stream, _ = made()
+    query = stream.window(range="1 second").agg(n=lw.count())
+    aside = sidelined(query.assembly, True, lw.on_demand())
+    slower = sidelined(query.assembly, lw.sideline(every=9), lw.on_demand())
+    assert fingerprint(aside, 2) != fingerprint(query.assembly, 2)
+    assert fingerprint(aside, 2) == fingerprint(slower, 2)
+
+
+def test_several_queries_put_rows_aside_each_for_itself():
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    queries = lw.together(
+        short=stream.window(range="1 second").agg(n=lw.count()),
+        long=stream.window(range="3 seconds", slide="1 second").group_by("k").agg(n=lw.count()),
+    )
+    rows = burst(epochs=25, rows=20, seconds_per_epoch=slow_in_the_middle)
+    words = {"epochs": {feed: rows}, "clock": lw.VirtualClock(), "prods": lw.every("1 second")}
+    plain, aside = queries.run(**words), queries.run(**words, sideline=True)
+    for name in ("short", "long"):
+        finals = [
+            Counter(repr(r) for r in found[name].results.to_pylist() if r["kind"] == "final")
+            for found in (plain, aside)
+        ]
+        assert finals[0] == finals[1]
+        assert aside[name].status.balanced
