@@ -94,8 +94,8 @@ class Flow(Protocol):
     def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
         """Return the marks of all ports that prods are answered by."""
 
-    def expected(self, inputs: Sequence[Arrived | None]) -> Sequence[Arrived | None]:
-        """Return which share of the rows at each port is expected to have arrived."""
+    def foreseen(self, inputs: Sequence[Arrived | None]) -> Sequence[Arrived | None]:
+        """Return which share of the rows at each port will have arrived, for those who need it."""
 
     @property
     def contradictable(self) -> frozenset[int]:
@@ -199,7 +199,7 @@ class Controller:
         if not prods:
             return replace(entry, prodding=memory)
         as_if = self.flow.as_if_ended(inputs, prods)
-        arrived = self.flow.expected(self.prodder.foreseen(memory, now))
+        arrived = self.flow.foreseen(self.prodder.foreseen(memory, now))
         control = {
             port: replace(
                 entry.control.get(port, Control()),

@@ -239,6 +239,13 @@ class Dataflow:
                 coming[route.operator, route.port].append(out)
         return found
 
+    def foreseen(self, inputs: Sequence[Arrived | None]) -> list[Arrived | None]:
+        """Return the same for operators whose results others need: they complete them."""
+        if not any(o.routes for o in self.operators):
+            return [None for _ in self.ports]
+        found = zip(self.ports, self.expected(inputs), strict=True)
+        return [a if self.operators[operator].routes else None for (operator, _), a in found]
+
     def only_leaves(self, number: int) -> bool:
         """Whether results go nowhere but out, each as soon as its own window ends."""
         operator = self.operators[number]

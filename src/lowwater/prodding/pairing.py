@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MOST_GROUPS = 48
-MOST_WAITING = 256
+MOST_GROUPS = 32
+MOST_WAITING = 192
 HASHES = 1 << 30
 
 Waiting = dict[str, Any]

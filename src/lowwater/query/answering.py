@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.control import Arrived, Entry, Known, Reached
 from lowwater.kernels import Dataflow, Packet, WindowPlan
@@ -118,10 +119,11 @@ class _Judge:
         columns = zip(
             self._keys(rows, chosen),
             hashes.tolist(),
+            rows.column("wid").take(pa.array(chosen)).to_pylist(),
             early.window[chosen].tolist(),
-            early.completeness[chosen].tolist(),
+            np.round(early.completeness[chosen], 5).tolist(),
             early.rows[chosen].tolist(),
-            lead.tolist(),
+            np.round(lead, 4).tolist(),
             strict=True,
         )
         return [
@@ -129,15 +131,16 @@ class _Judge:
                 "key": key,
                 "group": group,
                 "hash": h,
+                "wid": wid,
                 "window": window,
-                "share": round(share, 5),
+                "share": share,
                 "rows": count,
-                "lead": round(ahead, 4),
+                "lead": ahead,
                 "at": known.now,
                 "raw": {n: raw[n][i] for n in names},
                 "said": {n: said[n][i] for n in names},
             }
-            for i, ((key, group), h, window, share, count, ahead) in enumerate(columns)
+            for i, ((key, group), h, wid, window, share, count, ahead) in enumerate(columns)
         ]
 
     def finals(self, results: Sequence[pa.Table]) -> dict[str, Any]:
@@ -146,8 +149,10 @@ class _Judge:
         if self.learning is None or not waiting or not results:
             return {}
         rows = pa.concat_tables(results)
-        _, ends = window_ticks(rows)
-        rows = rows.filter(pa.array(np.isin(ends, [w["window"] for w in waiting])))
+        awaited = pa.array(sorted({w["wid"] for w in waiting}), pa.int64())
+        rows = rows.filter(pc.is_in(rows.column("wid"), awaited))
+        if not len(rows):
+            return {}
         chosen, _ = self._sample(rows)
         wanted = {w["key"] for w in waiting}
         values = [_floats(rows.column(n)) for n in self.learning.kinds]
