@@ -13,13 +13,15 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 """Colours that people with colour blindness can tell apart."""
 
 
-def canvas(title: str, columns: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a title, and its axes side by side."""
+def canvas(
+    title: str, columns: int = 1, rows: int = 1, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a title, and its axes, row by row."""
     # Loaded here: listing the experiments needs no plots.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.4 * columns + 0.6, 4.6), layout="constrained", dpi=150)
-    axes = figure.subplots(1, columns, squeeze=False, **options)[0]
+    figure = Figure(figsize=(5.4 * columns + 0.6, 4.6 * rows), layout="constrained", dpi=150)
+    axes = figure.subplots(rows, columns, squeeze=False, **options).flatten()
     figure.suptitle(title, fontsize=13, fontweight="bold", color=INK, x=0.01, ha="left")
     for each in axes:
         _plain(each)

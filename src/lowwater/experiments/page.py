@@ -14,6 +14,7 @@ from lowwater.experiments.record import Record
 PAPERS = {
     "OOP": "Li et al., Out-of-Order Processing: A New Architecture for High-Performance Stream "
     "Systems (2008)",
+    "PROD": "Bhat, Low-latency Estimates for Window-Aggregate Queries over Data Streams (2011)",
     "WID": "Li et al., Semantics and Evaluation Techniques for Window Aggregates in Data Streams "
     "(2005)",
 }

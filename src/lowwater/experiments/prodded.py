@@ -1,0 +1,282 @@
+"""Windows that are asked for before they are complete, played on the local host (PROD, chapter 4).
+
+Event times, arrivals and the clock are one axis, in ticks. Epochs are cut where something happens:
+epoch n takes in what arrives before `cuts[n]` (and not before the cut before), and what it gives
+out is produced at `cuts[n]`. A prod that is to be answered at a cut comes in the epoch that ends at
+the cut before; so its answer has every row that had arrived by then.
+
+A mark is part of the stream: it comes with the first row at or past it, and not before the last row
+that is before it. Latency is that of PROD 4.1: from the arrival of the first row of a window to the
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+import lowwater as lw
+from lowwater.aggregates import Aggregate
+from lowwater.durations import TICKS_PER_SECOND as SECOND
+from lowwater.prodding import ProdPolicy
+from lowwater.prodding.accuracy import accuracy
+from lowwater.query.stream import Stream
+from lowwater.sources import Feed
+
+MARK = "mark"
+Estimate = Literal["raw", "complete"]
+ESTIMATES: tuple[Estimate, ...] = ("raw", "complete")
+
+
+Prods: TypeAlias = ProdPolicy | Mapping[int, int] | None
+"""A policy, or which window, by its end, is to be answered at which cut."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A clock that stands at the end of each epoch, and goes on by a tick after the last."""
+
+    cuts: np.ndarray
+
+    def now(self, epoch: int) -> int:
+        """Return the time of an epoch."""
+        last = len(self.cuts) - 1
+        return int(self.cuts[min(epoch, last)]) + max(epoch - last, 0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows: when they happened, when they arrived, and numbers. Those of `mark` are marks.
+
+    `came` is from when on latency counts, where that is before the windows see a row.
+    """
+
+    ts: np.ndarray
+    arrived: np.ndarray
+    values: Mapping[str, np.ndarray]
+    mark: np.ndarray
+    came: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, ts: np.ndarray, arrived: np.ndarray, **values: np.ndarray) -> Rows:
+        """Put rows into the order of arrival."""
+        order = np.argsort(arrived, kind="stable")
+        sorted_values = {name: v[order] for name, v in values.items()}
+        return cls(ts[order], arrived[order], sorted_values, np.zeros(len(ts), bool))
+
+    def punctuated(self, marks: np.ndarray) -> Rows:
+        """Return the stream with marks; those past the last row never come."""
+        marks, at = self.mark_arrivals(marks)
+        arrived = np.concatenate([self.arrived, at])
+        # A mark goes behind the rows that come with it: in an epoch data are first anyhow.
+        order = np.argsort(arrived, kind="stable")
+        nothing = np.full(len(marks), np.nan)
+        values = {n: np.concatenate([v, nothing])[order] for n, v in self.values.items()}
+        is_mark = np.arange(len(arrived)) >= len(self.ts)
+        came = None if self.came is None else np.concatenate([self.came, at])[order]
+        ts = np.concatenate([self.ts, marks])[order]
+        return Rows(ts, arrived[order], values, is_mark[order], came)
+
+    def mark_arrivals(self, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the marks that come, and when they do."""
+        order = np.argsort(self.ts, kind="stable")
+        place = np.searchsorted(self.ts[order], marks)
+        marks, place = marks[place < len(order)], place[place < len(order)]
+        arrived = self.arrived[order]
+        latest = np.maximum.accumulate(arrived)  # of all rows up to a time
+        soonest = np.minimum.accumulate(arrived[::-1])[::-1]  # of all rows from a time on
+        before = np.where(place > 0, latest[np.maximum(place - 1, 0)], 0)
+        return marks, np.maximum(before, soonest[place])
+
+    def first(self, start: int, end: int) -> int:
+        """Return when the first row of a window came; without any, its end."""
+        inside = ~self.mark & (self.ts >= start) & (self.ts < end)
+        return int((self.arrived if self.came is None else self.came)[inside].min(initial=end))
+
+    @property
+    def feed(self) -> Feed:
+        """A feed of such rows."""
+        numbers = "".join(f", {name} double" for name in self.values)
+        return lw.feed(f"ts timestamp, {MARK} boolean{numbers}")
+
+    def epochs(self, feed: Feed, cuts: np.ndarray) -> list[pa.Table]:
+        """Cut the stream by arrival; what comes after the last cut is left out."""
+        columns = [pa.array(self.ts), pa.array(self.mark), *map(pa.array, self.values.values())]
+        table = pa.table(columns, feed.schema.names).cast(feed.schema)
+        places = [0, *np.searchsorted(self.arrived, cuts).tolist()]
+        return [table.slice(a, b - a) for a, b in pairwise(places)]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A query over windows of `range` and `slide` ticks, and the aggregates it asks for."""
+
+    range: int
+    slide: int
+    aggregates: Mapping[str, Aggregate]
+
+    def over(self, feed: Feed) -> Stream:
+        """Return the query over a feed that carries marks."""
+        stream = lw.stream(feed, time="ts", progress=lw.punctuated(MARK))
+        window = stream.window(range=_span(self.range), slide=_span(self.slide))
+        return window.agg(**self.aggregates)
+
+
+def _span(length: int) -> timedelta:
+    return timedelta(microseconds=length)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came out for each window: by name the final value and the early one, NaN where none is.
+
+    `first` is when the first row of the window arrived, `finally_at` and `early_at` when results
+    were produced, in ticks; of several early results, those of the first.
+    """
+
+    ends: np.ndarray
+    full: np.ndarray
+    """Which windows lie inside the stream: the first ones are cut by its beginning."""
+    first: np.ndarray
+    finally_at: np.ndarray
+    early_at: np.ndarray
+    final: Mapping[str, np.ndarray]
+    early: Mapping[str, np.ndarray]
+    low: Mapping[str, np.ndarray]
+    high: Mapping[str, np.ndarray]
+
+    @property
+    def answered(self) -> np.ndarray:
+        """Which windows have an early result."""
+        return np.asarray(~np.isnan(self.early_at))
+
+    def accuracy(self, name: str, *, full: bool = True) -> np.ndarray:
+        """Return the accuracy of each early result, in percent."""
+        chosen = self.answered & (self.full | (not full))
+        return np.asarray(100 * accuracy(self.early[name][chosen], self.final[name][chosen]))
+
+    def gains(self, *, full: bool = True) -> np.ndarray:
+        """Return by how many seconds early results came sooner than final ones."""
+        chosen = self.answered & (self.full | (not full))
+        return np.asarray((self.finally_at - self.early_at)[chosen] / SECOND)
+
+    def latencies(self, *, early: bool) -> np.ndarray:
+        """Return the latencies of results of full windows, in seconds."""
+        at = self.early_at if early else self.finally_at
+        return np.asarray(((at - self.first) / SECOND)[self.full & ~np.isnan(at)])
+
+
+@dataclass(frozen=True)
+class Play:
+    """A stream, already punctuated, and what is asked of it."""
+
+    rows: Rows
+    ask: Ask
+    cuts: np.ndarray
+    feed: Feed
+    tables: Sequence[pa.Table]
+
+    @classmethod
+    def of(cls, rows: Rows, ask: Ask, cuts: np.ndarray) -> Play:
+        """Cut a stream into epochs."""
+        feed = rows.feed
+        return cls(rows, ask, cuts, feed, rows.epochs(feed, cuts))
+
+    @classmethod
+    def asked(cls, rows: Rows, ask: Ask, lead: int) -> tuple[Play, dict[int, int]]:
+        """Cut a stream so that each window is answered `lead` ticks before its end.
+
+        Epochs end where a window is to be answered and where a mark is in. Also returned: which
+        window is asked for at which cut, by its end.
+        """
+        first, last = int(rows.ts.min()), int(rows.ts.max())
+        ends = np.arange(first // ask.slide + 1, last // ask.slide + 1) * ask.slide
+        ends, marked = rows.mark_arrivals(ends)
+        asks = ends - lead
+        cuts = np.unique(np.concatenate([[first + 1], asks[asks > first + 1], marked + 1]))
+        play = cls.of(rows.punctuated(ends), ask, cuts)
+        return play, {int(a): int(e) for a, e in zip(asks, ends, strict=True) if a > first + 1}
+
+    def run(self, prods: Prods, estimate: Estimate = "raw") -> Answers:
+        """Run the query and return what came out, window by window."""
+        return self.answers(self.results(prods, estimate))
+
+    def results(self, prods: Prods, estimate: Estimate = "raw") -> Mapping[int, pa.Table]:
+        """Run the query in one shard, under a policy or with prods at some of the cuts."""
+        sink, epochs = lw.memory(), {self.feed: self.tables}
+        given: Any = prods
+        if isinstance(prods, Mapping):
+            asks = lw.feed("upto timestamp")
+            epochs[asks] = self._prods(asks, prods)
+            given = lw.stream(asks, time="upto", progress=lw.ordered())
+        self.ask.over(self.feed).run(
+            epochs=epochs,
+            sink=sink,
+            clock=Moments(self.cuts),
+            shards=1,
+            prods=given,
+            estimate=estimate,
+        )
+        return sink.epochs
+
+    def _prods(self, feed: Feed, prods: Mapping[int, int]) -> list[pa.Table]:
+        """Return the epochs of prods: each comes in the epoch before the one that answers it."""
+        answered = [prods.get(int(cut)) for cut in self.cuts[1:]]
+        columns = [[] if upto is None else [upto] for upto in (*answered, None)]
+        return [pa.table({"upto": pa.array(c, pa.int64())}).cast(feed.schema) for c in columns]
+
+    def answers(self, epochs: Mapping[int, pa.Table]) -> Answers:
+        """Return results window by window: those that a mark closed."""
+        size, slide, names = self.ask.range, self.ask.slide, list(self.ask.aggregates)
+        ends = np.sort(self.rows.ts[self.rows.mark])
+        ends = ends[ends % slide == 0]
+        found = _Found(ends, names)
+        for epoch, table in epochs.items():
+            found.add(table, Moments(self.cuts).now(epoch))
+        first = np.array([self.rows.first(e - size, e) for e in ends])
+        full = ends - size >= self.rows.ts.min()
+        return Answers(
+            ends, full, first, found.at["final"], found.at["early"], *found.values.values()
+        )
+
+
+class _Found:
+    """Collects results by window."""
+
+    def __init__(self, ends: np.ndarray, names: Sequence[str]) -> None:
+        self.places = {int(end): i for i, end in enumerate(ends)}
+        self.names = names
+        self.at = {kind: np.full(len(ends), np.nan) for kind in ("final", "early")}
+        self.values = {
+            what: {name: np.full(len(ends), np.nan) for name in names}
+            for what in ("final", "early", "low", "high")
+        }
+
+    def add(self, table: pa.Table, moment: int) -> None:
+        """Note the results of an epoch; an early one does not replace another."""
+        prodded = "kind" in table.column_names
+        for row in table.to_pylist():
+            kind = row["kind"] if prodded else "final"
+            place = self.places.get(_ticks(row["window"]["end"]))
+            if place is None or not np.isnan(self.at[kind][place]):
+                continue
+            self.at[kind][place] = moment
+            for name in self.names:
+                self.values[kind][name][place] = _number(row[name])
+                if kind == "early":
+                    for side in ("low", "high"):
+                        self.values[side][name][place] = _number(row[side][name])
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _ticks(moment: Any) -> int:
+    return int(moment.timestamp()) * SECOND + int(moment.microsecond)
