@@ -12,7 +12,7 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -26,6 +26,7 @@ from lowwater.aggregates import Aggregate
 from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.prodding import ProdPolicy
 from lowwater.prodding.accuracy import accuracy
+from lowwater.progress import Progress
 from lowwater.query.stream import Stream
 from lowwater.sources import Feed
 
@@ -36,6 +37,8 @@ ESTIMATES: tuple[Estimate, ...] = ("raw", "complete")
 
 Prods: TypeAlias = ProdPolicy | Mapping[int, int] | None
 """A policy, or which window, by its end, is to be answered at which cut."""
+Leads: TypeAlias = Callable[[int], np.ndarray]
+"""Returns how long before their ends so many windows, one after the other, are asked for."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +118,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class Ask:
-    """A query over windows of `range` and `slide` ticks, and the aggregates it asks for."""
+    """A query over windows of `range` and `slide` ticks, and the aggregates it asks for.
+
+    Without a progress policy it goes by the marks in the stream.
+    """
 
     range: int
     slide: int
     aggregates: Mapping[str, Aggregate]
+    progress: Progress | None = None
 
     def over(self, feed: Feed) -> Stream:
-        """Return the query over a feed that carries marks."""
-        stream = lw.stream(feed, time="ts", progress=lw.punctuated(MARK))
+        """Return the query over a feed."""
+        stream = lw.stream(feed, time="ts", progress=self.progress or lw.punctuated(MARK))
         window = stream.window(range=_span(self.range), slide=_span(self.slide))
         return window.agg(**self.aggregates)
 
@@ -174,22 +181,24 @@ class Answers:
 
 @dataclass(frozen=True)
 class Play:
-    """A stream, already punctuated, and what is asked of it."""
+    """A stream, already punctuated, and what is asked of it: windows, by their ends."""
 
     rows: Rows
     ask: Ask
     cuts: np.ndarray
+    ends: np.ndarray
     feed: Feed
     tables: Sequence[pa.Table]
 
     @classmethod
-    def of(cls, rows: Rows, ask: Ask, cuts: np.ndarray) -> Play:
-        """Cut a stream into epochs."""
+    def of(cls, rows: Rows, ask: Ask, cuts: np.ndarray, ends: np.ndarray | None = None) -> Play:
+        """Cut a stream into epochs; without `ends`, windows are those that marks close."""
         feed = rows.feed
-        return cls(rows, ask, cuts, feed, rows.epochs(feed, cuts))
+        judged = np.sort(rows.ts[rows.mark]) if ends is None else ends
+        return cls(rows, ask, cuts, judged, feed, rows.epochs(feed, cuts))
 
     @classmethod
-    def asked(cls, rows: Rows, ask: Ask, lead: int) -> tuple[Play, dict[int, int]]:
+    def asked(cls, rows: Rows, ask: Ask, lead: int | Leads) -> tuple[Play, dict[int, int]]:
         """Cut a stream so that each window is answered `lead` ticks before its end.
 
         Epochs end where a window is to be answered and where a mark is in. Also returned: which
@@ -198,7 +207,7 @@ class Play:
         first, last = int(rows.ts.min()), int(rows.ts.max())
         ends = np.arange(first // ask.slide + 1, last // ask.slide + 1) * ask.slide
         ends, marked = rows.mark_arrivals(ends)
-        asks = ends - lead
+        asks = ends - (lead(len(ends)) if callable(lead) else lead)
         cuts = np.unique(np.concatenate([[first + 1], asks[asks > first + 1], marked + 1]))
         play = cls.of(rows.punctuated(ends), ask, cuts)
         return play, {int(a): int(e) for a, e in zip(asks, ends, strict=True) if a > first + 1}
@@ -232,10 +241,8 @@ class Play:
         return [pa.table({"upto": pa.array(c, pa.int64())}).cast(feed.schema) for c in columns]
 
     def answers(self, epochs: Mapping[int, pa.Table]) -> Answers:
-        """Return results window by window: those that a mark closed."""
-        size, slide, names = self.ask.range, self.ask.slide, list(self.ask.aggregates)
-        ends = np.sort(self.rows.ts[self.rows.mark])
-        ends = ends[ends % slide == 0]
+        """Return results window by window."""
+        size, ends, names = self.ask.range, self.ends, list(self.ask.aggregates)
         found = _Found(ends, names)
         for epoch, table in epochs.items():
             found.add(table, Moments(self.cuts).now(epoch))

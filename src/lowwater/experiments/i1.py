@@ -1,0 +1,238 @@
+"""I1: whether the intervals of early results cover as often as they say (PROD 3.4 and 6.2).
+
+The paper says that the accuracy of early results can be watched; it gives no intervals. Lowwater
+gives each early row an interval that is to hold the final value nine times out of ten. It is judged
+as semantics demand: on disjoint windows, by coverage and by interval score, against the plain
+empirical quantiles of past windows (see `intervals`).
+
+Streams are those of the paper's generator, and recorded ones where they are present (`recorded`).
+All windows are tumbling, a thousand or more. The generator's are asked for half a window before
+their end, or 10 to 50 % of a window, in turn. A recorded stream has no clock of its own here: it is
+what time the newest row has, and windows are asked for before, at and after their end, in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import lowwater as lw
+from lowwater.aggregates import Aggregate
+from lowwater.durations import TICKS_PER_SECOND as SECOND
+from lowwater.experiments import recorded
+from lowwater.experiments.aggressiveness import generate
+from lowwater.experiments.contract import Check, Compared, Experiment, Outcome, Value
+from lowwater.experiments.drawing import BLUE, GREY, INK, ORANGE, canvas, label, legend
+from lowwater.experiments.intervals import ALPHA, Judged, judge
+from lowwater.experiments.p6 import normal
+from lowwater.experiments.prodded import Answers, Ask, Play, Rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEED = 1
+SIZE = 30 * SECOND
+MINUTE, MS = 60 * SECOND, SECOND // 1_000
+STATED = 100 * (1 - ALPHA)
+NEAR, NO_WORSE = 3.0, 1.05
+"""How many points coverage may be off, and how many times the score of plain intervals is still no
+worse."""
+NEAR_QUICK, NO_WORSE_QUICK = 15.0, 1.5
+"""The same in a quick run, with few windows, of which the first are still spent on learning."""
+MIXED = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+def functions(column: str) -> dict[str, Aggregate]:
+    """Return the aggregates that are judged."""
+    return {
+        "count": lw.count(),
+        "sum": lw.sum(column),
+        "avg": lw.avg(column),
+        "max": lw.max(column),
+        "min": lw.min(column),
+    }
+
+
+def generated(deviation: int | None, leads: Sequence[float], windows: int) -> Answers:
+    """Play the paper's generator, values uniform or normal."""
+
+    def uniform(random: np.random.Generator, n: int) -> np.ndarray:
+        return random.integers(0, 1_000, n).astype(np.float64)
+
+    draw = uniform if deviation is None else normal(deviation)
+    rows = generate(SEED, (windows + 1) * SIZE // SECOND, {"x": draw})
+    ahead = np.array([round(s * SIZE) for s in leads])
+    ask = Ask(SIZE, SIZE, functions("x"))
+    play, asks = Play.asked(rows, ask, lambda n: np.resize(ahead, n))
+    return play.run(asks, "complete")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded stream: windows of `size`, asked for so many ticks before their ends, in turn."""
+
+    read: Callable[[], Rows]
+    size: int
+    slack: int
+    leads: Sequence[int]
+    most: int
+    """How many windows are played at most."""
+
+    def play(self) -> Answers:
+        """Play the stream."""
+        rows = self.read()
+        first = int(rows.ts[0]) // self.size + 1
+        ends = np.arange(first, first + self.most) * self.size
+        newest = np.maximum.accumulate(rows.ts)
+        ends = ends[ends + self.slack <= newest[-1]]
+        asks = self._moments(rows, newest, ends - np.resize(self.leads, len(ends)))
+        closed = self._moments(rows, newest, ends + self.slack)
+        cuts = np.unique(np.concatenate([asks, closed, [closed[-1] + 1]]))
+        policy = lw.slack(timedelta(microseconds=self.slack))
+        play = Play.of(rows, Ask(self.size, self.size, functions("x"), policy), cuts, ends)
+        # Of windows that would be asked for at the same moment, the last: one prod a cut.
+        return play.run(dict(zip(asks.tolist(), ends.tolist(), strict=True)), "complete")
+
+    @staticmethod
+    def _moments(rows: Rows, newest: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Return when the stream reaches times: right after the first row that is not before."""
+        place = np.searchsorted(newest, times)
+        return np.asarray(rows.arrived[np.minimum(place, len(newest) - 1)] + 1)
+
+
+RECORDINGS = {
+    "flights, 1 h": Recording(
+        recorded.flights, 60 * MINUTE, 180 * MINUTE, (15 * MINUTE, 0, -20 * MINUTE), 2_400
+    ),
+    "market feed, 0.5 s": Recording(
+        recorded.market, 500 * MS, 220 * MS, (250 * MS, 100 * MS, 0), 1_300
+    ),
+    "DNS log, 1 s": Recording(
+        recorded.dns, SECOND, 100 * SECOND, (SECOND // 2, 0, -5 * SECOND), 1_300
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The intervals of one aggregate over one stream."""
+
+    stream: str
+    aggregate: str
+    found: Judged
+
+    def row(self) -> dict[str, Value]:
+        """Return a row of the table."""
+        return {
+            "": self.stream,
+            "aggregate": self.aggregate,
+            "windows": self.found.windows,
+            "coverage %": self.found.coverage,
+            "plain %": self.found.plain_coverage,
+            "score": self.found.score,
+            "plain score": self.found.plain_score,
+            "score / plain": self.found.ratio,
+        }
+
+
+def lines(streams: Mapping[str, Answers]) -> list[Line]:
+    """Judge all aggregates of all streams."""
+    return [Line(s, name, judge(a, name)) for s, a in streams.items() for name in a.final]
+
+
+def check(made: Sequence[Line], real: Sequence[Line], *, quick: bool) -> list[Check]:
+    """Say which shapes hold."""
+    checks = []
+    near, no_worse = (NEAR_QUICK, NO_WORSE_QUICK) if quick else (NEAR, NO_WORSE)
+    for told, some in (("the generator", made), ("recorded streams", real)):
+        if not some:
+            continue
+        off = max(some, key=lambda x: abs(x.found.coverage - STATED))
+        ratio = float(np.exp(np.mean([np.log(x.found.ratio) for x in some])))
+        worst = max(some, key=lambda x: x.found.ratio)
+        checks += [
+            Check(
+                f"{told}: intervals cover {STATED:g} %, within {near:g} points",
+                abs(off.found.coverage - STATED) <= near,
+                f"furthest {off.found.coverage:.1f} %, {off.stream}, {off.aggregate}",
+            ),
+            Check(
+                f"{told}: the interval score is no worse than that of plain ones "
+                f"({no_worse:g} times, geometric mean)",
+                ratio <= no_worse,
+                f"{ratio:.2f} times; worst {worst.found.ratio:.2f}, {worst.stream}, "
+                f"{worst.aggregate}",
+            ),
+        ]
+    return checks
+
+
+def draw(found: Sequence[Line]) -> Figure:
+    """Draw coverage and score of every line."""
+    figure, axes = canvas("Intervals of early results", 2, sharey=True)
+    figure.set_size_inches(11.4, 1.6 + 0.21 * len(found))
+    at = np.arange(len(found))[::-1]
+    axes[0].plot([x.found.plain_coverage for x in found], at, "D", ms=5, color=GREY, label="plain")
+    axes[0].plot([x.found.coverage for x in found], at, "o", ms=6, color=BLUE, label="Lowwater")
+    axes[0].axvline(STATED, color=INK, lw=1, ls=":")
+    axes[1].plot([x.found.ratio for x in found], at, "o", ms=6, color=ORANGE)
+    axes[1].axvline(1, color=INK, lw=1, ls=":")
+    axes[0].set_yticks(at, [f"{x.stream}: {x.aggregate}" for x in found], fontsize=9)
+    label(axes[0], f"Coverage, stated {STATED:g} %", "% of windows", "")
+    label(axes[1], "Interval score by that of plain ones: lower is better", "times", "")
+    legend(axes[0], loc="lower left")
+    return figure
+
+
+class Intervals(Experiment):
+    """Coverage and score of the intervals of early results."""
+
+    id = "I1"
+    paper = "PROD, sections 3.4 and 6.2"
+    title = "Intervals of early results"
+    reports = (
+        "nothing of intervals: the accuracy of early results can be watched as finals come, and "
+        "prodding be adjusted by it."
+    )
+    here = (
+        "Each early row has an interval that is to hold the final with 90 %. The interval score is "
+        "its width and 20 times what a final is outside; plain intervals are empirical quantiles "
+        "of past windows, around the same estimates. Disjoint windows."
+    )
+
+    def run(self, *, quick: bool) -> Outcome:
+        """Play all streams that there are."""
+        count = 80 if quick else 1_500
+        made = {"generator, uniform, 50 %": generated(None, (0.5,), count)}
+        if not quick:
+            made["generator, SD 400, 50 %"] = generated(400, (0.5,), count)
+            made["generator, uniform, 10–50 %"] = generated(None, MIXED, count)
+        real, absent = ({}, []) if quick else recordings()
+        ours, theirs = lines(made), lines(real)
+        within = sum(abs(x.found.coverage - STATED) <= NEAR for x in [*ours, *theirs])
+        told = f"{within} of {len(ours) + len(theirs)} cover {STATED:g} ± {NEAR:g} %"
+        return Outcome(
+            rows=[x.row() for x in [*ours, *theirs]],
+            compared=[Compared("intervals", "none", told), *absent],
+            checks=check(ours, theirs, quick=quick),
+            figure=draw([*ours, *theirs]),
+            settings={"stated coverage": f"{STATED:g} %", "seed": SEED},
+        )
+
+
+def recordings() -> tuple[dict[str, Answers], list[Compared]]:
+    """Play the recorded streams that are present, and say which are not."""
+    found, absent = {}, []
+    for name, recording in RECORDINGS.items():
+        try:
+            found[name] = recording.play()
+        except recorded.AbsentError as why:
+            absent.append(Compared(name, "–", str(why)))
+    return found, absent
+
+
+EXPERIMENT = Intervals()
