@@ -20,6 +20,7 @@ from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.experiments.contract import Check, Value
 from lowwater.experiments.drawing import BLUE, GREEN, GREY, ORANGE
 from lowwater.experiments.prodded import ESTIMATES, Answers, Ask, Estimate, Play, Rows
+from lowwater.experiments.shares import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +104,7 @@ class Measured:
                 "": estimate,
                 "aggressiveness %": round(100 * share),
                 **{
-                    f"{f} %": getattr(self, what)(estimate, share, f"{f}_{column}")
+                    f"{f} %": percent(getattr(self, what)(estimate, share, f"{f}_{column}"))
                     for f in FUNCTIONS
                 },
                 "latency gain %": gain,
@@ -198,11 +199,3 @@ def curves(ax: Axes, found: Measured, column: str, what: str) -> None:
         if f in {"sum", "count"}:
             ax.plot(at, raw, ":", marker="s", ms=4, label=f"{f}, raw", zorder=order, **style)
     ax.set_xticks(at)
-
-
-def spread(figures: Sequence[float], unit: str = " %") -> str:
-    """Say a mean and the least and most of single streams."""
-    told = f"{np.mean(figures):.2f}{unit}"
-    if len(figures) > 1:
-        told += f" ({min(figures):.2f} to {max(figures):.2f})"
-    return told

@@ -152,8 +152,8 @@ def check(made: Sequence[Line], real: Sequence[Line], *, quick: bool) -> list[Ch
         if not some:
             continue
         off = max(some, key=lambda x: abs(x.found.coverage - STATED))
-        ratio = float(np.exp(np.mean([np.log(x.found.ratio) for x in some])))
-        worst = max(some, key=lambda x: x.found.ratio)
+        ratio = float(np.exp(np.mean([np.log(x.found.ratio) for x in some if x.found.ratio])))
+        worst = max(some, key=lambda x: x.found.ratio or 0)
         checks += [
             Check(
                 f"{told}: intervals cover {STATED:g} %, within {near:g} points",
@@ -164,7 +164,7 @@ def check(made: Sequence[Line], real: Sequence[Line], *, quick: bool) -> list[Ch
                 f"{told}: the interval score is no worse than that of plain ones "
                 f"({no_worse:g} times, geometric mean)",
                 ratio <= no_worse,
-                f"{ratio:.2f} times; worst {worst.found.ratio:.2f}, {worst.stream}, "
+                f"{ratio:.2f} times; worst {worst.found.ratio or 0:.2f}, {worst.stream}, "
                 f"{worst.aggregate}",
             ),
         ]
@@ -179,7 +179,7 @@ def draw(found: Sequence[Line]) -> Figure:
     axes[0].plot([x.found.plain_coverage for x in found], at, "D", ms=5, color=GREY, label="plain")
     axes[0].plot([x.found.coverage for x in found], at, "o", ms=6, color=BLUE, label="Lowwater")
     axes[0].axvline(STATED, color=INK, lw=1, ls=":")
-    axes[1].plot([x.found.ratio for x in found], at, "o", ms=6, color=ORANGE)
+    axes[1].plot([x.found.ratio or np.nan for x in found], at, "o", ms=6, color=ORANGE)
     axes[1].axvline(1, color=INK, lw=1, ls=":")
     axes[0].set_yticks(at, [f"{x.stream}: {x.aggregate}" for x in found], fontsize=9)
     label(axes[0], f"Coverage, stated {STATED:g} %", "% of windows", "")

@@ -33,9 +33,12 @@ class Judged:
     plain_score: float
 
     @property
-    def ratio(self) -> float:
-        """Our score by that of plain intervals: below 1 ours are better."""
-        return self.score / self.plain_score if self.plain_score > 0 else float("nan")
+    def ratio(self) -> float | None:
+        """Our score by that of plain intervals: below 1 ours are better.
+
+        None where finals never differ from early values, and plain intervals are points.
+        """
+        return self.score / self.plain_score if self.plain_score > 0 else None
 
 
 def score(low: np.ndarray, high: np.ndarray, final: np.ndarray) -> np.ndarray:

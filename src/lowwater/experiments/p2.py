@@ -17,10 +17,10 @@ import numpy as np
 
 import lowwater as lw
 from lowwater.durations import TICKS_PER_SECOND as SECOND
-from lowwater.experiments.aggressiveness import spread
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome, Value
 from lowwater.experiments.drawing import BLUE, GREEN, GREY, ORANGE, canvas, label, legend
 from lowwater.experiments.prodded import ESTIMATES, Answers, Ask, Estimate, Play, Rows
+from lowwater.experiments.shares import percent, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,8 +67,8 @@ class Point:
         """Return a row of the table."""
         return {
             "": self.estimate,
-            "accuracy %": float(np.mean(self.accuracies(full=True))),
-            "with cut windows %": float(np.mean(self.accuracies(full=False))),
+            "accuracy %": percent(np.mean(self.accuracies(full=True))),
+            "with cut windows %": percent(np.mean(self.accuracies(full=False))),
             "latency, early s": self.latency(early=True),
             "latency, final s": self.latency(early=False),
             "gain s": float(np.mean(self.gains())),

@@ -14,10 +14,10 @@ import numpy as np
 
 import lowwater as lw
 from lowwater.durations import TICKS_PER_SECOND as SECOND
-from lowwater.experiments.aggressiveness import spread
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome, Value
 from lowwater.experiments.drawing import BLUE, GREEN, GREY, ORANGE, canvas, label, legend
 from lowwater.experiments.prodded import ESTIMATES, Answers, Ask, Estimate, Play, Rows
+from lowwater.experiments.shares import percent, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -159,9 +159,9 @@ def _row(length: int, estimate: Estimate, answers: Sequence[Answers]) -> dict[st
     return {
         "": estimate,
         "stream s": length,
-        "accuracy %": float(np.mean(accuracies(answers))),
-        "with cut windows %": float(np.mean(accuracies(answers, full=False))),
-        "worst %": float(min(a.accuracy("speed").min() for a in answers)),
+        "accuracy %": percent(np.mean(accuracies(answers))),
+        "with cut windows %": percent(np.mean(accuracies(answers, full=False))),
+        "worst %": percent(min(a.accuracy("speed").min() for a in answers)),
         "gain s": float(np.mean(gains(answers))),
     }
 

@@ -22,10 +22,10 @@ import numpy as np
 
 import lowwater as lw
 from lowwater.durations import TICKS_PER_SECOND as SECOND
-from lowwater.experiments.aggressiveness import spread
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome, Value
 from lowwater.experiments.drawing import BLUE, GREEN, GREY, INK, ORANGE, canvas, label, legend
 from lowwater.experiments.prodded import Answers, Ask, Estimate, Play, Rows
+from lowwater.experiments.shares import percent, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -237,8 +237,8 @@ def _row(name: str, number: int, found: Found) -> dict[str, Value]:
         "rows": len(found.stream.rows.ts),
         "windows": len(answers.ends),
         "with an early result": int(answers.answered.sum()),
-        "accuracy %": found.accuracy,
-        "worst %": float(answers.accuracy("counter", full=False).min()),
+        "accuracy %": percent(found.accuracy),
+        "worst %": percent(answers.accuracy("counter", full=False).min()),
         "gain s": found.gain,
     }
 

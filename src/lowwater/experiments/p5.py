@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import lowwater as lw
 from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.experiments.aggressiveness import (
     FEW_SHARES,
     RATE,
     SHARES,
     Measured,
+    Values,
     aggregates,
     curves,
+    generate,
     linear,
     measure,
     same,
-    spread,
 )
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
 from lowwater.experiments.drawing import BLUE, canvas, label, legend
-from lowwater.experiments.prodded import Ask
+from lowwater.experiments.prodded import ESTIMATES, Ask, Play, Rows
+from lowwater.experiments.shares import spread
 from lowwater.prodding.accuracy import accuracy
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ STRAIGHT = 0.1
 PAPER = {"avg": 99.03, "max": 99.93, "sum": 79.5, "count": 79.87}
 """The paper's accuracies at 50 %."""
 LAST = SHARES[-1]
+ASK = Ask(RANGE, SLIDE, aggregates(["x"]))
+VALUES: dict[str, Values] = {"x": lambda random, n: random.integers(0, 1_000, n).astype(np.float64)}
 
 
 def oracle(found: Measured, share: float) -> list[float]:
@@ -55,6 +60,27 @@ def oracle(found: Measured, share: float) -> list[float]:
         float(100 * accuracy(a.early["count_x"] + coming, a.final["count_x"])[a.full].mean())
         for a in found.plays[share]
     ]
+
+
+def by_policy(seconds: int, *, whole: bool) -> str:
+    """Say what `lw.aggressive(0.5)` gives in epochs of a second.
+
+    Rows are at whole seconds, or spread over each second.
+    """
+    rows = generate(1, seconds, VALUES)
+    if not whole:
+        within = np.random.default_rng(1).integers(0, SECOND, len(rows.ts))
+        ts = np.sort(rows.ts + within)
+        rows = Rows.of(ts, ts, **rows.values)
+    ends = np.arange(1, seconds * SECOND // SLIDE) * SLIDE
+    play = Play.of(rows.punctuated(ends), ASK, np.arange(1, seconds + 1) * SECOND)
+    raw, complete = (play.run(lw.aggressive(LAST), e) for e in ESTIMATES)
+    chosen = complete.full & complete.answered
+    ahead = float((complete.ends - complete.early_at)[chosen].mean()) / SECOND
+    off = float((complete.early["count_x"] / complete.final["count_x"])[chosen].mean()) - 1
+    accurate = [f"{a.accuracy('count_x').mean():.2f} %" for a in (raw, complete)]
+    told = f"raw {accurate[0]}, complete {accurate[1]}, on average {off:+.1%}"
+    return f"asked {ahead:.2f} s ahead; {told}"
 
 
 def check(found: Measured, near: float) -> list[Check]:
@@ -134,9 +160,7 @@ class UniformValues(Experiment):
         """Ask for every window under each aggressiveness, raw and complete."""
         seeds, seconds = ((1,), 400) if quick else ((1, 2, 3, 4, 5), 2_000)
         shares = FEW_SHARES if quick else SHARES
-        ask = Ask(RANGE, SLIDE, aggregates(["x"]))
-        values = {"x": lambda random, n: random.integers(0, 1_000, n).astype(np.float64)}
-        found = measure(ask, values, seeds=seeds, seconds=seconds, shares=shares)
+        found = measure(ASK, VALUES, seeds=seeds, seconds=seconds, shares=shares)
         compared = [
             Compared(
                 f"{f} at 50 %",
@@ -147,6 +171,15 @@ class UniformValues(Experiment):
             for f, paper in PAPER.items()
         ]
         compared.append(Compared("oracle, count at 50 %", "–", spread(oracle(found, LAST))))
+        if not quick:
+            compared += [
+                Compared(
+                    f"lw.aggressive(0.5), epochs of 1 s, rows {word}",
+                    "–",
+                    by_policy(800, whole=whole),
+                )
+                for word, whole in (("at whole seconds", True), ("at any time", False))
+            ]
         return Outcome(
             rows=found.rows("x", "mean"),
             compared=compared,

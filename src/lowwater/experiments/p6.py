@@ -23,11 +23,11 @@ from lowwater.experiments.aggressiveness import (
     linear,
     measure,
     same,
-    spread,
 )
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
 from lowwater.experiments.drawing import canvas, label, legend
 from lowwater.experiments.prodded import Ask
+from lowwater.experiments.shares import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

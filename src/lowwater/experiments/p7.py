@@ -20,12 +20,12 @@ from lowwater.experiments.aggressiveness import (
     curves,
     measure,
     same,
-    spread,
 )
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
 from lowwater.experiments.drawing import canvas, label, legend
 from lowwater.experiments.p6 import normal
 from lowwater.experiments.prodded import Ask
+from lowwater.experiments.shares import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -43,17 +43,17 @@ def flights() -> Rows:
 
 
 def market() -> Rows:
-    """Return the sizes of a market feed; where a record has none, 0."""
+    """Return the sizes of a market feed, of the records that have one."""
     table = _read("market_feed.parquet", ["event_ms", "arrival_ns", "size"])
     ts, arrived = table["event_ms"].to_numpy() * 1_000, table["arrival_ns"].to_numpy() // 1_000
-    return Rows.of(ts, arrived, x=table["size"].fillna(0).to_numpy(np.float64))
+    return Rows.of(ts, arrived, x=table["size"].to_numpy(np.float64))
 
 
 def dns() -> Rows:
-    """Return the round trips of DNS queries in ms; where a record has none, 0."""
+    """Return the round trips of DNS queries, in ms, of those that were answered."""
     table = _read("zeek_dns.parquet", ["event_us", "arrival_us", "rtt_us"])
     ts, arrived = table["event_us"].to_numpy(), table["arrival_us"].to_numpy()
-    return Rows.of(ts, arrived, x=table["rtt_us"].fillna(0).to_numpy(np.float64) / 1_000)
+    return Rows.of(ts, arrived, x=table["rtt_us"].to_numpy(np.float64) / 1_000)
 
 
 def _read(name: str, columns: list[str]) -> pd.DataFrame:
@@ -63,4 +63,4 @@ def _read(name: str, columns: list[str]) -> pd.DataFrame:
     path = Path(folder) / name
     if not path.exists():
         raise AbsentError(f"left out: {FOLDER} has no {name}")
-    return pd.DataFrame(pq.read_table(path, columns=columns).to_pandas())
+    return pd.DataFrame(pq.read_table(path, columns=columns).to_pandas().dropna())
