@@ -29,6 +29,8 @@ RANGE, SLIDE = 600 * SECOND, 120 * SECOND
 LEAD = SLIDE - 90 * SECOND
 EVERY = DELAY = 20  # seconds
 PAPER_GAIN, PAPER_ACCURACY = 48.0, 94.12
+SHOWN = 60
+"""How many windows the picture has."""
 NEAR = 1.5
 """How many points the accuracy may be off the paper's."""
 ASK = Ask(RANGE, SLIDE, {"volume": lw.sum("volume")})
@@ -103,13 +105,13 @@ def draw(raw: Point, complete: Point) -> Figure:
     """Draw latency and accuracy over the windows of the first stream."""
     figure, axes = canvas("Delayed readings, asked for 30 s before a window's end", 2)
     one, other = raw.answers[0], complete.answers[0]
-    windows = np.arange(len(one.ends[one.full]))
-    axes[0].plot(windows, one.latencies(early=False), "*", ms=6, color=BLUE, label="final")
-    axes[0].plot(windows, one.latencies(early=True), "^", ms=5, color=ORANGE, label="early")
-    axes[1].plot(windows, one.accuracy("volume"), "s:", ms=3, color=GREY, label="raw")
-    axes[1].plot(windows, other.accuracy("volume"), "o-", ms=3, color=GREEN, label="complete")
-    axes[0].set_ylim(540, 650)
-    axes[1].set_ylim(top=100.5)
+    late, soon = (one.latencies(early=e)[:SHOWN] for e in (False, True))
+    axes[0].plot(late, "*", ms=6, color=BLUE, label="final")
+    axes[0].plot(soon, "^", ms=5, color=ORANGE, label="early")
+    axes[1].plot(one.accuracy("volume")[:SHOWN], "s:", ms=3, color=GREY, label="raw")
+    axes[1].plot(other.accuracy("volume")[:SHOWN], "o-", ms=3, color=GREEN, label="complete")
+    axes[0].set_ylim(540, 635)
+    axes[1].set_ylim(bottom=axes[1].get_ylim()[0] - 2, top=100.5)
     label(axes[0], "Latency: since the first row of the window", "window", "seconds")
     label(axes[1], "Accuracy of early results", "window", "%")
     legend(axes[0], loc="upper right", ncols=2)

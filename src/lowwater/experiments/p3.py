@@ -82,7 +82,7 @@ def draw(found: Found) -> Figure:
     for ax, measured, place in zip(axes, (accuracies, gains), (0, 1), strict=True):
         ours = [measured(found[n, "raw"]) for n in lengths]
         paper = [PAPER[n][place] if n in PAPER else np.nan for n in lengths]
-        ax.plot(at, paper, "D", ms=7, color=ORANGE, label="paper")
+        ax.plot(at - 0.1, paper, "D", ms=7, color=ORANGE, label="paper")
         ax.plot(at, [np.mean(x) for x in ours], "o", ms=7, color=BLUE, label="here, mean")
         for i, each in enumerate(ours):
             ax.plot([i + 0.1] * len(each), each, "_", ms=10, color=GREY, label=None)
