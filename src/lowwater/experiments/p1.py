@@ -175,7 +175,7 @@ class Overhead(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Run all streams with and without prods."""
-        lengths = (100, 30, 30, 20) if quick else (1_500, 200, 400, 60)
+        lengths = (60, 25, 25, 20) if quick else (1_500, 200, 400, 60)
         cases = [
             Case.uniform("Uniform_1500", lengths[0]),
             Case.burst("Burst_2", lengths[1]),

@@ -208,7 +208,7 @@ class Bursts(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Play streams of each length."""
-        lengths, seeds = ({"Burst_1": 50}, (1,)) if quick else (LENGTHS, (1, 2, 3))
+        lengths, seeds = ({"Burst_1": 30}, (1,)) if quick else (LENGTHS, (1, 2, 3))
         found = {name: [measure(s, n) for s in seeds] for name, n in lengths.items()}
         raw = measure(seeds[0], next(iter(lengths.values())), "raw")
         first = next(iter(found.values()))[0]

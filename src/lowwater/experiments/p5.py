@@ -158,7 +158,7 @@ class UniformValues(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Ask for every window under each aggressiveness, raw and complete."""
-        seeds, seconds = ((1,), 400) if quick else ((1, 2, 3, 4, 5), 2_000)
+        seeds, seconds = ((1,), 300) if quick else ((1, 2, 3, 4, 5), 2_000)
         shares = FEW_SHARES if quick else SHARES
         found = measure(ASK, VALUES, seeds=seeds, seconds=seconds, shares=shares)
         compared = [
