@@ -339,6 +339,27 @@ def test_rows_are_put_aside_before_the_steps_and_counted_as_they_come_back():
     assert [(r["n"]) for rows in aside.finals for r in rows] == [2, 6]
 
 
+def test_a_row_enters_no_window_that_it_had_missed_when_it_came():
+    """Windows [0, 4) [2, 6) [4, 8) …; [0, 4) is put aside after the first row, until the end.
+
+    time 3 comes when the mark is 4: it has missed [0, 4), and waits. time 5 comes last, when the
+    mark is 6: it has missed [2, 6), which is open still, since rows of [2, 4) wait.
+    """
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range="4 seconds", slide="2 seconds").agg(n=lw.count())
+    times = [[1], [2, 5], [5], [3], [7], [7], [5]]
+    given = {feed: [[(at(t), 1, 1, False) for t in some] for some in times]}
+    plain = play(query.assembly, given)
+    aside = play(sidelining(query, [2] + [0] * 9, every=1000), given)
+    assert [s["sidelined"] for s in aside.statuses] == [0, 1, 1, 2, 2, 2, 2, 0]
+    counted = {r["wid"]: r["n"] for rows in aside.finals for r in rows}
+    assert counted == {-1: 1, 0: 2, 1: 4, 2: 5, 3: 2}
+    assert aside.all_finals == plain.all_finals
+    assert aside.all_late == plain.all_late
+    assert aside.statuses[-1]["partly_late"] == 2
+
+
 def test_what_waits_is_shared_out_by_what_each_shard_has():
     assert _shared(0, {"0": 5}) == {"0": 0}
     assert _shared(10, {"0": 5, "1": 1}) == {"0": 5, "1": 1}
