@@ -302,10 +302,19 @@ def test_a_stream_that_falls_behind_has_its_rows_put_aside_after_an_early_result
     assert max(status["sidelined"] for status in aside.statuses) > 20
     assert aside.all_finals == plain.all_finals
     assert aside.statuses[-1]["sidelined"] == 0
-    out_of_order = [
-        row["window"]["end"] for rows in aside.finals for row in rows if row["kind"] == "final"
-    ]
-    assert out_of_order != sorted(out_of_order)
+    held = {(h.start, h.end) for now in aside.held for h in now}
+    came, expected = (
+        {r["wid"]: (n, touches(r, held)) for n, r in numbered(p)} for p in (aside, plain)
+    )
+    on_time = {wid: n for wid, (n, aside_too) in came.items() if not aside_too}
+    waited = {wid: n for wid, (n, aside_too) in came.items() if aside_too}
+    assert all(n == expected[wid][0] for wid, n in on_time.items())
+    overtaken = [w for w in waited if any(v > w and n < waited[w] for v, n in on_time.items())]
+    assert overtaken
+
+
+def numbered(played):
+    return [(n, row) for n, rows in enumerate(played.finals) for row in rows]
 
 
 def test_nothing_is_put_aside_while_the_stream_keeps_up():
