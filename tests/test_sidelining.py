@@ -302,10 +302,19 @@ def test_a_stream_that_falls_behind_has_its_rows_put_aside_after_an_early_result
     assert max(status["sidelined"] for status in aside.statuses) > 20
     assert aside.all_finals == plain.all_finals
     assert aside.statuses[-1]["sidelined"] == 0
-    out_of_order = [
-        row["window"]["end"] for rows in aside.finals for row in rows if row["kind"] == "final"
-    ]
-    assert out_of_order != sorted(out_of_order)
+    held = {(h.start, h.end) for now in aside.held for h in now}
+    came, expected = (
+        {r["wid"]: (n, touches(r, held)) for n, r in numbered(p)} for p in (aside, plain)
+    )
+    on_time = {wid: n for wid, (n, aside_too) in came.items() if not aside_too}
+    waited = {wid: n for wid, (n, aside_too) in came.items() if aside_too}
+    assert all(n == expected[wid][0] for wid, n in on_time.items())
+    overtaken = [w for w in waited if any(v > w and n < waited[w] for v, n in on_time.items())]
+    assert overtaken
+
+
+def numbered(played):
+    return [(n, row) for n, rows in enumerate(played.finals) for row in rows]
 
 
 def test_nothing_is_put_aside_while_the_stream_keeps_up():
@@ -337,6 +346,27 @@ def test_rows_are_put_aside_before_the_steps_and_counted_as_they_come_back():
     assert [s["sidelined"] for s in aside.statuses] == [0, 2, 2, 0, 0]
     assert [s["in"] for s in aside.statuses] == [1, 3, 9, 8, 8]
     assert [(r["n"]) for rows in aside.finals for r in rows] == [2, 6]
+
+
+def test_a_row_enters_no_window_that_it_had_missed_when_it_came():
+    """Windows [0, 4) [2, 6) [4, 8) …; [0, 4) is put aside after the first row, until the end.
+
+    time 3 comes when the mark is 4: it has missed [0, 4), and waits. time 5 comes last, when the
+    mark is 6: it has missed [2, 6), which is open still, since rows of [2, 4) wait.
+    """
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range="4 seconds", slide="2 seconds").agg(n=lw.count())
+    times = [[1], [2, 5], [5], [3], [7], [7], [5]]
+    given = {feed: [[(at(t), 1, 1, False) for t in some] for some in times]}
+    plain = play(query.assembly, given)
+    aside = play(sidelining(query, [2] + [0] * 9, every=1000), given)
+    assert [s["sidelined"] for s in aside.statuses] == [0, 1, 1, 2, 2, 2, 2, 0]
+    counted = {r["wid"]: r["n"] for rows in aside.finals for r in rows}
+    assert counted == {-1: 1, 0: 2, 1: 4, 2: 5, 3: 2}
+    assert aside.all_finals == plain.all_finals
+    assert aside.all_late == plain.all_late
+    assert aside.statuses[-1]["partly_late"] == 2
 
 
 def test_what_waits_is_shared_out_by_what_each_shard_has():
