@@ -222,7 +222,8 @@ def test_missing_values_teach_nothing_and_memory_stays_small():
         == calibrator.begin()
     )
     memory = calibrator.learn(calibrator.begin(), Pairs(*early, raw, final=raw))
-    assert len(json.dumps(memory)) < 2_000 * len(raw)
+    assert len(json.dumps(memory)) < 2_000 * sum(map(len, memory.values()))
+    assert all(len(positions) <= 5 for positions in memory.values())
 
 
 def test_what_cannot_be_calibrated_is_refused():

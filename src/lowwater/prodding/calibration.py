@@ -33,6 +33,7 @@ import numpy as np
 from lowwater.control.arrived import Floats, Ticks
 from lowwater.errors import SpecError
 from lowwater.prodding.accuracy import ExpectedAccuracy, accuracy
+from lowwater.prodding.positions import TRUSTED, by_position, nearest
 
 Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
 """What is known of a final F, given that the share c of its rows is in and gives `raw`.
@@ -44,7 +45,6 @@ as good as any other sample of the rows. rising (max, number of distinct values)
 SCALED = ("scaled", "counted")
 KINDS = ("scaled", "counted", "level", "rising", "falling", "other")
 
-TRUSTED = 20
 CAUTION = 5.0
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
 _SHORT, _LONG = 20.0, 2000.0  # half-lives of levels, in windows
@@ -88,7 +88,10 @@ class Judged:
 
 
 class Calibrator:
-    """Judges early values and learns from pairs; its memory is JSON, about 1 kB per aggregate."""
+    """Judges early values and learns from pairs, for each position in the window by itself.
+
+    Its memory is JSON, about 1 kB per aggregate and position that is asked at.
+    """
 
     def __init__(self, kinds: Mapping[str, Kind], coverage: float = 0.9) -> None:
         unknown = [k for k in kinds.values() if k not in KINDS]
@@ -100,25 +103,35 @@ class Calibrator:
 
     def begin(self) -> dict[str, Any]:
         """Return the memory before the first pair."""
-        return {name: learner.begin() for name, learner in self.learners.items()}
+        return {name: {} for name in self.learners}
 
     def judge(self, memory: Mapping[str, Any], early: Early) -> dict[str, Judged]:
         """Return estimate, interval and expected accuracy of each aggregate of early rows."""
         return {
-            name: learner.judge(memory[name], _Rows.of(early, name, learner.kind))
+            name: self._judged(memory[name], learner, _Rows.of(early, name, learner.kind))
             for name, learner in self.learners.items()
         }
 
+    @staticmethod
+    def _judged(memory: Mapping[str, Any], learner: _Learner, rows: _Rows) -> Judged:
+        found = np.full((4, len(rows.raw)), np.nan)
+        for position, places in by_position(rows.missing, np.arange(len(rows.raw))):
+            said = learner.judge(nearest(memory, position) or learner.begin(), rows.take(places))
+            found[:, places] = said.estimate, said.low, said.high, said.expected_accuracy
+        return Judged(*found)
+
     def learn(self, memory: Mapping[str, Any], pairs: Pairs) -> dict[str, Any]:
         """Return the memory after finals have come; windows are learned from in their order."""
-        new = dict(memory)
+        new = {name: dict(positions) for name, positions in memory.items()}
         for name, learner in self.learners.items():
             rows = _Rows.of(pairs, name, learner.kind)
             final = np.asarray(pairs.final[name], np.float64)
             sound = np.isfinite(rows.estimate) & np.isfinite(final)
-            for places in _one_by_one(np.asarray(pairs.window), sound):
-                chosen = _teaching(places, rows.missing)
-                new[name] = learner.learn(new[name], rows.take(chosen), final[chosen])
+            for window in _one_by_one(np.asarray(pairs.window), sound):
+                for position, places in by_position(rows.missing, window):
+                    chosen = _teaching(places, rows.missing)
+                    before = nearest(new[name], position) or learner.begin()
+                    new[name][position] = learner.learn(before, rows.take(chosen), final[chosen])
         return new
 
 
@@ -196,6 +209,9 @@ class _Learner:
             low, high = np.minimum(low, least), np.maximum(high, most)
         low, high = (low, high) if self.sign > 0 else (-high, -low)
         low, high = rows.estimate + low, rows.estimate + high
+        whole = rows.missing <= _NOTHING  # then what has arrived is as likely as anything
+        low = np.where(whole, np.minimum(low, rows.raw), low)
+        high = np.where(whole, np.maximum(high, rows.raw), high)
         if self._adds_up(memory):
             low = np.where(rows.raw >= 0, np.maximum(low, rows.raw), low)
             high = np.maximum(low, high)
