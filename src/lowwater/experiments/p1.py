@@ -175,15 +175,14 @@ class Overhead(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Run all streams with and without prods."""
-        lengths = (60, 25, 25, 20) if quick else (1_500, 200, 400, 60)
         cases = [
-            Case.uniform("Uniform_1500", lengths[0]),
-            Case.burst("Burst_2", lengths[1]),
-            Case.burst("Burst_4", lengths[2]),
-            Case.uniform(f"Uniform, {MANY:,} × rows", lengths[3], MANY),
+            Case.uniform("Uniform_1500", 60 if quick else 1_500),
+            Case.burst("Burst_2", 25 if quick else p4.LENGTHS["Burst_2"]),
         ]
-        chosen = [c for n, c in enumerate(cases) if not quick or n in {0, 1}]
-        found = [measure(case, 1 if quick else 3) for case in chosen]
+        if not quick:
+            cases.append(Case.burst("Burst_4", p4.LENGTHS["Burst_4"]))
+            cases.append(Case.uniform(f"Uniform, {MANY:,} × rows", 60, MANY))
+        found = [measure(case, 1 if quick else 3) for case in cases]
         compared = [
             Compared(
                 f"{f.case.name}, with prods and without",

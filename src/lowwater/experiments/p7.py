@@ -99,7 +99,7 @@ class TumblingWindows(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Ask for every window under each aggressiveness, raw and complete."""
-        seeds, seconds = ((1,), 500) if quick else ((1, 2, 3, 4, 5), 2_000)
+        seeds, seconds = ((1,), 400) if quick else ((1, 2, 3, 4, 5), 2_000)
         shares = FEW_SHARES if quick else SHARES
         ask = Ask(SIZE, SIZE, aggregates([COLUMN]))
         values = {COLUMN: normal(DEVIATION)}
