@@ -484,12 +484,11 @@ def test_another_process_gives_the_same_bytes():
     # Python's hashes differ from process to process; nothing may depend on them (semantics 5).
     code = "from tests.test_contract import digest; print(digest())"
     root = Path(__file__).parent.parent
-    found = set()
-    for seed in ("1", "2"):
-        path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-        )
-        found.add(done.stdout.strip())
-    assert len(found) == 1
+    path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # Ours were made with a seed of chance, or with one that somebody has set: take another.
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == digest()

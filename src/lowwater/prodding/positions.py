@@ -13,7 +13,7 @@ import numpy as np
 
 from lowwater.control.arrived import Floats
 
-POSITIONS = (0.02, 0.1, 0.25, 0.5)
+POSITIONS = (0.015, 0.07, 0.35, 0.7)
 """Where positions are cut, by the share of rows that is missing."""
 TRUSTED = 20
 """How many windows have to be known of a position for it to be believed."""
