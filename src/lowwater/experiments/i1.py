@@ -221,7 +221,7 @@ class Intervals(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Play all streams that there are."""
-        count = 50 if quick else 1_500
+        count = 120 if quick else 1_500
         made = {"generator, uniform, 50 %": generated(None, (0.5,), count)}
         if not quick:
             made["generator, SD 400, 50 %"] = generated(400, (0.5,), count)
