@@ -2,16 +2,21 @@
 
 Not every group can be. Groups are chosen by a hash of their keys, always the same ones, so that
 what is known of a group is known of all its windows; where there are too many, half of them are let
-go, and so on. What is remembered is part of the control log, so it is small.
+go, and so on. Where there are too many windows of few groups, it is every other window. So what is
+remembered of a window is all its answers, the first ones too; of several at one position, the last.
+What is remembered is part of the control log, so it is small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from lowwater.prodding.positions import position_of
 
 MOST_GROUPS = 32
 MOST_WAITING = 192
+FEWEST_GROUPS = 4
 HASHES = 1 << 30
 
 Waiting = dict[str, Any]
@@ -23,7 +28,7 @@ class Pairing:
 
     def begin(self) -> dict[str, Any]:
         """Return what is remembered before the first."""
-        return {"level": 0, "waiting": []}
+        return {"level": 0, "thin": 0, "waiting": []}
 
     def limit(self, memory: Mapping[str, Any]) -> int:
         """Return the hash below which groups are remembered."""
@@ -40,8 +45,23 @@ class Pairing:
         self, memory: Mapping[str, Any], waiting: Sequence[Waiting], early: Sequence[Waiting]
     ) -> dict[str, Any]:
         """Return the memory with more early results; `hash` says of which group each is."""
-        level, kept = int(memory["level"]), [*waiting, *early]
-        while len({w["hash"] for w in kept}) > MOST_GROUPS:
-            level += 1
-            kept = [w for w in kept if w["hash"] < HASHES >> level]
-        return {"level": level, "waiting": kept[-MOST_WAITING:]}
+        level, thin = int(memory["level"]), int(memory["thin"])
+        latest = {(w["key"], position_of(w["share"])): w for w in [*waiting, *early]}
+        kept = _some(latest.values(), level, thin)
+        while len(_groups(kept)) > MOST_GROUPS or len(kept) > MOST_WAITING:
+            if len(_groups(kept)) > FEWEST_GROUPS:
+                level += 1
+            else:
+                thin += 1
+            kept = _some(kept, level, thin)
+        return {"level": level, "thin": thin, "waiting": kept}
+
+
+def _groups(waiting: Iterable[Waiting]) -> set[int]:
+    return {w["hash"] for w in waiting}
+
+
+def _some(waiting: Iterable[Waiting], level: int, thin: int) -> list[Waiting]:
+    """Return those of the groups and windows that are remembered."""
+    groups, windows = HASHES >> level, 1 << thin
+    return [w for w in waiting if w["hash"] < groups and w["wid"] % windows == 0]

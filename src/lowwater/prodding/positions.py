@@ -26,6 +26,11 @@ def by_position(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.n
         yield str(p), places[position == p]
 
 
+def position_of(share: float) -> int:
+    """Return the position of an answer that rests on a share of its rows."""
+    return int(np.digitize(1 - share, POSITIONS))
+
+
 def nearest(memory: Mapping[str, Any], position: str) -> Mapping[str, Any] | None:
     """Return what is known of a position; before its first window, what the nearest one knows.
 
