@@ -13,7 +13,7 @@ import numpy as np
 
 from lowwater.control.arrived import Floats
 
-POSITIONS = (0.015, 0.07, 0.35, 0.7)
+POSITIONS = (0.015, 0.08, 0.22, 0.7)
 """Where positions are cut, by the share of rows that is missing."""
 TRUSTED = 20
 """How many windows have to be known of a position for it to be believed."""
@@ -35,9 +35,9 @@ def nearest(memory: Mapping[str, Any], position: str) -> Mapping[str, Any] | Non
     """Return what is known of a position; before its first window, what the nearest one knows.
 
     >>> nearest({"1": {"seen": 300}}, "3")
-    {'seen': 10}
+    {'seen': 20}
     """
     if position in memory or not memory:
         return memory.get(position)
     near = min(memory, key=lambda p: (abs(int(p) - int(position)), p))
-    return {**memory[near], "seen": min(memory[near]["seen"], TRUSTED // 2)}
+    return {**memory[near], "seen": min(memory[near]["seen"], TRUSTED)}
