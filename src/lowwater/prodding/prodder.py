@@ -26,7 +26,7 @@ PROD_TALLIES = ("asked", "answered", "empty", "early")
 class Prodder:
     """Turns policies, streams of prods and demands of the handle into prods.
 
-    `inputs` are the streams whose rows tell the time, `streams` those whose rows are prods.
+    `inputs` are the streams whose rows tell the time; those whose rows are prods are none of them.
     """
 
     policies: tuple[ProdPolicy, ...]
