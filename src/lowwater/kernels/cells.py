@@ -90,12 +90,19 @@ def merge(packs: Sequence[Packed], parts: Sequence[Part]) -> Cells:
     columns = [pa.concat_arrays(list(cs)) for cs in zip(*(p.columns for p in packs), strict=True)]
     loaded = load(columns, parts)
     unique = len(code_out) == len(cell)
-    order = np.argsort(cell) if unique else cell
+    order = _places(cell) if unique else cell
     merged = [
         cells.take(order) if unique else part.merge(cells, cell, len(code_out))
         for part, cells in zip(parts, loaded, strict=True)
     ]
     return Cells(keys, groups, code_out, pane_out, merged)
+
+
+def _places(permutation: np.ndarray) -> np.ndarray:
+    """Return where each number stands in a permutation of 0, 1, 2 …."""
+    places = np.empty_like(permutation)
+    places[permutation] = np.arange(len(permutation))
+    return places
 
 
 def unify(packs: Sequence[Packed]) -> tuple[pa.Table, int, np.ndarray]:

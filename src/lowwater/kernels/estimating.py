@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lowwater.aggregates import Count
 from lowwater.control import Arrived
+from lowwater.kernels.groups import compact
 from lowwater.kernels.operators import OperatorPlan
 from lowwater.kernels.plan import WindowPlan
 from lowwater.windows import Axis
@@ -36,8 +37,11 @@ def completeness(plan: OperatorPlan, rows: pa.Table, arrived: Arrived | None) ->
         return None
     start, end = window_ticks(rows)
     # There are few windows, however many groups.
-    bounds, which = np.unique(np.stack([start, end]), axis=1, return_inverse=True)
-    return np.asarray(arrived.completeness(*bounds)[which.reshape(-1)])
+    starts, nth_start = np.unique(start, return_inverse=True)
+    ends, nth_end = np.unique(end, return_inverse=True)
+    which, found = compact(nth_start * len(ends) + nth_end, len(starts) * len(ends))
+    shares = arrived.completeness(starts[found // len(ends)], ends[found % len(ends)])
+    return np.asarray(shares[which])
 
 
 def window_ticks(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:

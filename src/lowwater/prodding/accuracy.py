@@ -15,7 +15,7 @@ Judge: TypeAlias = Callable[[Any, Any, float], float]
 
 MOST_GROUPS = 100
 OTHERS = "others"
-_HALF_LIFE = 100.0
+_FADE = 0.5 ** (1 / 100.0)  # an answer counts half after a hundred others
 
 
 def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
@@ -75,28 +75,29 @@ class RunningAccuracy:
                 kept[group] = _nothing()
             places.setdefault(group if group in kept else OTHERS, []).append(place)
         for group, where in places.items():
-            kept[group] = _with(kept.get(group, _nothing()), values[where])
-        return {"all": _with(memory["all"], values), "groups": kept}
+            kept[group] = _with(kept.get(group, _nothing()), values[where].tolist())
+        return {"all": _with(memory["all"], values.tolist()), "groups": kept}
 
 
 def _nothing() -> list[float | None]:
     return [0, None, None, None]
 
 
-def _with(kept: Sequence[Any], values: Floats) -> list[float | None]:
-    """Return count, recent mean, mean and worst after more values, each counted in its turn."""
-    if not len(values):
+def _with(kept: Sequence[Any], values: Sequence[float]) -> list[float | None]:
+    """Return count, recent mean, mean and worst after more values, each counted in its turn.
+
+    They are few, one for most groups: plain numbers are quicker than arrays here.
+    """
+    if not values:
         return list(kept)
-    count, recent, mean, worst = kept
-    total = count + len(values)
-    fade = 0.5 ** (1 / _HALF_LIFE)
-    # A mean with fading weights that add up to one from the first value on.
-    before = (1 - fade**count) * fade ** len(values)
-    weights = (1 - fade) * fade ** np.arange(len(values))[::-1]
-    recent = (before * (recent or 0.0) + weights @ values) / (before + weights.sum())
-    mean = ((mean or 0.0) * count + values.sum()) / total
-    worst = min(values.min(), 1.0 if worst is None else worst)
-    return [total, *(round(float(v), 6) for v in (recent, mean, worst))]
+    count, recent, mean, worst = kept[0], *(v or 0.0 for v in kept[1:3]), kept[3]
+    for value in values:
+        count += 1
+        # A mean with fading weights that add up to one from the first value on.
+        recent += (value - recent) * (1 - _FADE) / (1 - _FADE**count)
+        mean += (value - mean) / count
+    worst = min([*values, 1.0 if worst is None else worst])
+    return [count, *(round(v, 6) for v in (recent, mean, worst))]
 
 
 class ExpectedAccuracy:

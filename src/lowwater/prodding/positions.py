@@ -6,6 +6,7 @@ most of their rows.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ def by_position(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.n
 
 def position_of(share: float) -> int:
     """Return the position of an answer that rests on a share of its rows."""
-    return int(np.digitize(1 - share, POSITIONS))
+    return bisect_right(POSITIONS, 1 - share)
 
 
 def nearest(memory: Mapping[str, Any], position: str) -> Mapping[str, Any] | None:
