@@ -7,6 +7,8 @@ READY = .venv/ready
 
 # Spark comes from .venv, whatever else this machine has.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONHOME PYTHONPATH
+# Tests that kill their process, most of whose time is starting Spark, run beside the others.
+BESIDE = --numprocesses 2 --dist loadgroup
 WITH_JAVA = JAVA_HOME="$$(scripts/find-java)" && export JAVA_HOME &&
 
 help:
@@ -26,7 +28,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest -m 'not spark' --numprocesses auto
-	@echo "$(BIN)/pytest -m spark"; $(WITH_JAVA) $(BIN)/pytest -m spark
+	@echo "$(BIN)/pytest -m spark $(BESIDE)"; $(WITH_JAVA) $(BIN)/pytest -m spark $(BESIDE)
 
 lint: $(READY)
 	$(BIN)/ruff format --check

@@ -31,6 +31,7 @@ from lowwater.errors import (
     LowwaterError,
     PlanError,
     ResultOverflowError,
+    SinkError,
     SpecError,
     StateError,
 )
@@ -42,7 +43,7 @@ from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
-from lowwater.sinks import callback, console, memory, parquet
+from lowwater.sinks import callback, console, memory, parquet, postgres
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
     Landmark,
@@ -141,6 +142,7 @@ __all__ = [
     "ResultOverflowError",
     "Run",
     "Session",
+    "SinkError",
     "SlideByRow",
     "Sliding",
     "SpecError",
@@ -177,6 +179,7 @@ __all__ = [
     "ordered",
     "parquet",
     "per_source",
+    "postgres",
     "punctuated",
     "quantile",
     "rank",

@@ -57,6 +57,10 @@ class StateError(LowwaterError):
     """A checkpoint does not fit the query that was started from it."""
 
 
+class SinkError(LowwaterError):
+    """A sink cannot be reached or does not take the rows."""
+
+
 class ResultOverflowError(LowwaterError, ArithmeticError):
     """An exact sum left the range of its type. It is reported, never wrapped."""
 

@@ -13,6 +13,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
+            # One session for all but those that are killed, each of which has its own process.
+            alone = item.path.stem == "test_recovery"
+            item.add_marker(pytest.mark.xdist_group(item.name if alone else "session"))
 
 
 @pytest.fixture

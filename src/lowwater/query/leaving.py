@@ -12,10 +12,10 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lowwater.kernels import Dataflow, Output, Packet
+from lowwater.kernels import Dataflow, Output, Packet, WindowPlan
 from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
-from lowwater.kernels.plan import free
+from lowwater.kernels.plan import NAME, free
 from lowwater.kernels.routing import REASON
 from lowwater.query.early_columns import EarlyColumns
 from lowwater.query.hosting import Outputs
@@ -65,6 +65,17 @@ class Leaving:
         """The columns of a result row."""
         more = [] if self._early is None else self._early.fields
         return pa.schema([*self._final_schema, *more])
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of which no two results are alike; none where there are no such columns."""
+        plan = self.flow.operators[self.output.operator].plan
+        if not isinstance(plan, WindowPlan):
+            return ()
+        key = ("wid", *([NAME] if plan.several else []), *plan.keys)
+        kept = self._final_schema
+        same = all(n in kept.names and kept.field(n) == plan.result_schema.field(n) for n in key)
+        return key if same else ()
 
     @cached_property
     def _late(self) -> dict[Place, pa.Schema]:
@@ -186,3 +197,16 @@ class Leaving:
 def leaving(flow: Dataflow, *, prodded: bool = False) -> dict[str, Leaving]:
     """Return the outputs of a dataflow by name."""
     return {o.name: Leaving(flow, o, prodded) for o in flow.outputs}
+
+
+def prepare(ways: Mapping[str, Leaving], sinks: Mapping[str, Outputs]) -> None:
+    """Let all sinks make ready, before anything runs."""
+    for name, way in ways.items():
+        given = sinks[name]
+        for sink, schema, key in (
+            (given.results, way.result_schema, way.key),
+            (given.late, way.late_schema, ()),
+            (given.malformed, way.malformed_schema, ()),
+        ):
+            if sink is not None:
+                sink.prepare(schema, key)

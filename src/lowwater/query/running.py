@@ -12,6 +12,7 @@ from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
+from lowwater.query.leaving import leaving, prepare
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.sidelining import Sidelining, sidelined
 from lowwater.sinks import Sink
@@ -152,6 +153,7 @@ def run(assembly: Assembly, outputs: Mapping[str, Outputs], chosen: Chosen) -> d
     sources = _sources(assembly, chosen.epochs)
     fed = all(isinstance(s, Feed) for s in assembly.sources)
     name = chosen.host or ("local" if fed else "spark")
+    prepare(leaving(assembly.flow, prodded=assembly.prodder is not None), outputs)
     return host_named(name).run(
         assembly,
         sources,
@@ -168,6 +170,7 @@ def start(
     """Start a run that goes on."""
     if any(isinstance(s, Feed) for s in assembly.sources):
         raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
+    prepare(leaving(assembly.flow, prodded=assembly.prodder is not None), outputs)
     return host_named("spark").start(
         assembly, list(assembly.sources), outputs, checkpoint=checkpoint, trigger=trigger
     )

@@ -3,6 +3,7 @@
 from lowwater.sinks.console import Console, console
 from lowwater.sinks.memory import Callback, Memory, callback, memory
 from lowwater.sinks.parquet import Parquet, parquet
+from lowwater.sinks.postgres import Postgres, postgres
 from lowwater.sinks.sink import Sink
 
 __all__ = [
@@ -10,9 +11,11 @@ __all__ = [
     "Console",
     "Memory",
     "Parquet",
+    "Postgres",
     "Sink",
     "callback",
     "console",
     "memory",
     "parquet",
+    "postgres",
 ]
