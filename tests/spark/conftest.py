@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import lowwater as lw
+from tests.spark.streams import SHORT_LIVED
 
 HERE = Path(__file__).parent
 
@@ -35,6 +36,10 @@ def ways(monkeypatch):
 
 @pytest.fixture(scope="session")
 def spark():
-    session = lw.session(spark_driver_memory="3g", spark_sql_shuffle_partitions="2")
+    session = lw.session(
+        spark_driver_memory="3g",
+        spark_sql_shuffle_partitions="2",
+        spark_driver_extraJavaOptions=SHORT_LIVED,
+    )
     yield session
     session.stop()

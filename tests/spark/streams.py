@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 SCHEMA = "ts timestamp, key bigint, name string, value double, amount decimal(12, 2), flag boolean"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""How a JVM is started that lives so briefly that compiling well does not pay."""
 
 
 def disordered(rows, *, seconds, late_by, seed=7):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import lowwater as lw
-from tests.spark.streams import SCHEMA, cut, disordered
+from tests.spark.streams import SCHEMA, SHORT_LIVED, cut, disordered
 
 EPOCHS = 90
 
@@ -100,7 +100,7 @@ def unpinned(folder, checkpoint):
 
 
 def main(mode, folder, checkpoint):
-    lw.session(spark_driver_memory="1g")
+    lw.session(spark_driver_memory="1g", spark_driver_extraJavaOptions=SHORT_LIVED)
     print("ready", flush=True)  # noqa: T201
     every = (pinned, driven, joined, sidelined, unpinned)
     modes = {one.__name__: one for one in every}

@@ -90,7 +90,7 @@ class Files(BlockSource):
         return found
 
     def _blocks_of(self, name: str) -> list[Block]:
-        path = str(Path(self.path, name))
+        path = str(Path(self.path, name).absolute())  # executors may be elsewhere
         return parquet_blocks(path) if self.format == "parquet" else [Block(path)]
 
     def read(self, block: Block) -> pa.Table:  # noqa: D102

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lowwater.control import Folder, FolderLog
@@ -19,6 +20,12 @@ class Checkpoint:
     """The folders of a checkpoint."""
 
     root: str
+
+    @classmethod
+    def at(cls, path: str) -> Checkpoint:
+        """Return the checkpoint at a path, which means the same to executors elsewhere."""
+        local = path.removeprefix("file://")
+        return cls(local if "://" in local else str(Path(local).absolute()))
 
     @property
     def remote(self) -> bool:

@@ -26,6 +26,7 @@ from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
+from lowwater.spark.shipping import ship
 from lowwater.spark.state import ShardState
 from lowwater.spark.warmup import warm_up
 
@@ -105,8 +106,9 @@ class SparkRun(Run):
         self.started, self.finished = threading.Event(), threading.Event()
         self.stopping = threading.Event()
         self.failure: Exception | None = None
-        folder = Checkpoint(checkpoint.removeprefix("file://"))
+        folder = Checkpoint.at(checkpoint)
         spark = _session_of(sources)
+        ship(spark)
         warm_up(spark)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))

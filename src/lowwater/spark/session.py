@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from lowwater.spark.shipping import in_this_process
+
 _EXECUTION = "org.apache.spark.sql.execution.streaming"
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -37,7 +39,10 @@ WARM_SETTINGS = {
     "spark.driver.extraJavaOptions": _RARE_SECOND_COMPILER,
     "spark.python.daemon.module": "lowwater.spark.daemon",
 }
-"""What must be set before the JVM starts."""
+"""What must be set before the JVM starts, where tasks run beside the driver.
+
+Executors elsewhere get the package when a query starts, too late for the daemon.
+"""
 
 _SESSION_SETTINGS = {
     "spark.ui.enabled": "false",
@@ -51,14 +56,28 @@ _SESSION_SETTINGS = {
 }
 
 
+_CHOSEN_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
+"""Variables that say that a server, or `spark-submit`, knows the master."""
+
+
 def session(**settings: str) -> SparkSession:
-    """Return a SparkSession for Lowwater, or the one there is; dots in names become underscores."""
+    """Return a SparkSession for Lowwater, or the one there is; dots in names become underscores.
+
+    The master is the one that is asked for, by `spark_master=`, the variable MASTER or
+    `spark-submit`; else all cores of this machine.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lowwater")
-    if "SPARK_REMOTE" not in os.environ and "MASTER" not in os.environ:
-        builder = builder.master("local[*]")
-    chosen = {**_SESSION_SETTINGS, **WARM_SETTINGS, **QUERY_SETTINGS}
-    chosen.update({name.replace("_", "."): value for name, value in settings.items()})
+    asked = {name.replace("_", "."): value for name, value in settings.items()}
+    chosen = {**_SESSION_SETTINGS, **QUERY_SETTINGS}
+    master = asked.get("spark.master") or os.environ.get("MASTER")
+    if master is None and not any(name in os.environ for name in _CHOSEN_ELSEWHERE):
+        master = "local[*]"
+    if master is not None:
+        chosen["spark.master"] = master
+    if in_this_process(master):
+        chosen |= WARM_SETTINGS
+    chosen |= asked
     for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
