@@ -113,6 +113,7 @@ def answered(final, early, low, high):
         ends,
         ends + 15.0 * SECOND,
         ends - 1.0 * SECOND,
+        np.full(count, 0.9),
         {"x": final},
         {"x": early},
         {"x": low},

@@ -35,9 +35,9 @@ def test_of_many_windows_some_are_remembered_with_their_first_answers():
     assert {w["wid"] for w in memory["waiting"] if w["wid"] >= 110} <= firsts
 
 
-def test_of_answers_at_one_position_the_last_is_remembered():
+def test_of_answers_at_one_position_the_first_is_remembered():
     memory = remembered([answer(4, 0, 0.50), answer(4, 0, 0.55), answer(4, 0, 0.97)])
-    assert [w["share"] for w in memory["waiting"]] == [0.55, 0.97]
+    assert [w["share"] for w in memory["waiting"]] == [0.50, 0.97]
 
 
 def test_finals_meet_all_answers_of_their_window():

@@ -18,19 +18,35 @@ from lowwater.experiments.prodded import Answers
 ALPHA = 0.1
 FEWEST = 20
 """How many windows must be known before intervals are judged."""
+LITTLE = 0.015
+"""The share of rows that may be missing from a window that is asked for as good as complete."""
 Measure = Literal["difference", "ratio"]
 MEASURES: tuple[Measure, ...] = ("difference", "ratio")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Coverage in percent and mean interval score of the intervals of one aggregate."""
+    """Coverage in percent and mean interval score of the intervals of one aggregate.
+
+    `unchanged` is the percentage of windows whose final is what had arrived: no interval that holds
+    what has arrived can cover less. `lacking` are coverage and unchanged percentage of windows of
+    which more than `LITTLE` was missing when they were asked for, by their completeness.
+    """
 
     windows: int
     coverage: float
+    unchanged: float
+    lacking: tuple[float, float]
+    width: float
     score: float
     plain_coverage: float
-    plain_score: float
+    plain_scores: tuple[float, float]
+    """By difference and by ratio."""
+
+    @property
+    def plain_score(self) -> float:
+        """The better one, in hindsight."""
+        return min(self.plain_scores)
 
     @property
     def ratio(self) -> float | None:
@@ -59,15 +75,32 @@ def judge(answers: Answers, name: str) -> Judged:
     at = sound & np.all([np.isfinite(least) for least, _ in both], axis=0)
     scores = [float(score(least, most, final)[at].mean()) for least, most in both]
     least, most = both[int(np.argmin(scores))]
-    inside = ((low <= final) & (final <= high))[at]
-    plainly = ((least <= final) & (final <= most))[at]
+    inside = (low <= final) & (final <= high)
+    same = unchanged(answers, name)
+    some = at & (answers.completeness < 1 - LITTLE)
     return Judged(
         int(at.sum()),
-        100 * float(inside.mean()),
+        _percent(inside[at]),
+        _percent(same[at]),
+        (_percent(inside[some]), _percent(same[some])),
+        float((high - low)[at].mean()),
         float(score(low, high, final)[at].mean()),
-        100 * float(plainly.mean()),
-        min(scores),
+        _percent(((least <= final) & (final <= most))[at]),
+        (scores[0], scores[1]),
     )
+
+
+def unchanged(answers: Answers, name: str) -> np.ndarray:
+    """Return which windows had arrived whole, as far as an aggregate tells, when asked for."""
+    early, final = answers.early[name], answers.final[name]
+    if name == "count":  # estimates of counts are rounded
+        return np.asarray(np.abs(early * answers.completeness - final) <= 0.5)  # noqa: PLR2004
+    raw = early * answers.completeness if name == "sum" else early
+    return np.asarray(np.isclose(raw, final, rtol=1e-9, atol=0))
+
+
+def _percent(found: np.ndarray) -> float:
+    return 100 * float(found.mean()) if len(found) else np.nan
 
 
 def plain(answers: Answers, name: str, measure: Measure) -> tuple[np.ndarray, np.ndarray]:

@@ -153,6 +153,8 @@ class Answers:
     first: np.ndarray
     finally_at: np.ndarray
     early_at: np.ndarray
+    completeness: np.ndarray
+    """The share of its rows that an early result said it rests on."""
     final: Mapping[str, np.ndarray]
     early: Mapping[str, np.ndarray]
     low: Mapping[str, np.ndarray]
@@ -249,7 +251,13 @@ class Play:
         first = np.array([self.rows.first(e - size, e) for e in ends])
         full = ends - size >= self.rows.ts.min()
         return Answers(
-            ends, full, first, found.at["final"], found.at["early"], *found.values.values()
+            ends,
+            full,
+            first,
+            found.at["final"],
+            found.at["early"],
+            found.completeness,
+            *found.values.values(),
         )
 
 
@@ -260,6 +268,7 @@ class _Found:
         self.places = {int(end): i for i, end in enumerate(ends)}
         self.names = names
         self.at = {kind: np.full(len(ends), np.nan) for kind in ("final", "early")}
+        self.completeness = np.full(len(ends), np.nan)
         self.values = {
             what: {name: np.full(len(ends), np.nan) for name in names}
             for what in ("final", "early", "low", "high")
@@ -276,9 +285,15 @@ class _Found:
             self.at[kind][place] = moment
             for name in self.names:
                 self.values[kind][name][place] = _number(row[name])
-                if kind == "early":
-                    for side in ("low", "high"):
-                        self.values[side][name][place] = _number(row[side][name])
+            if kind == "early":
+                self._note(row, place)
+
+    def _note(self, row: Mapping[str, Any], place: int) -> None:
+        """Note what an early result says of itself."""
+        self.completeness[place] = _number(row["completeness"])
+        for side in ("low", "high"):
+            for name in self.names:
+                self.values[side][name][place] = _number(row[side][name])
 
 
 def _number(value: float | None) -> float:

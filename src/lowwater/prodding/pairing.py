@@ -3,8 +3,9 @@
 Not every group can be. Groups are chosen by a hash of their keys, always the same ones, so that
 what is known of a group is known of all its windows; where there are too many, half of them are let
 go, and so on. Where there are too many windows of few groups, it is every other window. So what is
-remembered of a window is all its answers, the first ones too; of several at one position, the last.
-What is remembered is part of the control log, so it is small.
+remembered of a window is all its answers, or rather, of several at one position, the first: that is
+the one that tells most, and the furthest off. What is remembered is part of the control log, so it
+is small.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class Pairing:
     ) -> dict[str, Any]:
         """Return the memory with more early results; `hash` says of which group each is."""
         level, thin = int(memory["level"]), int(memory["thin"])
-        latest = {(w["key"], position_of(w["share"])): w for w in [*waiting, *early]}
-        kept = _some(latest.values(), level, thin)
+        first: dict[tuple[str, int], Waiting] = {}
+        for w in [*waiting, *early]:
+            first.setdefault((w["key"], position_of(w["share"])), w)
+        kept = _some(first.values(), level, thin)
         while len(_groups(kept)) > MOST_GROUPS or len(kept) > MOST_WAITING:
             if len(_groups(kept)) > FEWEST_GROUPS:
                 level += 1

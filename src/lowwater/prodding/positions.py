@@ -1,7 +1,8 @@
-"""Positions in a window: what is learned of early answers is learned for each by itself.
+"""Positions in a window, by how much of it is missing, and two regimes of them.
 
-Answers that lacked little, of which a window may have many, say nothing about those that lacked
-most of their rows.
+Answers that lacked next to nothing, of which a window may have many, say nothing about those that
+lacked some of their rows. Of the latter, all teach the intervals of all (`intervals` says how these
+grow with what is missing), and how often they cover is corrected for each position by itself.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from lowwater.control.arrived import Floats
 POSITIONS = (0.015, 0.08, 0.22, 0.7)
 """Where positions are cut, by the share of rows that is missing."""
 TRUSTED = 20
-"""How many windows have to be known of a position for it to be believed."""
+"""How many windows have to be known for what they teach to be believed."""
 
 
-def by_position(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Give the places of rows by how much of their windows is missing."""
-    position = np.digitize(missing[places], POSITIONS)
-    for p in np.unique(position):
-        yield str(p), places[position == p]
+def by_regime(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """Give the places of rows that lack next to nothing, and of those that lack more."""
+    lacking = missing[places] >= POSITIONS[0]
+    for regime in np.unique(lacking):
+        yield str(int(regime)), places[lacking == regime]
 
 
 def position_of(share: float) -> int:
@@ -32,13 +33,13 @@ def position_of(share: float) -> int:
     return bisect_right(POSITIONS, 1 - share)
 
 
-def nearest(memory: Mapping[str, Any], position: str) -> Mapping[str, Any] | None:
-    """Return what is known of a position; before its first window, what the nearest one knows.
+def nearest(memory: Mapping[str, Any], regime: str) -> Mapping[str, Any] | None:
+    """Return what is known of a regime; before its first window, what the other one knows.
 
-    >>> nearest({"1": {"seen": 300}}, "3")
+    >>> nearest({"1": {"seen": 300}}, "0")
     {'seen': 20}
     """
-    if position in memory or not memory:
-        return memory.get(position)
-    near = min(memory, key=lambda p: (abs(int(p) - int(position)), p))
-    return {**memory[near], "seen": min(memory[near]["seen"], TRUSTED)}
+    if regime in memory or not memory:
+        return memory.get(regime)
+    other = next(iter(memory.values()))
+    return {**other, "seen": min(other["seen"], TRUSTED)}
