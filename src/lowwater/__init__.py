@@ -42,7 +42,7 @@ from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
-from lowwater.sinks import callback, console, memory, parquet
+from lowwater.sinks import callback, console, csv, json, memory, parquet
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
     Landmark,
@@ -157,6 +157,7 @@ __all__ = [
     "console",
     "count",
     "count_distinct",
+    "csv",
     "estimates",
     "every",
     "extent",
@@ -165,6 +166,7 @@ __all__ = [
     "first",
     "frequent_items",
     "hll",
+    "json",
     "kll",
     "last",
     "lazy_flush",

@@ -15,7 +15,7 @@ from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
 from lowwater.prodding import PROD_TALLIES
-from lowwater.sinks import Memory, Sink
+from lowwater.sinks import Memory, Sink, both
 from lowwater.windows import FOREVER
 
 if TYPE_CHECKING:
@@ -211,6 +211,12 @@ class Outputs:
         """Return the outputs with memory sinks where the user named none."""
         return Outputs(*(s or Memory() for s in (self.results, self.late, self.malformed)))
 
+    def beside(self, tap: Outputs) -> Outputs:
+        """Return outputs that another set of sinks sees as well."""
+        mine = (self.results, self.late, self.malformed)
+        others = (tap.results, tap.late, tap.malformed)
+        return Outputs(*(both(a, b) for a, b in zip(mine, others, strict=True)))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -237,7 +243,10 @@ class Outcome:
 
 
 class Run(ABC):
-    """A running query."""
+    """A running query: its plan, and whether it was started with `prods=`."""
+
+    flow: Dataflow
+    prodded: bool
 
     @abstractmethod
     def status(self) -> Status:
@@ -251,6 +260,10 @@ class Run(ABC):
         leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
         final. The query must have been started with `prods=`.
         """
+
+    @abstractmethod
+    def watch(self, tap: Outputs) -> None:
+        """Let more sinks see what leaves by the first output, from the next epoch on."""
 
     @abstractmethod
     def stop(self) -> None:

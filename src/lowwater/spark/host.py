@@ -278,6 +278,11 @@ class SparkRun(Run):
             )
         self.epochs.asked.append(demand(self.flow, upto, groups))
 
+    def watch(self, tap: Outputs) -> None:
+        """Let more sinks see what leaves by the first output."""
+        (way, sinks), *others = self.epochs.outputs
+        self.epochs.outputs = [(way, sinks.beside(tap)), *others]
+
     def stop(self) -> None:
         """Stop after the epoch at work."""
         self.stopping.set()
