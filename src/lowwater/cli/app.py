@@ -14,7 +14,9 @@ from rich.text import Text
 from lowwater import LowwaterError, PlanError, SpecError, StateError, __version__
 from lowwater.cli.demo import demo
 from lowwater.cli.experiments import experiments
+from lowwater.cli.profile import profile
 from lowwater.cli.run import explain, run
+from lowwater.cli.state import state
 
 app = typer.Typer(
     name="lowwater",
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(explain)
+app.command()(profile)
+app.command()(state)
 app.command()(demo)
 app.add_typer(experiments, name="experiments")
 

@@ -23,6 +23,8 @@ _ENDING, _LAST = ".jsonl", "-last.jsonl"
 _FILE_BYTES = 8 << 20
 _FILE_SECONDS = 0.2
 """A file is closed when it is so large, or so long after its first line."""
+_END_SECONDS = 0.3
+"""Ctrl-C ends both programs at a pipe: one that is about to stop must not see an end first."""
 _CHUNK = 1 << 16
 
 
@@ -96,6 +98,8 @@ class _Spooling:
 
     def __init__(self, folder: Path, descriptor: int, begun: bytes) -> None:
         self.folder, self.descriptor, self.kept = folder, descriptor, begun
+        for ended in folder.glob(f"*{_LAST}"):
+            ended.unlink()  # whoever opens another pipe goes on
         found = [int(p.name[:12]) for p in folder.glob(f"*{_ENDING}")]
         self.number = max(found, default=0)
 
@@ -113,6 +117,7 @@ class _Spooling:
                 self._put_lines()
                 since = time.monotonic()
         self._put(self.kept, _ENDING)
+        time.sleep(_END_SECONDS)
         self._put(b"", _LAST)
 
     def _put_lines(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from lowwater.sinks.console import show
 _BESIDE_ROWS = 10
 """Lines of the screen that are not rows of the table."""
 _FEWEST, _MOST = 3, 20
+HIDDEN = ("wid", "expected_accuracy", "low", "high")
+"""Columns that are left out, or told with the values they belong to."""
 
 
 class Screen:
@@ -100,13 +103,35 @@ class Screen:
         """Draw the newest rows, as many as fit."""
         count = max(_FEWEST, min(_MOST, self.console.height - _BESIDE_ROWS))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for field in self.columns:
+        columns = [f for f in self.columns if f.name not in HIDDEN]
+        for field in columns:
             number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
             table.add_column(field.name, justify="right" if number else "left", no_wrap=True)
         for row in list(self.rows)[-count:]:
             early = row.get("kind") == "early"
-            table.add_row(*(show(v) for v in row.values()), style="yellow" if early else None)
+            cells = (_cell(row, field.name) for field in columns)
+            table.add_row(*cells, style="yellow" if early else None)
         return table
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    """Draw a value; of an early one, with the interval that it is believed to lie in."""
+    value = row[name]
+    if name == "completeness":
+        return "" if value is None else f"{value:.0%}"
+    if isinstance(value, dict) and set(value) == {"start", "end"}:
+        return _window(value["start"], value["end"])
+    low, high = (row.get(side) or {} for side in ("low", "high"))
+    if low.get(name) is None or high.get(name) is None:
+        return show(value)
+    return f"{show(value)} ({low[name]:.4g} – {high[name]:.4g})"
+
+
+def _window(start: Any, end: Any) -> str:
+    """Draw a window; a day that both ends share is said once."""
+    first, last = show(start), show(end)
+    same_day = isinstance(start, datetime) and start.date() == end.date()
+    return f"{first} – {last.partition(' ')[2] if same_day else last}"
 
 
 def figures(status: lw.Status) -> Table:
