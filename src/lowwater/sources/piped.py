@@ -97,14 +97,23 @@ class _Spooling:
     """Puts lines into files, each of which appears whole."""
 
     def __init__(self, folder: Path, descriptor: int, begun: bytes) -> None:
-        self.folder, self.descriptor, self.kept = folder, descriptor, begun
+        self.folder, self.kept = folder, begun
+        self.descriptor = os.dup(descriptor)  # open for as long as the thread reads
         for ended in folder.glob(f"*{_LAST}"):
             ended.unlink()  # whoever opens another pipe goes on
         found = [int(p.name[:12]) for p in folder.glob(f"*{_ENDING}")]
         self.number = max(found, default=0)
 
     def run(self) -> None:
-        """Read to the end of the pipe."""
+        """Read to the end of the pipe, or until the folder is gone, with the run it was for."""
+        try:
+            self._read()
+        except FileNotFoundError:
+            return
+        finally:
+            os.close(self.descriptor)
+
+    def _read(self) -> None:
         since = time.monotonic()
         while True:
             if select.select([self.descriptor], [], [], _FILE_SECONDS)[0]:

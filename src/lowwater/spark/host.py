@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -227,7 +228,8 @@ class SparkRun(Run):
         def watch() -> None:
             while not self.finished.wait(1.0) and self.query.isActive:
                 pass
-            self.query.stop()
+            with suppress(Exception):  # Spark itself may be gone by now
+                self.query.stop()
 
         threading.Thread(target=watch, daemon=True).start()
 

@@ -54,11 +54,6 @@ class Named:
         for one in said:
             option, _, value = one.partition("=")
             options[option.strip()] = value.strip()
-        stray = re.search(r",\s*(\w+)=[^,/]*$", path)
-        if stray and not Path(path).exists():
-            raise SpecError(
-                f"source {name!r}: {stray[1]!r} is no option; these are: {', '.join(OPTIONS)}"
-            )
         return cls(name.strip(), path.strip(), options)
 
 
@@ -90,7 +85,9 @@ class Reading:
             return self._piped(named)
         path = self.folder / named.path
         if not path.exists():
-            raise SpecError(f"source {named.name!r}: there is no {str(path)!r}")
+            stray = re.search(r",\s*(\w+)=[^,/]*$", named.path)
+            options = f"{stray[1]!r} is no option; these are: {', '.join(OPTIONS)}" if stray else ""
+            raise SpecError(f"source {named.name!r}: {options or f'there is no {str(path)!r}'}")
         form = _format(named, path)
         schema = _schema(named, path, form)
         if path.is_file():
