@@ -125,6 +125,14 @@ def sql(text: str, /, **streams: Stream) -> Stream:
     return query_of(text, streams)
 
 
+def dashboard(run: Run, **options: Any) -> Any:
+    """Serve a live page about a running query on this machine; its `url` holds a token.
+
+    `port=` is any that is free unless given; `controls=True` lets the page ask for early results.
+    """
+    return import_module("lowwater.ui").dashboard(run, **options)
+
+
 def session(**settings: str) -> Any:
     """Return a SparkSession tuned for short epochs; `settings` are added to its configuration."""
     return import_module("lowwater.spark.session").session(**settings)
@@ -158,6 +166,7 @@ __all__ = [
     "count",
     "count_distinct",
     "csv",
+    "dashboard",
     "estimates",
     "every",
     "extent",

@@ -15,7 +15,7 @@ from lowwater.control import Entry, Prod
 from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.local.host import DEFAULT_SHARDS, LocalEpochs, Sized, SystemClock
 from lowwater.query import Assembly, Outputs, Run, Status, leaving
-from lowwater.query.prodding import demand
+from lowwater.query.prodding import aggressiveness_of, demand, retuned
 from lowwater.sources import BlockSource
 
 POLL_SECONDS = 0.02
@@ -28,6 +28,7 @@ class LocalRun(Run):
     def __init__(self, assembly: Assembly, outputs: Outputs, folder: str) -> None:
         cut = assembly.with_shards(DEFAULT_SHARDS)
         self.flow, self.prodded = cut.flow, cut.prodder is not None
+        self.aggressiveness = aggressiveness_of(cut.prodder)
         self.epochs = LocalEpochs(cut, SystemClock())
         self.sources = [_laid_out(s, f"{folder}/{n}") for n, s in enumerate(cut.sources)]
         self.at = [source.begin() for source in self.sources]
@@ -99,6 +100,11 @@ class LocalRun(Run):
         if not self.prodded:
             raise PlanError("the query was started without prods=; start it with lw.on_demand()")
         self.asked.append(demand(self.flow, upto, groups))
+
+    def retune(self, *, aggressiveness: float) -> None:
+        """Change how early windows are asked for."""
+        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
+        self.aggressiveness = aggressiveness
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves."""

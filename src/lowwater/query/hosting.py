@@ -243,10 +243,11 @@ class Outcome:
 
 
 class Run(ABC):
-    """A running query: its plan, and whether it was started with `prods=`."""
+    """A running query: its plan, whether it was started with `prods=`, and how aggressive it is."""
 
     flow: Dataflow
     prodded: bool
+    aggressiveness: float | None
 
     @abstractmethod
     def status(self) -> Status:
@@ -259,6 +260,14 @@ class Run(ABC):
         `upto` asks only for windows that end not later, `segment=6` only for one group. The rows
         leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
         final. The query must have been started with `prods=`.
+        """
+
+    @abstractmethod
+    def retune(self, *, aggressiveness: float) -> None:
+        """Change how early windows are asked for: the share of a slide before they end.
+
+        It holds from the next decision on, which the control log shows; a query that is started
+        again begins with what it was started with.
         """
 
     @abstractmethod

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -115,6 +117,15 @@ def run(
     host: Host = None,
     epoch_rows: EpochRows = None,
     follow: Follow = False,
+    ui: Annotated[bool, typer.Option("--ui", help="Show the run on a live page.")] = False,
+    ui_control: Annotated[
+        bool,
+        typer.Option("--ui-control", help="Let that page ask for early results (implies --ui)."),
+    ] = False,
+    ui_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, metavar="PORT", show_default="any that is free"),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say at the end what came of it as JSON.")
     ] = False,
@@ -132,10 +143,11 @@ def run(
     from lowwater.cli.run.asking import asked_of
     from lowwater.cli.run.settings import settings_of
 
-    asked = asked_of(settings_of(options))
+    asked = asked_of(settings_of(options), prods="on demand" if ui_control else None)
     if as_json and any(t.printed for t in asked.targets.values()):
         raise SpecError("--json and rows would mix on standard output; name a folder with --sink")
-    _carry_out(asked, as_json=as_json)
+    page = Page(ui_port or 0, ui_control) if ui or ui_control or ui_port is not None else None
+    _carry_out(asked, page, as_json=as_json)
 
 
 def explain(
@@ -154,7 +166,28 @@ def explain(
     print(query_of(settings_of(options))[0].explain())
 
 
-def _carry_out(asked: Any, *, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Page:
+    """The live page that was asked for; a port that is busy is refused at once."""
+
+    port: int
+    controls: bool
+
+    def __post_init__(self) -> None:
+        from lowwater.ui.serving import check_port
+
+        check_port(self.port)
+
+    def beside(self, run: Any, console: Console) -> Any:
+        """Open the page and say where it is."""
+        from lowwater.ui import dashboard
+
+        made = dashboard(run, port=self.port, controls=self.controls)
+        console.print(f"The page is at {made.url}", soft_wrap=True)
+        return made
+
+
+def _carry_out(asked: Any, page: Page | None, *, as_json: bool) -> None:
     from lowwater.cli.noise import own_stderr, own_stdout
     from lowwater.cli.run.asking import total_rows
     from lowwater.cli.run.running import carry_out
@@ -166,11 +199,13 @@ def _carry_out(asked: Any, *, as_json: bool) -> None:
         shown = asked.shown and out.isatty()
         console = Console(file=out if shown else err, highlight=False)
         screen = Screen(console, total_rows(asked.query), live_rows=shown)
-        ended = carry_out(asked, screen, out)
+        aside = Console(file=err, highlight=False)
+        begun = None if page is None else partial(page.beside, console=aside)
+        ended = carry_out(asked, screen, out, begun)
         if as_json:
             out.write(json.dumps(as_object(asked, ended)) + "\n")
         else:
             told = in_words(asked, ended, sys.argv[1:])
-            Console(file=err, highlight=False, soft_wrap=True).print(told, markup=False)
+            aside.print(told, markup=False, soft_wrap=True)
     if ended.interrupted:
         raise typer.Exit(130)

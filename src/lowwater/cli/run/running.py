@@ -46,6 +46,11 @@ def carry_out(
         shown = None if begun is None else begun(run)
         try:
             stopped = _follow(run, screen)
+            if shown is not None and not stopped and screen.console.is_terminal:
+                screen.console.print("All windows are closed. The page stays until Ctrl-C.")
+                with noticed() as pressed:
+                    while not pressed.wait(_LOOK_SECONDS):
+                        pass
         finally:
             if shown is not None:
                 shown.close()
