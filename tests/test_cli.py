@@ -106,7 +106,7 @@ def test_unknown_command_is_a_usage_error(capsys):
 def test_error_is_one_paragraph_without_trace(capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--from", "1999-01-01", "--folder", str(tmp_path)])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     shown = capsys.readouterr().err
     assert shown.startswith("lowwater: no flight took off")
     assert "Traceback" not in shown
@@ -120,7 +120,7 @@ def test_debug_shows_the_trace(tmp_path):
 def test_impossible_slack_is_refused_before_spark_starts(capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["demo", "--slack", "soon", "--folder", str(tmp_path)])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert "'soon' is no duration" in capsys.readouterr().err
     assert not (tmp_path / "spark.log").exists()
 

@@ -43,7 +43,7 @@ from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
-from lowwater.sinks import callback, console, memory, parquet, postgres
+from lowwater.sinks import callback, console, csv, json, memory, parquet, postgres
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
     Landmark,
@@ -126,6 +126,14 @@ def sql(text: str, /, **streams: Stream) -> Stream:
     return query_of(text, streams)
 
 
+def dashboard(run: Run, **options: Any) -> Any:
+    """Serve a live page about a running query on this machine; its `url` holds a token.
+
+    `port=` is any that is free unless given; `controls=True` lets the page ask for early results.
+    """
+    return import_module("lowwater.ui").dashboard(run, **options)
+
+
 def session(**settings: str) -> Any:
     """Return a SparkSession tuned for short epochs; `settings` are added to its configuration."""
     return import_module("lowwater.spark.session").session(**settings)
@@ -159,6 +167,8 @@ __all__ = [
     "console",
     "count",
     "count_distinct",
+    "csv",
+    "dashboard",
     "estimates",
     "every",
     "extent",
@@ -167,6 +177,7 @@ __all__ = [
     "first",
     "frequent_items",
     "hll",
+    "json",
     "kll",
     "last",
     "lazy_flush",

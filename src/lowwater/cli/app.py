@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,9 +11,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lowwater import LowwaterError, __version__
+from lowwater import LowwaterError, PlanError, SpecError, StateError, __version__
 from lowwater.cli.demo import demo
 from lowwater.cli.experiments import experiments
+from lowwater.cli.profile import profile
+from lowwater.cli.run import explain, run
+from lowwater.cli.state import state
 
 app = typer.Typer(
     name="lowwater",
@@ -21,6 +25,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command()(run)
+app.command()(explain)
+app.command()(profile)
+app.command()(state)
 app.command()(demo)
 app.add_typer(experiments, name="experiments")
 
@@ -33,6 +41,9 @@ class Options:
 
 
 OPTIONS = Options()
+MISTAKE = 2
+MISTAKES = (SpecError, PlanError, StateError)
+"""What the user can put right: the query, its settings, or the checkpoint it is started with."""
 
 
 def _say_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer calls
@@ -58,7 +69,10 @@ def lowwater(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; an error of Lowwater's is one paragraph, and the exit code 1."""
+    """Run the command; an error of Lowwater's is one paragraph without a trace.
+
+    The exit code is 2 for what the user can put right, 1 for what failed, 130 after Ctrl-C.
+    """
     OPTIONS.debug = False
     try:
         app(arguments)
@@ -66,5 +80,9 @@ def main(arguments: list[str] | None = None) -> None:
         if OPTIONS.debug:
             raise
         text = Text.assemble(("lowwater: ", "bold red"), str(error))
-        Console(stderr=True, highlight=False).print(text)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+        sys.exit(MISTAKE if isinstance(error, MISTAKES) else 1)
+    except BrokenPipeError:
+        # Whoever read the rows has seen enough; nobody is there to hear more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lowwater.control import MemoryLog
+from lowwater.control import MemoryLog, Prod
 from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
@@ -53,10 +54,13 @@ class LocalHost:
         ways = leaving(cut.flow, prodded=cut.prodder is not None)
         epochs = LocalEpochs(cut, clock or SystemClock())
         try:
-            for number, (blocks, last) in enumerate(until_the_end([blocks_of(s) for s in sources])):
-                packets = epochs.run(blocks, last=last)
-                for name, way in ways.items():
-                    way.write(number, packets, sinks[name])
+            with TemporaryDirectory(prefix="lowwater-") as folder:
+                ready = [_laid_out(s, f"{folder}/{n}") for n, s in enumerate(sources)]
+                inputs = [blocks_of(source) for source in ready]
+                for number, (blocks, last) in enumerate(until_the_end(inputs)):
+                    packets = epochs.run(blocks, last=last)
+                    for name, way in ways.items():
+                        way.write(number, packets, sinks[name])
         except LowwaterError:
             raise
         except Exception as failure:
@@ -92,7 +96,9 @@ class LocalEpochs:
         ]
         self.epoch = 0
 
-    def run(self, blocks: Sequence[Blocks], *, last: Sequence[bool]) -> list[Packet]:
+    def run(
+        self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Prod] = ()
+    ) -> list[Packet]:
         """Run one epoch over the blocks of each input, in arrival order; return what came out."""
         before = self.log.before(self.epoch)
         came = [
@@ -118,7 +124,7 @@ class LocalEpochs:
         now = self.clock.now(self.epoch)
         packets = judged(self.prodder, before, self.flow, packets, now)
         measures = [measures_of(p) for p in packets if p.kind == "measure"]
-        self.controller.decide(self.epoch, measures, now)
+        self.controller.decide(self.epoch, measures, now, asked=asked)
         self.epoch += 1
         return packets
 
@@ -164,6 +170,12 @@ def until_the_end(
     yield [[] for _ in inputs], [True for _ in inputs]
 
 
+def _laid_out(source: Any, folder: str) -> Any:
+    """Return a source as it is read; one that waits for the clock is refused later."""
+    known = isinstance(source, BlockSource) and not source.paced
+    return source.in_order_of(folder) if known else source
+
+
 def blocks_of(source: Any) -> Iterator[Sequence[Sized]]:
     """Yield the blocks of each epoch."""
     if isinstance(source, list):
@@ -171,8 +183,8 @@ def blocks_of(source: Any) -> Iterator[Sequence[Sized]]:
         return
     if not isinstance(source, BlockSource) or source.paced:
         raise PlanError(
-            f"the local host reads feeds and lw.files, not {type(source).__name__}; "
-            f"use host='spark'"
+            f"the local host reads feeds, lw.files and what does not wait for the clock, not "
+            f"{type(source).__name__}; use host='spark'"
         )
     at = source.begin()
     while (end := source.reach(at)) != at:

@@ -84,7 +84,7 @@ def _rows(steps: Sequence[Any], origin: str) -> list[str]:
 def _window_lines(plan: WindowPlan) -> list[str]:
     wclass = _class(plan)
     lines = [
-        f"window      {_window(plan)}",
+        f"window      {window_words(plan)}",
         f"class       {wclass} ({_CLASSES[wclass]})",
         f"group by    {', '.join(plan.keys) or '(none)'}",
         f"aggregates  {', '.join(f'{n} = {_said(a)}' for n, a in plan.aggregates.items())}",
@@ -107,7 +107,8 @@ def _class(plan: WindowPlan) -> WindowClass:
     return classify(plan.spec)
 
 
-def _window(plan: WindowPlan) -> str:
+def window_words(plan: WindowPlan) -> str:
+    """Say what the windows of a plan are."""
     spec, say, on = plan.spec, plan.bounds.say, plan.axis.column
     by = f", partitioned by {', '.join(plan.partition)}" if plan.partition else ""
     if plan.numbering is not None:

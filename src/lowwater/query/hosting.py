@@ -15,7 +15,7 @@ from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
 from lowwater.prodding import PROD_TALLIES
-from lowwater.sinks import Memory, Sink
+from lowwater.sinks import Memory, Sink, both
 from lowwater.windows import FOREVER
 
 if TYPE_CHECKING:
@@ -211,6 +211,12 @@ class Outputs:
         """Return the outputs with memory sinks where the user named none."""
         return Outputs(*(s or Memory() for s in (self.results, self.late, self.malformed)))
 
+    def beside(self, tap: Outputs) -> Outputs:
+        """Return outputs that another set of sinks sees as well."""
+        mine = (self.results, self.late, self.malformed)
+        others = (tap.results, tap.late, tap.malformed)
+        return Outputs(*(both(a, b) for a, b in zip(mine, others, strict=True)))
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -237,7 +243,11 @@ class Outcome:
 
 
 class Run(ABC):
-    """A running query."""
+    """A running query: its plan, whether it was started with `prods=`, and how aggressive it is."""
+
+    flow: Dataflow
+    prodded: bool
+    aggressiveness: float | None
 
     @abstractmethod
     def status(self) -> Status:
@@ -251,6 +261,18 @@ class Run(ABC):
         leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
         final. The query must have been started with `prods=`.
         """
+
+    @abstractmethod
+    def retune(self, *, aggressiveness: float) -> None:
+        """Change how early windows are asked for: the share of a slide before they end.
+
+        It holds from the next decision on, which the control log shows; a query that is started
+        again begins with what it was started with.
+        """
+
+    @abstractmethod
+    def watch(self, tap: Outputs) -> None:
+        """Let more sinks see what leaves by the first output, from the next epoch on."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -35,6 +35,23 @@ class Callback(Sink):
         self.function(epoch, rows)
 
 
+@dataclass(frozen=True)
+class Both(Sink):
+    """Hands each epoch to two sinks."""
+
+    first: Sink
+    second: Sink
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        self.first.write(epoch, rows)
+        self.second.write(epoch, rows)
+
+
+def both(first: Sink | None, second: Sink | None) -> Sink | None:
+    """Return a sink for all that two sinks take."""
+    return Both(first, second) if first is not None and second is not None else first or second
+
+
 def memory() -> Memory:
     """Keep results in memory: for tests and small streams."""
     return Memory()

@@ -3,6 +3,8 @@
 from lowwater.sources.blocks import Block, BlockReader, BlockSource
 from lowwater.sources.feed import Feed, feed
 from lowwater.sources.files import Files, files
+from lowwater.sources.inference import infer_schema
+from lowwater.sources.piped import Piped
 from lowwater.sources.replay import Replay, replay
 from lowwater.sources.steps import Select, Step, Where, WithColumns
 
@@ -12,6 +14,7 @@ __all__ = [
     "BlockSource",
     "Feed",
     "Files",
+    "Piped",
     "Replay",
     "Select",
     "Step",
@@ -19,5 +22,6 @@ __all__ = [
     "WithColumns",
     "feed",
     "files",
+    "infer_schema",
     "replay",
 ]

@@ -35,8 +35,11 @@ class BlockSource(ABC):
     """A stream of blocks."""
 
     schema: pa.Schema
-    paced: bool = False
-    """Whether blocks appear as time goes by, so that a pause is not the end."""
+
+    @property
+    def paced(self) -> bool:
+        """Whether blocks appear as time goes by, so that a pause is not the end."""
+        return False
 
     @abstractmethod
     def begin(self) -> Any:

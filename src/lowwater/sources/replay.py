@@ -1,4 +1,4 @@
-"""A recording, replayed by the time its rows arrived."""
+"""A recording, replayed by the time its rows arrived, or as fast as it can be read."""
 
 from __future__ import annotations
 
@@ -14,44 +14,57 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.schemas import plain
+from lowwater.schemas import parse_schema, plain
 from lowwater.sources.blocks import Block, BlockSource
+from lowwater.sources.formats import ENDINGS, Format, read_table
 from lowwater.windows import Axis
 
 
 @dataclass(frozen=True)
 class Replay(BlockSource):
-    """Recorded rows, delivered in arrival order, `speed` times as fast as they once came."""
+    """Recorded rows, delivered in arrival order, `speed` times as fast as they once came.
+
+    Without `arrival` their order is that of the file, without `speed` nobody waits for the clock.
+    """
 
     path: str
-    arrival: str
+    arrival: str | None
     schema: pa.Schema
-    speed: float
+    speed: float | None
     max_rows_per_epoch: int | None = None
-    paced = True
+    format: Format = "parquet"
+
+    @property
+    def paced(self) -> bool:
+        """Whether rows come by the clock."""
+        return self.speed is not None
 
     def in_order_of(self, folder: str) -> Replay:  # noqa: D102
-        table = pq.read_table(self.path, columns=self.schema.names)
-        ticks, valid = _arrivals(self, table)
-        order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
+        table = read_table(Path(self.path), self.format, self.schema)
+        if self.arrival is not None:
+            ticks, valid = _arrivals(self, table)
+            order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
+            table = table.take(pa.array(order))
         # A name of its own: workers may still have the recording of an earlier run in memory.
         target = Path(folder, f"recording-{uuid4().hex}.arrow")
         target.parent.mkdir(parents=True, exist_ok=True)
         for old in target.parent.glob("recording*.arrow"):
             old.unlink()
         with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table.take(pa.array(order)), max_chunksize=65_536)
-        return replace(self, path=str(target.absolute()))
+            writer.write_table(table, max_chunksize=65_536)
+        return replace(self, path=str(target.absolute()), format="arrow")
 
-    def rows(self) -> int:  # noqa: D102
-        return int(pq.read_metadata(self.path).num_rows)
+    def rows(self) -> int | None:  # noqa: D102
+        return len(_recording(self.path)) if self.format == "arrow" else None
 
     def begin(self) -> int:  # noqa: D102
         return 0
 
     def reach(self, start: int) -> int:  # noqa: D102
-        clock = _Clock.of(self, start)
-        end = clock.row_at(time.time())
+        if self.paced:
+            end = _Clock.of(self, start).row_at(time.time())
+        else:
+            end = len(_recording(self.path))
         if self.max_rows_per_epoch is not None:
             end = min(end, start + self.max_rows_per_epoch)
         return max(start, end)
@@ -69,26 +82,47 @@ class Replay(BlockSource):
 def replay(
     path: str | Path,
     *,
-    arrival: str,
-    speed: float = 1.0,
+    arrival: str | None = None,
+    speed: float | None = 1.0,
     max_rows_per_epoch: int | None = None,
+    format: Format = "parquet",
+    schema: str | pa.Schema | None = None,
 ) -> Replay:
-    """Replay a Parquet recording: rows come when they once arrived, `speed` times as fast.
+    """Replay a recording: rows come when they once arrived, `speed` times as fast.
 
-    `arrival` names the column that says when a row arrived: a timestamp, or integer seconds. After
-    a restart the replay goes on where the checkpoint is.
+    `arrival` names the column that says when a row arrived: a timestamp, or integer seconds. With
+    `speed=None` rows come in that order, or without `arrival` in the order of the file, as fast as
+    they can be taken in. Parquet knows its schema; csv and json need one. After a restart the
+    replay goes on where the checkpoint is.
     """
     file = Path(path)
     if not file.is_file():
-        raise SpecError(f"path={str(path)!r} is no file; lw.replay takes one Parquet file")
-    if not speed > 0:
+        raise SpecError(f"path={str(path)!r} is no file; lw.replay takes one file")
+    if format not in ENDINGS or format == "arrow":
+        raise SpecError(f"format={format!r} is unknown; it is 'parquet', 'csv' or 'json'")
+    if speed is not None and not speed > 0:
         raise SpecError(f"speed={speed!r} must be greater than zero")
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
-    schema = plain(pq.read_schema(file))
-    if arrival not in schema.names:
-        raise unknown_name("column", arrival, schema.names)
-    return Replay(str(file.absolute()), arrival, schema, speed, max_rows_per_epoch)
+    columns = _columns(file, format, schema)
+    if arrival is None and speed is not None:
+        raise SpecError(
+            f"speed={speed!r} is counted by when rows arrived: name that column with arrival=, or "
+            f"take speed=None for rows as fast as they can be taken in"
+        )
+    if arrival is not None and arrival not in columns.names:
+        raise unknown_name("column", arrival, columns.names)
+    return Replay(str(file.absolute()), arrival, columns, speed, max_rows_per_epoch, format)
+
+
+def _columns(file: Path, form: Format, schema: str | pa.Schema | None) -> pa.Schema:
+    if schema is None:
+        if form != "parquet":
+            raise SpecError(
+                f"format={form!r} needs schema=, for example 'ts timestamp, speed double'"
+            )
+        schema = pq.read_schema(file)
+    return parse_schema(schema) if isinstance(schema, str) else plain(schema)
 
 
 _KEPT = 4
@@ -103,6 +137,7 @@ def _recording(path: str) -> pa.Table:
 
 
 def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    assert source.arrival is not None  # noqa: S101
     axis = Axis(source.arrival, source.schema.field(source.arrival).type)
     ticks, valid = axis.to_ticks(table.column(source.arrival))
     per_second = 1_000_000 if axis.kind == "time" else axis.per_unit
@@ -117,7 +152,7 @@ class _Clock:
         # Rows without an arrival time lie at the end and come with the last one that has one.
         last = ticks[valid].max() if valid.any() else 0
         self.arrivals = np.where(valid, ticks, last)
-        self.speed = source.speed
+        self.speed = source.speed or 1.0
         self.began = time.time()
         self.from_tick = self.arrivals[start] if start < len(self.arrivals) else last
 

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,7 @@ from lowwater.control import FolderLog
 from lowwater.durations import ticks
 from lowwater.errors import HostError, PlanError
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
-from lowwater.query.prodding import demand
+from lowwater.query.prodding import aggressiveness_of, demand, retuned
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
@@ -113,6 +114,7 @@ class SparkRun(Run):
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
+        self.aggressiveness = aggressiveness_of(assembly.prodder)
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
         controller = assembly.controller(log)
@@ -229,7 +231,8 @@ class SparkRun(Run):
         def watch() -> None:
             while not self.finished.wait(1.0) and self.query.isActive:
                 pass
-            self.query.stop()
+            with suppress(Exception):  # Spark itself may be gone by now
+                self.query.stop()
 
         threading.Thread(target=watch, daemon=True).start()
 
@@ -279,6 +282,16 @@ class SparkRun(Run):
                 "known about early rows; start it with prods=lw.on_demand()"
             )
         self.epochs.asked.append(demand(self.flow, upto, groups))
+
+    def retune(self, *, aggressiveness: float) -> None:
+        """Change how early windows are asked for."""
+        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
+        self.aggressiveness = aggressiveness
+
+    def watch(self, tap: Outputs) -> None:
+        """Let more sinks see what leaves by the first output."""
+        (way, sinks), *others = self.epochs.outputs
+        self.epochs.outputs = [(way, sinks.beside(tap)), *others]
 
     def stop(self) -> None:
         """Stop after the epoch at work."""

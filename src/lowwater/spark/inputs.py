@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lowwater.errors import PlanError
 from lowwater.kernels import Dataflow
-from lowwater.sources import Block, BlockReader, BlockSource
+from lowwater.sources import Block, BlockReader, BlockSource, Piped, Replay
 from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
@@ -50,10 +50,10 @@ class Inputs:
                 counted.append(None)
                 continue
             prepared = _prepared(source, flow.inputs[number].schema, folder, number)
-            counted.append(prepared.rows())
+            made.blocks[number] = prepared.in_order_of(f"{folder.source}/{number}")
+            counted.append(made.blocks[number].rows())
             if counted[-1] == 0:
                 made.empty.add(number)
-            made.blocks[number] = prepared.in_order_of(f"{folder.source}/{number}")
         made.total = None if None in counted else sum(n for n in counted if n is not None)
         plain = {n: PlainFiles.of(frame, flow.inputs[n].schema) for n, frame in made.frames.items()}
         if None not in plain.values():
@@ -119,7 +119,7 @@ class Inputs:
     def exhausted(self, at: Mapping[str, Any]) -> list[int]:
         """Return the inputs that have nothing more to come after a position."""
         if not self.bounded:
-            return []
+            return sorted(self.empty)
         return [
             n
             for n, source in self.blocks.items()
@@ -151,7 +151,7 @@ def _together(frames: Mapping[int, DataFrame]) -> DataFrame:
 
 def _prepared(source: Any, schema: Any, folder: Checkpoint, number: int) -> BlockSource:
     """Return a source that Lowwater reads; refuse what it cannot read."""
-    kept_beside = isinstance(source, list) or getattr(source, "paced", False)
+    kept_beside = isinstance(source, list | Replay | Piped)
     if folder.remote and kept_beside:
         raise PlanError(
             f"checkpoint={folder.root!r}: a feed or a recording is kept beside the checkpoint, "

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 import lowwater as lw
 from lowwater.cli.demo.journal import Journal
-from lowwater.cli.demo.noise import interruptible, logging_into, output_into, uninterrupted
 from lowwater.cli.demo.query import delays
 from lowwater.cli.demo.screen import Screen
+from lowwater.cli.noise import interruptible, logging_into, output_into, uninterrupted
 
 _LOOK_SECONDS = 0.1
 

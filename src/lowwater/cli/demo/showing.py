@@ -10,13 +10,13 @@ from rich.console import Console
 import lowwater as lw
 from lowwater.cli.demo.checking import check
 from lowwater.cli.demo.flights import record
-from lowwater.cli.demo.noise import own_stdout
 from lowwater.cli.demo.plot import plot
 from lowwater.cli.demo.query import delays
 from lowwater.cli.demo.replaying import replay, spark, warm_up
 from lowwater.cli.demo.screen import screen_on
 from lowwater.cli.demo.summary import Report, as_text
 from lowwater.cli.demo.tradeoff import as_table, choices
+from lowwater.cli.noise import own_stdout
 
 
 def show(*, first: date, days: int, seconds: float, slack: str, folder: Path) -> None:

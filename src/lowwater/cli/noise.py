@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +85,33 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def noticed() -> Iterator[threading.Event]:
+    """Only take note of the first Ctrl-C, so that what is at work can end; obey the second."""
+    pressed = threading.Event()
+
+    def press(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def own_stdout() -> TextIO:
     """Return standard output under a descriptor of its own, which `output_into` does not move."""
-    return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
+    return _own(sys.stdout)
+
+
+def own_stderr() -> TextIO:
+    """Return standard error the same way."""
+    return _own(sys.stderr)
+
+
+def _own(stream: TextIO) -> TextIO:
+    return os.fdopen(os.dup(stream.fileno()), "w", encoding=stream.encoding)

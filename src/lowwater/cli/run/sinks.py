@@ -1,0 +1,133 @@
+"""Sinks as the command line names them: parquet:out, csv:out, json:-, table."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import pyarrow as pa
+from rich.console import Console
+
+import lowwater as lw
+from lowwater.errors import SpecError
+from lowwater.sinks import Sink
+from lowwater.sinks.console import as_table
+from lowwater.sinks.text import csv_lines, json_lines
+
+TABLE = "table"
+_FOLDERS = {"parquet": lw.parquet, "csv": lw.csv, "json": lw.json}
+_WIDEST = 10_000
+
+
+@dataclass
+class Printed(Sink):
+    """Rows on standard output, as text that another program reads."""
+
+    form: str
+    out: TextIO
+    epochs: int = field(default=0, init=False)
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        first = self.epochs == 0
+        self.epochs += 1
+        text = csv_lines(rows, header=first) if self.form == "csv" else json_lines(rows)
+        self.out.write(text.decode())
+        self.out.flush()
+
+
+@dataclass
+class Tables(Sink):
+    """Rows as tables of text, none of them cut, for where no terminal is."""
+
+    out: TextIO
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        title = f"epoch {epoch}: {len(rows):,} row{'' if len(rows) == 1 else 's'}"
+        Console(file=self.out, width=_WIDEST, highlight=False).print(as_table(rows, title=title))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where rows go: a format, and a folder or standard output."""
+
+    form: str
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, text: str, option: str, folder: Path) -> Target:
+        """Read FORMAT:PATH."""
+        form, _, path = text.partition(":")
+        if form == TABLE and not path:
+            return cls(TABLE)
+        if form not in _FOLDERS or not path:
+            raise SpecError(
+                f"{option} {text!r} should be parquet:FOLDER, csv:FOLDER or json:FOLDER, csv:- or "
+                f"json:- for standard output, or table"
+            )
+        if path == "-" and form == "parquet":
+            raise SpecError(f"{option} {text!r}: Parquet is not for standard output; name a folder")
+        return cls(form, None if path == "-" else folder / path)
+
+    @property
+    def printed(self) -> bool:
+        """Whether rows go to standard output."""
+        return self.path is None
+
+    def sink(self, out: TextIO) -> Sink:
+        """Return the sink; `out` is standard output."""
+        if self.form == TABLE:
+            return Tables(out)
+        if self.path is None:
+            return Printed(self.form, out)
+        return _FOLDERS[self.form](self.path)
+
+    def check(self, option: str, *, resumed: bool) -> None:
+        """Refuse a folder that cannot be written to, or that holds rows of another run."""
+        if self.path is None:
+            return
+        at = self.path.absolute()
+        try:
+            _try_to_write(at)
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise SpecError(
+                f"{option}: {str(self.path)!r} cannot be written to ({reason}); name another folder"
+            ) from problem
+        if not resumed and any(at.glob("epoch-*")):
+            raise SpecError(
+                f"{option}: {str(self.path)!r} holds results of an earlier run; name another "
+                f"folder, or go on with the checkpoint of that run"
+            )
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raise what a sink would raise later; leave nothing behind."""
+    made = [p for p in (folder, *folder.parents) if not p.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    finally:
+        for path in made:
+            with suppress(OSError):
+                path.rmdir()
+
+
+def targets_of(said: dict[str, str | None], folder: Path) -> dict[str, Target]:
+    """Return where each output goes that goes anywhere; no two to the same place."""
+    found = {n: Target.of(text, f"--{n}", folder) for n, text in said.items() if text is not None}
+    places = [t.path for t in found.values()]
+    twice = [p for p in places if places.count(p) > 1]
+    if twice:
+        where = "standard output" if twice[0] is None else repr(str(twice[0]))
+        raise SpecError(f"{' and '.join(f'--{n}' for n in found)} would mix in {where}")
+    return found
+
+
+def in_terminal() -> bool:
+    """Whether a person looks at standard output."""
+    return sys.stdout.isatty()

@@ -1,0 +1,112 @@
+"""The live page of a run: started beside it, and gone with it."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lowwater.errors import HostError, PlanError
+from lowwater.query import Outputs, Run
+from lowwater.sinks import callback
+from lowwater.ui.describing import Described
+from lowwater.ui.history import History
+from lowwater.ui.serving import HOST, Channel, Server
+
+_LOOK_SECONDS = 0.05
+
+
+class Dashboard:
+    """A page about a running query; `url` is where it is, token included."""
+
+    def __init__(self, run: Run, *, port: int, controls: bool, title: str) -> None:
+        self.run = run
+        self.history = History(Described(run.flow, run.prodded, controls, title))
+        self.channel = Channel(self._whole)
+        self.token = secrets.token_urlsafe(16)
+        self.server = Server(port, self.token, self.channel, self._actions(controls=controls))
+        self.closed = threading.Event()
+        run.watch(Outputs(_tap(self.history.take_results), _tap(self.history.take_late)))
+        for work in (self._look, self.server.serve_forever):
+            threading.Thread(target=work, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{HOST}:{self.server.port}/?token={self.token}"
+
+    def close(self) -> None:
+        """Close the page; the run goes on."""
+        self.closed.set()
+        self.channel.close()
+        self.server.shutdown()
+        self.server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.url}">{self.url}</a>'
+
+    def _look(self) -> None:
+        """Tell the pages of every epoch."""
+        seen = None
+        while not self.closed.wait(_LOOK_SECONDS):
+            status = self.run.status()
+            if status.epoch != seen and status.epoch >= 0:
+                seen = status.epoch
+                self.channel.publish(self.history.note(status, time.time()))
+
+    def _whole(self) -> dict[str, Any]:
+        """Return all that a page which has just been opened needs to know."""
+        return {**self.history.whole(), "aggressiveness": self.run.aggressiveness}
+
+    def _actions(self, *, controls: bool) -> dict[str, Callable[[dict[str, Any]], str]]:
+        return {"/prod": self._prod, "/retune": self._retune} if controls else {}
+
+    def _prod(self, given: dict[str, Any]) -> str:
+        """Ask for early results now."""
+        del given
+        if self.run.status().ended:
+            raise PlanError("the streams have ended; all windows have their final results")
+        self.run.prod()
+        return "Early results were asked for."
+
+    def _retune(self, given: dict[str, Any]) -> str:
+        """Change how early windows are asked for."""
+        share = float(given["aggressiveness"])
+        self.run.retune(aggressiveness=share)
+        return f"Windows are asked for {share:.0%} of a slide before they end."
+
+
+def _tap(take: Callable[[pa.Table], None]) -> Any:
+    """Return a sink that sees rows; whatever is wrong with the page, the query goes on."""
+
+    def write(epoch: int, rows: pa.Table) -> None:
+        del epoch
+        try:
+            take(rows)
+        except Exception as failure:  # noqa: BLE001
+            del failure
+
+    return callback(write)
+
+
+def dashboard(
+    run: Run, *, port: int = 0, controls: bool = False, title: str = "Lowwater"
+) -> Dashboard:
+    """Serve a live page about a running query, on this machine only; return it.
+
+    `dashboard.url` has the token without which nothing is shown. With `controls=True` the page can
+    ask for early results and change how early they are asked for; else it is for reading only.
+    """
+    if not isinstance(run, Run):
+        raise HostError(f"{run!r} is no running query; give what query.start(...) returned")
+    return Dashboard(run, port=port, controls=controls, title=title)

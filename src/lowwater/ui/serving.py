@@ -1,0 +1,201 @@
+"""The page over HTTP, for this machine only: whoever asks for more than its files needs a token."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from lowwater.errors import LowwaterError, SpecError
+
+HOST = "127.0.0.1"
+_FILES = {
+    "/static/page.js": "text/javascript",
+    "/static/page.css": "text/css",
+    "/static/uPlot.iife.min.js": "text/javascript",
+    "/static/uPlot.min.css": "text/css",
+}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_MOST_PAGES = 16
+"""So many pages may be open at once."""
+_MOST_BYTES = 4_096
+_ALIVE_SECONDS = 10.0
+"""After so long without news a page is told that somebody is still there."""
+
+
+class Channel:
+    """The newest event, by its number; pages that are slow see only the newest state."""
+
+    def __init__(self, whole: Callable[[], dict[str, Any]]) -> None:
+        self.whole = whole
+        self.changed = threading.Condition()
+        self.number, self.event = 0, b""
+        self.closed = False
+        self.pages = 0
+
+    def publish(self, event: dict[str, Any]) -> None:
+        """Tell all pages."""
+        payload = _as_event(event)
+        with self.changed:
+            self.number, self.event = self.number + 1, payload
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        """Send the pages away."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+    def after(self, seen: int | None) -> tuple[int | None, bytes]:
+        """Wait for what comes after an event; a page that has missed one gets the whole again."""
+        with self.changed:
+            if seen is not None:
+                self.changed.wait_for(
+                    lambda: self.closed or self.number > seen, timeout=_ALIVE_SECONDS
+                )
+                if self.closed or self.number == seen:
+                    return seen, b": still here\n\n"
+                if self.number == seen + 1:
+                    return self.number, self.event
+            number = self.number
+        return number, _as_event(self.whole())
+
+
+def _as_event(event: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one run."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        port: int,
+        token: str,
+        channel: Channel,
+        actions: dict[str, Callable[[dict[str, Any]], str]],
+    ) -> None:
+        self.token, self.channel, self.actions = token, channel, actions
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as problem:
+            reason = getattr(problem, "strerror", None) or str(problem)
+            raise SpecError(
+                f"the page cannot be served on port {port}: {reason.lower()}; choose another port, "
+                f"or 0 for any that is free"
+            ) from problem
+
+    @property
+    def port(self) -> int:
+        """The port, also where any was asked for."""
+        return int(self.server_address[1])
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that cannot be had, before anything is started."""
+    Server(port, "", Channel(dict), {}).server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal is not for this."""
+
+    # -- who may --------------------------------------------------------------------------------
+
+    def _refused(self, token: str | None) -> bool:
+        """Refuse whoever has no token, or came by a name that is not this machine's."""
+        host = self.headers.get("Host", "")
+        known = {f"{name}:{self.server.port}" for name in (HOST, "localhost")}
+        given = (token or "").encode()
+        if host in known and hmac.compare_digest(given, self.server.token.encode()):
+            return False
+        self._answer(HTTPStatus.FORBIDDEN, b"This page needs the token that the run has printed.\n")
+        return True
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
+        self.send_response(status)
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    # -- what there is --------------------------------------------------------------------------
+
+    def do_GET(self) -> None:
+        """Give out the page, its files, and events."""
+        asked = urlsplit(self.path)
+        token = parse_qs(asked.query).get("token", [None])[0]
+        if asked.path in _FILES:
+            self._answer(HTTPStatus.OK, _file(asked.path), _FILES[asked.path])
+        elif self._refused(token):
+            return
+        elif asked.path == "/":
+            self._answer(HTTPStatus.OK, _file("/static/page.html"), "text/html")
+        elif asked.path == "/events":
+            self._events()
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, b"There is nothing here.\n")
+
+    def do_POST(self) -> None:
+        """Do what a control asks for, if there are controls."""
+        if self._refused(self.headers.get("X-Lowwater-Token")):
+            return
+        action = self.server.actions.get(urlsplit(self.path).path)
+        length = int(self.headers.get("Content-Length") or 0)
+        if action is None or length > _MOST_BYTES:
+            self._answer(HTTPStatus.NOT_FOUND, b"The page is for reading only.\n")
+            return
+        try:
+            given = json.loads(self.rfile.read(length) or b"{}")
+            said = action(given if isinstance(given, dict) else {})
+        except (LowwaterError, ValueError, TypeError) as problem:
+            self._answer(HTTPStatus.BAD_REQUEST, f"{problem}\n".encode())
+            return
+        self._answer(HTTPStatus.OK, f"{said}\n".encode())
+
+    def _events(self) -> None:
+        channel = self.server.channel
+        if channel.pages >= _MOST_PAGES:
+            self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"Too many pages are open.\n")
+            return
+        self.send_response(HTTPStatus.OK)
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        channel.pages += 1
+        try:
+            seen: int | None = None
+            while not channel.closed:
+                seen, payload = channel.after(seen)
+                self.wfile.write(payload)
+                self.wfile.flush()
+        except OSError:
+            return  # the page was closed
+        finally:
+            channel.pages -= 1
+
+
+def _file(path: str) -> bytes:
+    return files("lowwater.ui").joinpath(path.lstrip("/")).read_bytes()

@@ -1,0 +1,64 @@
+"""The command on Spark, in a process of its own: Ctrl-C, and the same command again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pyarrow.parquet as pq
+
+import lowwater as lw
+
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+QUERY = (
+    "SELECT k, count(*) AS n, sum(x) AS total FROM s [RANGE 1 minute SLIDE 20 seconds] GROUP BY k"
+)
+ROWS = [(START + timedelta(seconds=i), i % 3, i) for i in range(600)]
+
+
+def command(folder):
+    options = ["--source", "s=-,schema=ts timestamp, k bigint, x bigint"]
+    options += ["--progress", "slack 5 seconds", "--sink", "parquet:out", "--checkpoint", "ck"]
+    code = "from lowwater.cli import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "run", QUERY, *options],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def lines(rows):
+    return "".join(
+        json.dumps({"ts": ts.isoformat(), "k": k, "x": x}) + "\n" for ts, k, x in rows
+    ).encode()
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path):
+    first = command(tmp_path)
+    first.stdin.write(lines(ROWS[:400]))
+    first.stdin.flush()
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob("out/*.parquet")) and time.monotonic() < until:
+        time.sleep(0.1)
+    first.send_signal(signal.SIGINT)
+    said = first.communicate()[1].decode()
+    assert first.returncode == 130, said
+    assert "To go on, run the same again: lowwater run" in said
+    before = pq.read_table(tmp_path / "out").num_rows
+
+    second = command(tmp_path)
+    said = second.communicate(lines(ROWS[400:]))[1].decode()
+    assert second.returncode == 0, said
+    assert said.startswith("600 rows, ")
+
+    feed = lw.feed("ts timestamp, k bigint, x bigint")
+    stream = lw.stream(feed, time="ts", progress=lw.slack("5 seconds"))
+    whole = lw.sql(QUERY, s=stream).run(epochs={feed: [ROWS]}).results
+    found = pq.read_table(tmp_path / "out")
+    assert 0 < before < len(found) == len(whole)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, whole.to_pylist()))

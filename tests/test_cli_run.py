@@ -1,0 +1,323 @@
+"""`lowwater run` and `explain` on the local host: what goes in, what comes out, what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+import lowwater as lw
+from lowwater.cli import main
+from lowwater.cli.run.screen import Screen, figures
+from lowwater.cli.run.sources import Named
+from lowwater.cli.sentences import prods_of, progress_of
+
+QUERY = (
+    "SELECT segment, max(speed) AS fastest, count(*) AS n FROM s [RANGE 1 minute] GROUP BY segment"
+)
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def readings(rows=120):
+    """A row a second, two segments; every tenth is 90 s behind the row before it."""
+    late = [timedelta(seconds=90 if i % 10 == 9 else 0) for i in range(rows)]
+    return pa.table(
+        {
+            "ts": [START + timedelta(seconds=i) - late[i] for i in range(rows)],
+            "segment": [i % 2 for i in range(rows)],
+            "speed": [40.5 + i % 7 for i in range(rows)],
+        }
+    )
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with the same readings in each format."""
+    monkeypatch.chdir(tmp_path)
+    table = readings()
+    pq.write_table(table, "readings.parquet")
+    pacsv.write_csv(table, "readings.csv")
+    lines = [json.dumps({**r, "ts": r["ts"].isoformat()}) for r in table.to_pylist()]
+    (tmp_path / "readings.jsonl").write_text("\n".join(lines))
+    (tmp_path / "q.cql").write_text(QUERY)
+    return tmp_path
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    """Standard input as a pipe, and the end that is written to."""
+    read, write = os.pipe()
+    with os.fdopen(read) as stdin, os.fdopen(write, "wb", buffering=0) as pipe:
+        monkeypatch.setattr("sys.stdin", stdin)
+        yield pipe
+
+
+def exit_code(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *arguments])
+    return ended.value.code
+
+
+def ran(*arguments, source="s=readings.parquet", progress="slack 10 seconds"):
+    options = ["--source", source, "--progress", progress, "--host", "local", *arguments]
+    return exit_code("q.cql", *options)
+
+
+def expected(epoch_rows=1000, slack="10 seconds"):
+    """The same query by the library, on the same epochs."""
+    table, feed = readings(), lw.feed("ts timestamp, segment bigint, speed double")
+    epochs = [table.slice(i, epoch_rows) for i in range(0, len(table), epoch_rows)]
+    stream = lw.stream(feed, time="ts", progress=lw.slack(slack))
+    done = lw.sql(QUERY, s=stream).run(epochs={feed: epochs})
+    return done.results.to_pylist(), done.late.to_pylist()
+
+
+def in_order(rows):
+    return sorted(rows, key=lambda r: (str(r["window"]), r["segment"]))
+
+
+def as_text(rows):
+    return [
+        {**r, "window": {k: f"{t:%Y-%m-%dT%H:%M:%SZ}" for k, t in r["window"].items()}}
+        for r in rows
+    ]
+
+
+# -- what comes out -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["readings.parquet", "readings.csv", "readings.jsonl"])
+def test_rows_of_each_format_give_what_the_library_gives(here, capfd, name):
+    assert ran("--sink", "json:-", source=f"s={name},time=ts") == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert in_order(found) == in_order(as_text(expected()[0]))
+
+
+def test_epochs_are_as_large_as_asked_and_late_rows_go_where_asked(here):
+    assert ran("--epoch-rows", "7", "--sink", "parquet:out", "--late", "parquet:late") == 0
+    results, late = expected(epoch_rows=7)
+    assert late
+    assert in_order(pq.read_table("out").to_pylist()) == in_order(results)
+    found = pq.read_table("late").to_pylist()
+    assert [r["ts"] for r in found] == [r["ts"] for r in late]
+
+
+def test_rows_come_in_the_order_of_arrival(here, capfd):
+    table = readings()
+    came = pa.array([START + timedelta(seconds=i) for i in range(len(table))])
+    pq.write_table(table.append_column("came", came).sort_by("ts"), "sorted.parquet")
+    arguments = ("--epoch-rows", "7", "--sink", "json:-")
+    assert ran(*arguments, source="s=sorted.parquet,time=ts,arrival=came") == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert in_order(found) == in_order(as_text(expected(epoch_rows=7)[0]))
+
+
+def test_lines_of_standard_input_are_a_stream(here, capfd, piped):
+    piped.write((here / "readings.jsonl").read_bytes())
+    piped.close()
+    assert ran("--sink", "json:-", source="s=-") == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert in_order(found) == in_order(as_text(expected()[0]))
+
+
+def test_a_folder_is_read_in_the_order_of_names(here, capfd):
+    (here / "parts").mkdir()
+    table = readings()
+    for i in range(0, len(table), 40):
+        pacsv.write_csv(table.slice(i, 40), f"parts/{i:03d}.csv")
+    assert ran("--sink", "csv:out", source="s=parts", progress="ordered, max ahead 1 hour") == 0
+    header, *rows = (here / "out" / "epoch-0000000001.csv").read_text().splitlines()
+    assert header == '"window_start","window_end","wid","segment","fastest","n","kind"'
+    assert rows[0].startswith('"2024-05-01T11:58:00Z","2024-05-01T11:59:00Z",')
+
+
+def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(here, capfd):
+    (here / "run.toml").write_text(
+        f'query = "{QUERY}"\nprogress = "slack 10 seconds"\nsink = "json:out"\nhost = "local"\n'
+        '[source.s]\npath = "readings.csv"\ntime = "ts"\n'
+    )
+    assert exit_code("run.toml", "--sink", "json:-") == 0
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert in_order(found) == in_order(as_text(expected()[0]))
+    assert not (here / "out").exists()
+
+
+def test_machines_get_an_object_whose_counts_add_up(here, capfd):
+    assert ran("--sink", "parquet:out", "--json", "--prods", "every 1 hour") == 0
+    said = capfd.readouterr()
+    found = json.loads(said.out)
+    assert said.err == ""
+    assert found["counts"]["in"] == 120 == found["counts"]["admitted"] + found["counts"]["late"]
+    assert (found["balanced"], found["ended"], found["interrupted"]) == (True, True, False)
+    assert found["prods"]["asked"] == 0
+
+
+def test_a_pipe_gets_rows_only_and_one_sentence_goes_beside_it(here, capfd):
+    assert ran() == 0
+    said = capfd.readouterr()
+    assert "epoch 1: " in said.out
+    assert "│" in said.out
+    assert said.err.startswith("120 rows, ")
+    assert said.err.count("\n") == 1
+    assert "\x1b" not in said.out + said.err
+
+
+def test_an_empty_file_gives_nothing_and_ends(here, capfd):
+    pq.write_table(readings().slice(0, 0), "empty.parquet")
+    assert ran(source="s=empty.parquet") == 0
+    assert capfd.readouterr().err.startswith("0 rows, 0 results")
+
+
+def test_explain_runs_nothing(here, capfd):
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", QUERY, "--source", "s=readings.csv", "--progress", "slack 1 minute"])
+    assert ended.value.code == 0
+    said = capfd.readouterr().out
+    assert "tumbling: range 1 minute" in said
+    assert "slack('1 minute')" in said
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_stops_after_an_epoch_and_says_how_to_go_on(here, capfd, piped, monkeypatch):
+    # Standard input stays open, so the run would go on for ever; its first result presses Ctrl-C.
+    def press(self, epoch, rows):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("lowwater.sinks.Parquet.write", press)
+    piped.write((here / "readings.jsonl").read_bytes() + b"\n")
+    assert ran("--sink", "parquet:out", source="s=-") == 130
+    said = capfd.readouterr().err
+    assert "Stopped after epoch" in said
+    assert "--checkpoint" in said
+
+
+# -- mistakes -------------------------------------------------------------------------------------
+
+MISTAKES = [
+    (["nope.cql"], {}, "the query 'nope.cql' cannot be read: no such file"),
+    (["q.yaml"], {}, "settings are read from TOML"),
+    (["q.cql"], {"source": "s=nope.csv"}, "there is no 'nope.csv'"),
+    (["q.cql"], {"source": "nope.csv"}, "should be NAME=PATH"),
+    (["q.cql"], {"source": "s=readings.csv,tim=ts"}, "'tim' is no option"),
+    (["q.cql"], {"source": "s=readings.csv,time=tss"}, "Did you mean 'ts'?"),
+    (["q.cql"], {"source": "s=readings.csv,arrival=came"}, "column 'came' is not in the stream"),
+    (["q.cql"], {"source": "s=readings.csv,speed=fast,arrival=ts"}, "speed='fast' is no number"),
+    (["q.cql"], {"source": "s=q.cql"}, "the ending does not tell the format"),
+    (["q.cql"], {"source": "s=q.cql,format=parquet"}, "is no Parquet file"),
+    (["q.cql"], {"progress": "slck 10 seconds"}, "Did you mean 'slack'?"),
+    (["q.cql"], {"progress": "slack soon"}, "'soon' is no duration"),
+    (["q.cql"], {"progress": "slack 1 second, lul 2"}, "'lul 2' is no option of it"),
+    (["SELECT max(sped) AS m FROM s [RANGE 1 minute]"], {}, "Hint: did you mean 'speed'?"),
+    (["SELECT 1 FROM t"], {}, "'t' is no stream"),
+    (["q.cql", "--sink", "xml:out"], {}, "should be parquet:FOLDER"),
+    (["q.cql", "--sink", "parquet:q.cql/out"], {}, "cannot be written to (not a directory)"),
+    (["q.cql", "--sink", "csv:out", "--late", "csv:out"], {}, "would mix in"),
+    (["q.cql", "--sink", "json:-", "--json"], {}, "would mix on standard output"),
+    (["q.cql", "--prods", "often"], {}, "prods 'often' is none of"),
+    (["q.cql", "--checkpoint", "ck"], {}, "--checkpoint needs --host spark"),
+    (["q.cql", "--host", "flink"], {}, "'flink' is unknown"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "options", "said"), MISTAKES, ids=[m[2] for m in MISTAKES])
+def test_a_mistake_is_one_paragraph_and_leaves_nothing_behind(
+    here, capfd, arguments, options, said
+):
+    before = sorted(p.name for p in here.iterdir())
+    settings = {"source": "s=readings.csv", "progress": "ordered", "host": "local", **options}
+    if "--host" in arguments:
+        del settings["host"]
+    given = [text for name, value in settings.items() for text in (f"--{name}", value)]
+    assert exit_code(*arguments, *given) == 2
+    shown = capfd.readouterr()
+    assert shown.err.startswith("lowwater: ")
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+    assert sorted(p.name for p in here.iterdir()) == before
+
+
+def test_results_of_an_earlier_run_are_not_mixed_with_others(here, capfd):
+    assert ran("--sink", "json:out") == 0
+    before = {p.name: p.read_bytes() for p in (here / "out").iterdir()}
+    assert ran("--sink", "json:out") == 2
+    assert "holds results of an earlier run" in capfd.readouterr().err
+    assert {p.name: p.read_bytes() for p in (here / "out").iterdir()} == before
+
+
+# -- sentences and sources ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("slack 100 rows", lw.slack(rows=100)),
+        ("slack 2.5", lw.slack(2.5)),
+        (
+            "slack 1 minute 30 seconds, consistent",
+            lw.slack("1 minute 30 seconds", mode="consistent"),
+        ),
+        ("ordered", lw.ordered()),
+        ("punctuated done, by sensor", lw.punctuated("done", by="sensor")),
+        (
+            "per source sensor, each slack 5 seconds, idle 1 minute",
+            lw.per_source("sensor", lw.slack("5 seconds"), idle="1 minute"),
+        ),
+    ],
+)
+def test_progress_is_a_sentence(text, policy):
+    assert progress_of(text) == policy
+
+
+def test_prods_are_a_sentence():
+    assert prods_of("on demand") == lw.on_demand()
+    assert prods_of("aggressive 0.5, accuracy 0.9") == lw.aggressive(0.5, accuracy=0.9)
+
+
+def test_a_path_may_have_commas_and_equals_signs():
+    found = Named.of("s=a,b=c.csv,schema=ts timestamp, p decimal(10, 2),time=ts")
+    assert found.path == "a,b=c.csv"
+    assert found.options == {"schema": "ts timestamp, p decimal(10, 2)", "time": "ts"}
+
+
+# -- the screen -----------------------------------------------------------------------------------
+
+
+def test_screen_shows_the_bar_the_mark_and_early_rows_with_their_interval():
+    console = Console(width=100, height=20, record=True, file=io.StringIO(), force_terminal=True)
+    screen = Screen(console, 200, live_rows=True)
+    kinds = pa.struct([("n", pa.float64())])
+    window = {"start": START, "end": START + timedelta(minutes=1)}
+    screen.take(
+        3,
+        pa.table(
+            {
+                "window": [window],
+                "wid": [7],
+                "n": [61],
+                "kind": ["early"],
+                "completeness": [0.5],
+                "low": pa.array([{"n": 55.0}], kinds),
+                "high": pa.array([{"n": 70.0}], kinds),
+            }
+        ),
+    )
+    screen.status = lw.Status(3, {"in": 120, "late": 4}, START, START, False, 1, 1, 1.0, 99.0)
+    console.print(screen.picture())
+    console.print(figures(screen.status))
+    text = console.export_text()
+    assert "120 of 200 rows" in text
+    assert "2024-05-01 12:00:00 – 12:01:00" in text
+    assert "61 (55 – 70)" in text
+    assert "50%" in text
+    assert "wid" not in text
