@@ -3,11 +3,11 @@
 The recordings themselves are not part of this project, so streams are drawn that have what the
 thesis tells of them: how many tuples in how many seconds, about 70 % of them in order, late ones
 late by 40 ms or less for the most part, and two clocks that are within 50 ms of each other most of
-the time. What it does not tell was settled here. Times are uniform. Three in ten rows take a detour,
-whose length is a gamma number (shape 3, 20 ms on average); one in 500 is late by 60 ms more on
-average. How many take it and how long it is varies from second to second, as the rest of a stadium
-does: both by autoregressive numbers with a memory of 3 s; and each stream is delayed as a whole by
-one with a memory of 1 s.
+the time. What it does not tell was settled here, so that the rule of the thesis fares about as it
+did there. Times are uniform. Three in ten rows take a detour, whose length is a gamma number
+(shape 3, 20 ms on average); one in 500 is late by 60 ms more on average. How many take it and how
+long it is varies from second to second, both by autoregressive numbers with a memory of 3 s; and
+each stream is delayed as a whole by one with a memory of 1 s.
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ def _worse(game: Game, ts: Floats) -> Floats:
     return factor
 
 
-def _varying(
-    random: np.random.Generator, seconds: float, memory: float, at: Floats
-) -> Floats:
+def _varying(random: np.random.Generator, seconds: float, memory: float, at: Floats) -> Floats:
     """Return autoregressive numbers of deviation 1 at times."""
     steps = int(seconds * GRID) + 2
     keep = np.exp(-1 / (memory * GRID))

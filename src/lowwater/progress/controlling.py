@@ -1,8 +1,8 @@
 """The slack by a proportional-derivative controller: the baseline of QDJ (6.2.3).
 
 The error is the target minus the quality of the last track; the slack moves by `proportional` times
-the error and `derivative` times its change, in granules per unit of quality. It knows nothing of late
-degrees: it follows what was delivered. The gains must be tuned, which the thesis did by hand;
+the error and `derivative` times its change, in granules per unit of quality. It knows nothing of
+late degrees: it follows what was delivered. The gains must be tuned, which the thesis did by hand;
 `experiments.q1` does it by a grid.
 """
 
