@@ -124,6 +124,7 @@ class Controller:
         flow: Flow,
         prodder: Prodder | None = None,
         sideliner: Sideliner | None = None,
+        *,
         adapter: Adapter | None = None,
     ) -> None:
         self.log, self.gauges, self.flow = log, gauges, flow

@@ -1,7 +1,7 @@
 """Slack that is chosen while the stream runs: from late degrees, or from a quality target (QDJ).
 
-What is chosen is a matter of all inputs of a query together; it reaches each of them as `Seen.slack`.
-It delays the punctuation and nothing else: no row waits.
+What is chosen is a matter of all inputs of a query together, and reaches each as `Seen.slack`. It
+delays the punctuation and nothing else: no row waits.
 """
 
 from __future__ import annotations

@@ -1,0 +1,243 @@
+"""One decision: the slacks for the streams of one operator, from late degrees and from its quality.
+
+The quality tracker is here, too: what the operator produced and what late rows have missed, for
+each interval and overall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from lowwater.control import Source
+from lowwater.progress.adapting import Observed, Remembered
+from lowwater.progress.below import Below, Port
+from lowwater.progress.late_degrees import LateDegrees
+from lowwater.progress.tracking import Windowed, in_time, quality_of
+
+Memory = dict[str, Any]
+REMEMBERED = 32
+"""How many intervals the status tells."""
+MOMENTS = 64
+"""At how many moments of an interval it is remembered how far one stream was ahead."""
+Measured = Literal["rows", "windows", "pairs", "late"]
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """How slacks are chosen for one operator.
+
+    `ports` are the inputs that lead to each of its ports; of those `by_source`, each source has a
+    slack of its own. `measured` says what is counted at the operator, None if nothing is: then the
+    model must be believed. `remembered` is for how long lost pairs are counted, `orders` are the
+    operators before it that late rows do not pass.
+    """
+
+    operator: int
+    name: str
+    ports: tuple[tuple[int, ...], ...]
+    below: Below
+    rule: Any
+    target: float
+    track: int
+    granule: int
+    measured: Measured | None
+    error: float = 0.0
+    orders: tuple[int, ...] = ()
+    remembered: int = 0
+    by_source: frozenset[int] = frozenset()
+
+    def begin(self) -> Memory:
+        """Return the memory of a run that has not begun."""
+        return {
+            "interval": None,
+            "ended": False,
+            "longer": 0,
+            "count": [0, 0, 0, 0],
+            "total": [0, 0],
+            "unseen": 0,
+            "windows": [],
+            "lags": [],
+            "slacks": [0 for _ in self.ports],
+            "sources": [],
+            "rules": [],
+            "recent": [],
+            "met": [0, 0],
+            "estimated": None,
+        }
+
+    def advance(
+        self,
+        memory: Memory,
+        inputs: Mapping[str, Memory],
+        measured: Sequence[Mapping[str, Any]],
+    ) -> Memory:
+        """Count what an epoch produced and lost; at the end of an interval, choose slacks."""
+        new = self._counted(memory, measured)
+        ends = [[inputs[str(n)]["ends"][-1:] for n in port] for port in self.ports]
+        newest = [max(e) for port in ends for e in port if e]
+        if not newest:
+            return new
+        if all(any(port) for port in ends) and len(ends) > 1:
+            mine, other = (min(max(e) for e in port if e) for port in ends[:2])
+            new["lags"] = [*new["lags"], (mine - other) / self.granule][-MOMENTS:]
+        interval, before = max(newest) // self.track, memory["interval"]
+        if before is not None and interval <= before:
+            return new
+        new |= {"ended": True, "interval": interval}
+        if before is not None and interval > before + 1:
+            new["longer"] = memory["longer"] + 1
+        return self._chosen(new, inputs)
+
+    def _counted(self, memory: Memory, measured: Sequence[Mapping[str, Any]]) -> Memory:
+        """Return what is known with what an epoch produced and lost."""
+        new = {**memory, "ended": False}
+        if self.measured is None:
+            return new
+        told = [m for m in measured if "shard" in m]
+        if self.measured == "late":
+            each = [[m for m in told if m["operator"] == order] for order in self.orders]
+            given, lost = in_time(each)
+            new["count"] = [memory["count"][0] + given, memory["count"][1] + lost, 0, 0]
+            new["total"] = [memory["total"][0] + given, memory["total"][1] + lost]
+            return new
+        mine = [m for m in told if m["operator"] == self.operator]
+        found = quality_of(self.measured, mine, Windowed(memory["windows"], self.error))
+        for name in ("count", "total"):
+            new[name] = [a + b for a, b in zip(memory[name], found.counts, strict=False)]
+        new["unseen"] = memory["unseen"] + found.unseen
+        new["windows"] = found.windows
+        return new
+
+    # -- adapter -----------------------------------------------------------------------------------
+
+    def _chosen(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
+        """Choose slacks for the next interval, and note how the last one was."""
+        fresh = [self._fresh(port, inputs) for port in self.ports]
+        ports = self._ports(memory, fresh, inputs)
+        rules = {self._key(k): Remembered.from_json(kept) for k, kept in memory["rules"]}
+        given, lost, results, rows = memory["count"]
+        estimated = self._estimate(rules.get(None), fresh, memory["slacks"], ports)
+        total = memory["total"]
+        if self.measured is None and all(d.total for d in fresh):
+            given, lost = estimated, 1.0 - estimated
+            total = [total[0] + given, total[1] + lost]
+        ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
+        seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
+        rules[None], slacks = self._ask(rules.get(None, Remembered()), seen, ports)
+        by_source = self._sources(rules, seen, ports, inputs)
+        quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
+        told = [memory["interval"] * self.track, quality, round(estimated, 6), memory["slacks"]]
+        met, judged = memory["met"]
+        return {
+            **memory,
+            "total": total,
+            "count": [0, 0, 0, 0],
+            "lags": memory["lags"][-1:],
+            "slacks": [s * self.granule for s in slacks],
+            "sources": [[*place, s * self.granule] for place, s in by_source.items()],
+            "rules": [[list(k) if k else None, r.to_json()] for k, r in rules.items()],
+            "recent": [*memory["recent"], told][-REMEMBERED:],
+            "met": memory["met"]
+            if quality is None
+            else [met + (quality >= self.target), judged + 1],
+            "estimated": self._estimate(rules[None], [], [s * self.granule for s in slacks], ports),
+        }
+
+    def _ask(
+        self, known: Remembered, seen: Observed, ports: Sequence[Port]
+    ) -> tuple[Remembered, Sequence[int]]:
+        """Ask the rule for a slack, and part it among the ports."""
+
+        def model(degrees: Sequence[LateDegrees], lags: Sequence[float]) -> Any:
+            moments = [_with(ports, degrees, lag) for lag in (lags or (None,))]
+
+            def quality(slack: Any) -> Any:
+                if np.ndim(slack):
+                    return np.array([quality(s) for s in np.ravel(slack)]).reshape(np.shape(slack))
+                found = [self.below.estimate(at, self.below.parted(at, slack)) for at in moments]
+                return float(np.mean(found))
+
+            return quality
+
+        after, slack = self.rule.step(known, seen, model)
+        now = _with(ports, after.degrees, seen.lags[-1] if seen.lags else None)
+        return after, self.below.cheapest(now, int(slack))
+
+    def _sources(
+        self,
+        rules: dict[tuple[int, Source] | None, Remembered],
+        seen: Observed,
+        ports: Sequence[Port],
+        inputs: Mapping[str, Memory],
+    ) -> dict[tuple[int, Source], int]:
+        """Return a slack for each source, from its own late degrees."""
+        found = {}
+        for at, port in enumerate(self.ports):
+            for n in port:
+                if n not in self.by_source:
+                    continue
+                came = {s: LateDegrees.from_json(d) for s, d in inputs[str(n)]["fresh"]}
+                known = [k[1] for k in rules if k is not None and k[0] == n]
+                for source in dict.fromkeys([*known, *came]):
+                    mine = came.get(source, LateDegrees.none(self.granule))
+                    of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
+                    before = rules.get((n, source), Remembered())
+                    after, slacks = self._ask(before, replace(seen, degrees=of), ports)
+                    rules[n, source], found[n, source] = after, slacks[at]
+        return found
+
+    @staticmethod
+    def _key(kept: Sequence[Any] | None) -> tuple[int, Source] | None:
+        return None if kept is None else (kept[0], kept[1])
+
+    # -- what is known at the ports ----------------------------------------------------------------
+
+    def _fresh(self, port: Sequence[int], inputs: Mapping[str, Memory]) -> LateDegrees:
+        """Return the late degrees since slacks were last chosen, of all streams at a port."""
+        known = LateDegrees.none(self.granule)
+        for n in port:
+            for _, degrees in inputs[str(n)]["fresh"]:
+                known = known + LateDegrees.from_json(degrees)
+        return known
+
+    def _ports(
+        self, memory: Memory, fresh: Sequence[LateDegrees], inputs: Mapping[str, Memory]
+    ) -> list[Port]:
+        lag = memory["lags"][-1] if memory["lags"] else None
+        epochs = [[_epoch(inputs[str(n)]["ends"]) for n in port] for port in self.ports]
+        ports = [
+            Port(d, min(e, default=0) / self.granule) for d, e in zip(fresh, epochs, strict=True)
+        ]
+        return _with(ports, fresh, lag)
+
+    def _estimate(
+        self,
+        known: Remembered | None,
+        fresh: Sequence[LateDegrees],
+        slacks: Sequence[int],
+        ports: Sequence[Port],
+    ) -> float:
+        """Return what the model says of slacks, in ticks, by all late degrees that are known."""
+        held = list(known.degrees) if known is not None and known.degrees else []
+        degrees = [a + b for a, b in zip(held, fresh, strict=True)] if held and fresh else held
+        at = [replace(p, degrees=d) for p, d in zip(ports, degrees or fresh, strict=True)]
+        return self.below.estimate(at, [s / self.granule for s in slacks])
+
+
+def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | None) -> list[Port]:
+    """Return ports with other late degrees, the first so far ahead of the second."""
+    ahead = [0.0 for _ in ports]
+    if lag is not None:
+        ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
+    told = zip(ports, degrees, ahead, strict=True)
+    return [replace(p, degrees=d, ahead=a) for p, d, a in told]
+
+
+def _epoch(ends: Sequence[int]) -> int:
+    """Return how far the newest time has run on in an epoch, at least."""
+    return min((b - a for a, b in pairwise(ends)), default=0)
