@@ -28,12 +28,13 @@ class Side:
     """One stream of a join that delivers in order of time.
 
     `window` is how long its rows are kept; `ahead` how far its newest time is ahead of that of the
-    stream that is furthest behind: as long as its rows wait for it.
+    stream that is furthest behind, for whose rows its own wait. Where that varies, `ahead` holds
+    what it was at several moments, the same for all sides, and quality is the mean over them.
     """
 
     degrees: LateDegrees
     window: int
-    ahead: float = 0.0
+    ahead: Any = 0.0
 
 
 def arrived(degrees: LateDegrees, window: float, wait: Slack) -> Any:
@@ -53,14 +54,13 @@ def quality_of_sides(sides: Sequence[Side], slack: Slack) -> Any:
     of 0 are none of its: prod(S_k) - prod(S_k - F_k), where S_k is how full window k is. For two
     streams that is (5.12), with the outer sums to W - 1.
     """
-    slack = np.asarray(slack, np.float64)
     whole, rest, all_whole, all_rest = 1.0, 1.0, 1.0, 1.0
     for side in sides:
-        wait = slack + side.ahead
+        wait = np.asarray(slack, np.float64)[..., None] + np.atleast_1d(side.ahead)
         full = arrived(side.degrees, side.window, wait)
         whole, rest = whole * full, rest * (full - side.degrees.cdf(wait))
         all_whole, all_rest = all_whole * side.window, all_rest * (side.window - 1)
-    return _plain((whole - rest) / (all_whole - all_rest))
+    return _plain(((whole - rest) / (all_whole - all_rest)).mean(axis=-1))
 
 
 def quality(
@@ -70,18 +70,19 @@ def quality(
     window_other: int,
     slack: Slack,
     *,
-    lag: float = 0.0,
+    lag: Any = 0.0,
 ) -> Any:
     """Return the quality of a join with `order="time"` (5.12).
 
-    `lag` is how far the newest time of `self` is ahead of that of `other`; negative if behind. Two
-    slacks need not differ: only the later of the two ends of waiting counts (QDJ 5.4, case 3).
+    `lag` is how far the newest time of `self` is ahead of that of `other`, negative if behind; of
+    several, as they were at different moments, the quality is the mean. Two slacks need not differ: only the
+    later of the two ends of waiting counts (QDJ 5.4, case 3).
 
     >>> late = LateDegrees(1, np.array([0.6, 0.2, 0.1, 0.1]))
     >>> round(quality(late, late, 3, 2, 0), 6)
     0.465
     """
-    ahead, behind = max(0.0, lag), max(0.0, -lag)
+    ahead, behind = np.maximum(lag, 0.0), np.maximum(-np.asarray(lag), 0.0)
     sides = [Side(self_degrees, window_self, ahead), Side(other_degrees, window_other, behind)]
     return quality_of_sides(sides, slack)
 
