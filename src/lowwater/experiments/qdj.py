@@ -43,8 +43,7 @@ class Pair:
         newest = np.maximum.accumulate(self.ts) // step
         at = np.flatnonzero(np.diff(newest)) + 1
         return [
-            Pair(t, s)
-            for t, s in zip(np.split(self.ts, at), np.split(self.side, at), strict=True)
+            Pair(t, s) for t, s in zip(np.split(self.ts, at), np.split(self.side, at), strict=True)
         ]
 
 

@@ -22,8 +22,8 @@ from lowwater.progress.tracking import Windowed, in_time, quality_of
 Memory = dict[str, Any]
 REMEMBERED = 32
 """How many intervals the status tells."""
-MOMENTS = 64
-"""At how many moments of an interval it is remembered how far one stream was ahead."""
+MOMENTS = 16
+"""At how many moments it is remembered how far one stream was ahead."""
 Measured = Literal["rows", "windows", "pairs", "late"]
 
 
@@ -58,6 +58,7 @@ class Deciding:
             "ended": False,
             "longer": 0,
             "count": [0, 0, 0, 0],
+            "news": [0, 0],
             "total": [0, 0],
             "unseen": 0,
             "windows": [],
@@ -76,7 +77,11 @@ class Deciding:
         inputs: Mapping[str, Memory],
         measured: Sequence[Mapping[str, Any]],
     ) -> Memory:
-        """Count what an epoch produced and lost; at the end of an interval, choose slacks."""
+        """Count what an epoch produced and lost; at the end of an interval, choose slacks.
+
+        Not more often, though a rule would allow it: what was lost shows only when late rows come,
+        and windows end, well after the slack that lost it was chosen.
+        """
         new = self._counted(memory, measured)
         ends = [[inputs[str(n)]["ends"][-1:] for n in port] for port in self.ports]
         newest = [max(e) for port in ends for e in port if e]
@@ -88,64 +93,67 @@ class Deciding:
         interval, before = max(newest) // self.track, memory["interval"]
         if before is not None and interval <= before:
             return new
-        new |= {"ended": True, "interval": interval}
         if before is not None and interval > before + 1:
             new["longer"] = memory["longer"] + 1
-        return self._chosen(new, inputs)
+        return {**self._chosen(self._judged(new), inputs), "interval": interval, "ended": True}
 
     def _counted(self, memory: Memory, measured: Sequence[Mapping[str, Any]]) -> Memory:
         """Return what is known with what an epoch produced and lost."""
         new = {**memory, "ended": False}
-        if self.measured is None:
-            return new
         told = [m for m in measured if "shard" in m]
         if self.measured == "late":
             each = [[m for m in told if m["operator"] == order] for order in self.orders]
-            given, lost = in_time(each)
-            new["count"] = [memory["count"][0] + given, memory["count"][1] + lost, 0, 0]
-            new["total"] = [memory["total"][0] + given, memory["total"][1] + lost]
+            return _plus(new, *in_time(each))
+        if self.measured is None:
             return new
         mine = [m for m in told if m["operator"] == self.operator]
         found = quality_of(self.measured, mine, Windowed(memory["windows"], self.error))
-        for name in ("count", "total"):
-            new[name] = [a + b for a, b in zip(memory[name], found.counts, strict=False)]
-        new["unseen"] = memory["unseen"] + found.unseen
-        new["windows"] = found.windows
-        return new
+        new |= {"unseen": memory["unseen"] + found.unseen, "windows": found.windows}
+        return _plus(new, *found.counts)
 
     # -- adapter -----------------------------------------------------------------------------------
 
     def _chosen(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
-        """Choose slacks for the next interval, and note how the last one was."""
+        """Choose slacks for the next interval."""
         fresh = [self._fresh(port, inputs) for port in self.ports]
         ports = self._ports(memory, fresh, inputs)
         rules = {self._key(k): Remembered.from_json(kept) for k, kept in memory["rules"]}
-        given, lost, results, rows = memory["count"]
-        estimated = self._estimate(rules.get(None), fresh, memory["slacks"], ports)
-        total = memory["total"]
         if self.measured is None and all(d.total for d in fresh):
-            given, lost = estimated, 1.0 - estimated
-            total = [total[0] + given, total[1] + lost]
+            estimated = self.below.estimate(ports, [s / self.granule for s in memory["slacks"]])
+            memory = _plus(memory, estimated, 1.0 - estimated)
+        given, lost = memory["news"]
+        *_, results, rows = memory["count"]
         ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
         seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
         rules[None], slacks = self._ask(rules.get(None, Remembered()), seen, ports)
         by_source = self._sources(rules, seen, ports, inputs)
-        quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
-        told = [memory["interval"] * self.track, quality, round(estimated, 6), memory["slacks"]]
-        met, judged = memory["met"]
+        now = [replace(p, degrees=d) for p, d in zip(ports, rules[None].degrees, strict=True)]
         return {
             **memory,
-            "total": total,
-            "count": [0, 0, 0, 0],
+            "news": [0, 0],
             "lags": memory["lags"][-1:],
             "slacks": [s * self.granule for s in slacks],
             "sources": [[*place, s * self.granule] for place, s in by_source.items()],
             "rules": [[list(k) if k else None, r.to_json()] for k, r in rules.items()],
+            "estimated": round(self.below.estimate(now, slacks), 6),
+        }
+
+    def _judged(self, memory: Memory) -> Memory:
+        """Note how an interval was that has ended."""
+        if memory["interval"] is None:
+            return memory
+        given, lost, *held = memory["count"]
+        quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
+        met, judged = memory["met"]
+        if quality is not None:
+            met, judged = met + (quality >= self.target), judged + 1
+        end = (memory["interval"] + 1) * self.track
+        told = [end, quality, memory["estimated"], memory["slacks"]]
+        return {
+            **memory,
+            "count": [0, 0, *held],
             "recent": [*memory["recent"], told][-REMEMBERED:],
-            "met": memory["met"]
-            if quality is None
-            else [met + (quality >= self.target), judged + 1],
-            "estimated": self._estimate(rules[None], [], [s * self.granule for s in slacks], ports),
+            "met": [met, judged],
         }
 
     def _ask(
@@ -215,18 +223,14 @@ class Deciding:
         ]
         return _with(ports, fresh, lag)
 
-    def _estimate(
-        self,
-        known: Remembered | None,
-        fresh: Sequence[LateDegrees],
-        slacks: Sequence[int],
-        ports: Sequence[Port],
-    ) -> float:
-        """Return what the model says of slacks, in ticks, by all late degrees that are known."""
-        held = list(known.degrees) if known is not None and known.degrees else []
-        degrees = [a + b for a, b in zip(held, fresh, strict=True)] if held and fresh else held
-        at = [replace(p, degrees=d) for p, d in zip(ports, degrees or fresh, strict=True)]
-        return self.below.estimate(at, [s / self.granule for s in slacks])
+
+def _plus(memory: Memory, *more: float) -> Memory:
+    """Return what is known with so much more produced and lost, of results and their rows."""
+    counts = {
+        name: [a + b for a, b in zip(memory[name], (*more, 0, 0), strict=False)]
+        for name in ("count", "news", "total")
+    }
+    return {**memory, **counts}
 
 
 def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | None) -> list[Port]:
@@ -239,5 +243,10 @@ def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | No
 
 
 def _epoch(ends: Sequence[int]) -> int:
-    """Return how far the newest time has run on in an epoch, at least."""
+    """Return how far the newest time runs on, at least, before the mark after an epoch acts.
+
+    It acts after the rows of the next epoch, so a row that meets it is one to two epochs away. The
+    mean would be the better guess where losses grow evenly with lateness; they do not, and a target
+    that is missed costs more than a wait.
+    """
     return min((b - a for a, b in pairwise(ends)), default=0)

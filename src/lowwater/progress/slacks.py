@@ -16,9 +16,7 @@ from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.monitor import gathered
 
 EPOCHS = 4
-"""The shortest of so many epochs is how long a mark is believed to take until it acts."""
-LAGS = 64
-"""How many moments of an interval are remembered for how far one stream was ahead of another."""
+"""How many epochs tell how long a mark takes until it acts."""
 
 
 @dataclass(frozen=True)

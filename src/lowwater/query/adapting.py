@@ -15,7 +15,7 @@ from lowwater.kernels.bands import SameWindow
 from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.ordering import OrderPlan
 from lowwater.progress import Adaptive, Chosen, Pd, PerSource, Progress, Quality
-from lowwater.progress.adapting import ByModel
+from lowwater.progress.adapting import ByFeedback
 from lowwater.progress.below import Below, Errors, FreePairs, OrderedPairs, Windows
 from lowwater.progress.deciding import Deciding, Measured
 from lowwater.progress.slacks import Monitored, Slacks
@@ -178,11 +178,11 @@ def _target(one: Chosen) -> float:
     return one.target or 0.0
 
 
-def _rule(one: Chosen, flow: Dataflow, place: _Place, granule: int) -> ByModel:
+def _rule(one: Chosen, flow: Dataflow, place: _Place, granule: int) -> ByFeedback:
     del flow, place, granule
     assert isinstance(one, Quality | Pd)  # noqa: S101
     overall = isinstance(one, Quality) and one.overall
-    return ByModel(target=_target(one), decay=one.decay, overall=overall)
+    return ByFeedback(target=_target(one), decay=one.decay, overall=overall)
 
 
 # -- the models ------------------------------------------------------------------------------------
