@@ -24,6 +24,8 @@ REMEMBERED = 32
 """How many intervals the status tells."""
 MOMENTS = 16
 """At how many moments it is remembered how far one stream was ahead."""
+ENOUGH = 5.0
+"""How many rows the target must allow to be lost, of those that are known, to choose by them."""
 Measured = Literal["rows", "windows", "pairs", "late"]
 
 
@@ -56,6 +58,7 @@ class Deciding:
         return {
             "interval": None,
             "ended": False,
+            "sure": False,
             "longer": 0,
             "count": [0, 0, 0, 0],
             "news": [0, 0],
@@ -92,10 +95,18 @@ class Deciding:
             new["lags"] = [*new["lags"], (mine - other) / self.granule][-MOMENTS:]
         interval, before = max(newest) // self.track, memory["interval"]
         if before is not None and interval <= before:
-            return new
+            return self._cautious(new, inputs)
         if before is not None and interval > before + 1:
             new["longer"] = memory["longer"] + 1
         return {**self._chosen(self._judged(new), inputs), "interval": interval, "ended": True}
+
+    def _cautious(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
+        """Wait for rows as late as any seen, as long as too few are known to choose by."""
+        if memory["sure"]:
+            return memory
+        latest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
+        found = [max(known, new) for known, new in zip(memory["slacks"], latest, strict=True)]
+        return {**memory, "slacks": found}
 
     def _counted(self, memory: Memory, measured: Sequence[Mapping[str, Any]]) -> Memory:
         """Return what is known with what an epoch produced and lost."""
@@ -127,9 +138,14 @@ class Deciding:
         seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
         rules[None], slacks = self._ask(rules.get(None, Remembered()), seen, ports)
         by_source = self._sources(rules, seen, ports, inputs)
-        now = [replace(p, degrees=d) for p, d in zip(ports, rules[None].degrees, strict=True)]
+        known = rules[None].degrees
+        sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
+        if not sure:
+            slacks = [max(s, d.largest) for s, d in zip(slacks, known, strict=True)]
+        now = [replace(p, degrees=d) for p, d in zip(ports, known, strict=True)]
         return {
             **memory,
+            "sure": sure,
             "news": [0, 0],
             "lags": memory["lags"][-1:],
             "slacks": [s * self.granule for s in slacks],
