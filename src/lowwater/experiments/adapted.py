@@ -21,15 +21,25 @@ Decide = Callable[[Observed], float]
 """A rule at work: from what was observed in a step to the slack of the next, in granules."""
 
 
+KEEP = Windows((200, 300), 10_000)
+"""A KEEP 2 s, B KEEP 3 s, SLIDE 10 ms (QDJ 6.3.1)."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a join is asked for: windows, and the track, its steps and the granule in ticks."""
 
-    windows: Windows = Windows((200, 300), 10_000)
+    windows: Windows = KEEP
     track: int = 1_000_000
     granule: int = 10_000
     steps: int = 1
     lags: int = 4
+    sync: bool = True
+
+    @property
+    def step(self) -> int:
+        """How long a step is."""
+        return self.track // self.steps
 
 
 @dataclass(frozen=True)
@@ -56,20 +66,36 @@ class Delivered:
         return float((self.quality >= target).mean())
 
 
-def deliver(chunks: Sequence[Pair], asked: Asked, decide: Decide) -> Delivered:
-    """Run the join over steps of a stream, beginning with no slack."""
-    join = Join(asked.windows, max(int(c.ts.max()) for c in chunks))
-    slack, slacks, ends, clocks = 0.0, [], [], [int(NEVER), int(NEVER)]
-    for number, chunk in enumerate(chunks):
+def deliver(
+    stream: Pair, asked: Asked, decide: Decide, *, first: float = 0.0, watch: bool = True
+) -> Delivered:
+    """Run the join over a stream, with the slack `first` until the rule has been asked.
+
+    Without `watch` a rule is told results only, not how late rows are.
+    """
+    join = Join(asked.windows, int(stream.ts.max()), sync=asked.sync)
+    slack, slacks, ends, clocks = first, [], [], [int(NEVER), int(NEVER)]
+    chunks = stream.cut(asked.step)
+    for chunk, passed in zip(chunks, _passed(chunks, asked), strict=True):
         slacks.append(slack)
         wait = round(slack * asked.granule)
         join.feed(chunk, (wait, wait))
         given, wanted = join.settle()
-        ends.append(join.settled)
-        seen = observe(chunk, clocks, asked)
-        passed = (number % asked.steps + 1) / asked.steps
+        if passed >= 1:
+            ends.append(join.settled)
+        seen = observe(chunk, clocks, asked) if watch else Observed(())
         slack = decide(replace(seen, given=given, wanted=wanted, passed=passed))
-    return _judged(join, np.array(slacks), np.array(ends[asked.steps - 1 :: asked.steps]))
+    return _judged(join, np.array(slacks), np.array(ends))
+
+
+def _passed(chunks: Sequence[Pair], asked: Asked) -> list[float]:
+    """Return how much of its track has passed after each step; there may be steps without rows."""
+    newest = np.maximum.accumulate([int(c.ts.max()) for c in chunks])
+    ends = np.append(np.diff(newest // asked.track) > 0, True)
+    shares = (newest // asked.step % asked.steps + 1) / asked.steps
+    return [
+        1.0 if end else min(float(share), 0.99) for end, share in zip(ends, shares, strict=True)
+    ]
 
 
 def observe(chunk: Pair, clocks: list[int], asked: Asked) -> Observed:
@@ -85,7 +111,7 @@ def observe(chunk: Pair, clocks: list[int], asked: Asked) -> Observed:
     at = np.linspace(0, len(chunk.ts) - 1, asked.lags).astype(np.int64)
     lags = (newest[0] - newest[1])[at] / asked.granule
     begun = min(clocks) > NEVER
-    return Observed((late[0], late[1]), lags if begun else (0.0,))
+    return Observed((late[0], late[1]), tuple(lags) if begun else (0.0,))
 
 
 def _judged(join: Join, slacks: Floats, ends: Ints) -> Delivered:

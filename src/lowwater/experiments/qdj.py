@@ -104,8 +104,10 @@ class _Side:
 class Join:
     """Algorithm 1 at work: `feed` rows, `settle` what cannot change any more, read `given`."""
 
-    def __init__(self, windows: Windows, last: int) -> None:
+    def __init__(self, windows: Windows, last: int, *, sync: bool = True) -> None:
         self.windows = windows
+        # Without a sync buffer nothing waits for the other stream: the leading one moves windows.
+        self.which = (min, np.minimum) if sync else (max, np.maximum)
         self.units = last // windows.unit + 1
         self.sides = tuple(_Side(w, self.units) for w in windows.kept)
         self.given, self.known = np.zeros(self.units), np.zeros(self.units)
@@ -115,7 +117,7 @@ class Join:
     @property
     def end(self) -> int:
         """The window end; results before it are all there."""
-        return max(0, min(s.newest for s in self.sides))
+        return max(0, self.which[0](s.newest for s in self.sides))
 
     def feed(self, rows: Pair, slacks: tuple[int, int]) -> None:
         """Take rows in under a slack for each side."""
@@ -141,7 +143,7 @@ class Join:
             seen = np.concatenate(([side.newest], np.where(whose == number, units, NEVER)))
             newest.append(np.maximum.accumulate(seen))
             side.newest = int(newest[-1][-1])
-        return np.maximum(np.minimum(*newest), 0)[:-1]
+        return np.maximum(self.which[1](*newest), 0)[:-1]
 
     def _weigh(self, rows: Pair, slacks: tuple[int, int]) -> None:
         """Add up how long the buffers are: from the newest time to what may pass on both sides."""
@@ -153,7 +155,7 @@ class Join:
             np.maximum(clock - slack, side.passed)
             for clock, slack, side in zip(clocks, slacks, self.sides, strict=True)
         ]
-        size = np.maximum(*clocks) - np.minimum(*passed)
+        size = np.maximum(*clocks) - self.which[1](*passed)
         begun = np.minimum(*clocks) > NEVER
         self.buffered += float(size[begun].sum())
         self.rows += int(begun.sum())

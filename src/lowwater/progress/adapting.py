@@ -156,7 +156,7 @@ class ByFeedback:
     decay: float = 0.8
     overall: bool = False
     granularity: int = 1
-    misses: float = 0.03
+    misses: float = 0.04
 
     def step(self, known: Remembered, seen: Observed, model: Model) -> tuple[Remembered, int]:
         """Return what to remember, and the slack of the next step."""

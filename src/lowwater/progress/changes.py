@@ -18,7 +18,7 @@ MATTERS = 0.06
 """The divergence, in nats per row, from which on a difference matters: late rows 20 % instead of
 50 %, or late twice as long."""
 NO_ACCIDENT = 30.0
-"""The least G statistic; by chance, with a handful of octaves, it is as large once in 10^4 tests."""
+"""The least G statistic: far above what a handful of octaves gives by chance."""
 
 
 def changed(fresh: LateDegrees, known: LateDegrees) -> bool:
@@ -44,11 +44,13 @@ def _octaves(degrees: LateDegrees) -> Counts:
     exact = np.where(bins > 0, np.ceil(np.log2(np.maximum(bins, 1))) + 1, 0)
     beyond = np.log2(EXACT) + 1 + np.ceil((bins - EXACT) / PER_OCTAVE)
     octave = np.where(bins <= EXACT, exact, beyond).astype(np.int64)
-    return np.bincount(octave, degrees.counts)
+    return np.bincount(octave, degrees.counts).astype(np.float64)
 
 
 def _share(counts: Counts, size: int) -> Counts:
-    return np.pad(counts, (0, size - len(counts))) / counts.sum()
+    shares = np.zeros(size)
+    shares[: len(counts)] = counts / counts.sum()
+    return shares
 
 
 def _divergence(p: Counts, q: Counts) -> float:

@@ -54,7 +54,7 @@ def quality_of_sides(sides: Sequence[Side], slack: Slack) -> Any:
     of 0 are none of its: prod(S_k) - prod(S_k - F_k), where S_k is how full window k is. For two
     streams that is (5.12), with the outer sums to W - 1.
     """
-    whole, rest, all_whole, all_rest = 1.0, 1.0, 1.0, 1.0
+    whole, rest, all_whole, all_rest = np.ones(1), np.ones(1), 1.0, 1.0
     for side in sides:
         wait = np.asarray(slack, np.float64)[..., None] + np.atleast_1d(side.ahead)
         full = arrived(side.degrees, side.window, wait)
@@ -75,8 +75,8 @@ def quality(
     """Return the quality of a join with `order="time"` (5.12).
 
     `lag` is how far the newest time of `self` is ahead of that of `other`, negative if behind; of
-    several, as they were at different moments, the quality is the mean. Two slacks need not differ: only the
-    later of the two ends of waiting counts (QDJ 5.4, case 3).
+    several, as they were at different moments, the quality is the mean. Two slacks need not differ:
+    only the later of the two ends of waiting counts (QDJ 5.4, case 3).
 
     >>> late = LateDegrees(1, np.array([0.6, 0.2, 0.1, 0.1]))
     >>> round(quality(late, late, 3, 2, 0), 6)
