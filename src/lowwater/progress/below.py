@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from lowwater.progress.window_errors import Sensitivity, aggregate_quality, miss
 
 MODELLED = 128
 """With how many bins of late rows a join is modelled; finer ones are put together."""
-STEPS = 256
+STEPS = 64
 """In how many steps slacks of two streams are tried against each other."""
 
 
@@ -98,7 +99,10 @@ class FreePairs(Below):
     band: tuple[float, float]
 
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
-        lost = [self._lost(ports, side, slack) for side, slack in enumerate(slacks)]
+        if slacks[0] == slacks[1]:
+            lost = self._lost(ports, slacks[0])
+        else:
+            lost = self._lost(ports, slacks[0])[0], self._lost(ports, slacks[1])[1]
         return max(0.0, 1.0 - float(lost[0]) - float(lost[1]))
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
@@ -108,19 +112,19 @@ class FreePairs(Below):
             return [min(slack, most) for most in latest]
         found = smallest_slacks(
             1.0 - self.estimate(ports, [slack, slack]) + 1e-12,
-            lambda k: self._lost(ports, 0, k),
-            lambda k: self._lost(ports, 1, k),
+            lambda k: self._lost(ports, k)[0],
+            lambda k: self._lost(ports, k)[1],
             max(latest),
             steps=STEPS,
         )
         both = found if sum(found) < 2 * slack else (slack, slack)
         return [min(k, most) for k, most in zip(both, latest, strict=True)]
 
-    def _lost(self, ports: Sequence[Port], side: int, slack: object) -> np.ndarray:
+    def _lost(self, ports: Sequence[Port], slack: Any) -> tuple[Any, Any]:
+        """Return which share of pairs late rows of each side lose, with one slack or several."""
         mine, other = (coarse(p.degrees) for p in ports)
-        lag, epoch = ports[0].ahead - ports[1].ahead, ports[side].epoch
-        band = Band(*self.band, lag=lag, epoch=epoch)
-        return np.asarray(free_losses(mine, other, band, slack)[side])
+        lag, epoch = ports[0].ahead - ports[1].ahead, min(p.epoch for p in ports)
+        return free_losses(mine, other, Band(*self.band, lag=lag, epoch=epoch), slack)
 
     def say(self) -> str:  # noqa: D102
         return "pairs over all pairs; lost is one whose later row finds the other let go"

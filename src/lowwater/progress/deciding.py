@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from lowwater.control import Source
-from lowwater.progress.adapting import Observed, Remembered
+from lowwater.progress.adapting import ByFeedback, Observed, Remembered
 from lowwater.progress.below import Below, Port
 from lowwater.progress.late_degrees import LateDegrees
+from lowwater.progress.steered import Steered, Steering
 from lowwater.progress.tracking import Windowed, in_time, quality_of
 
 Memory = dict[str, Any]
@@ -24,8 +25,11 @@ REMEMBERED = 32
 """How many intervals the status tells."""
 MOMENTS = 16
 """At how many moments it is remembered how far one stream was ahead."""
+TYPICAL = 3
+"""How many lags stand for all that are remembered."""
 ENOUGH = 5.0
 """How many rows the target must allow to be lost, of those that are known, to choose by them."""
+Known: TypeAlias = Remembered | Steering
 Measured = Literal["rows", "windows", "pairs", "late"]
 
 
@@ -43,7 +47,7 @@ class Deciding:
     name: str
     ports: tuple[tuple[int, ...], ...]
     below: Below
-    rule: Any
+    rule: ByFeedback | Steered
     target: float
     track: int
     granule: int
@@ -53,12 +57,17 @@ class Deciding:
     remembered: int = 0
     by_source: frozenset[int] = frozenset()
 
+    @property
+    def remembers(self) -> type[Known]:
+        """What its rule remembers."""
+        return Steering if isinstance(self.rule, Steered) else Remembered
+
     def begin(self) -> Memory:
         """Return the memory of a run that has not begun."""
         return {
             "interval": None,
             "ended": False,
-            "sure": False,
+            "sure": isinstance(self.rule, Steered),
             "longer": 0,
             "count": [0, 0, 0, 0],
             "news": [0, 0],
@@ -128,7 +137,7 @@ class Deciding:
         """Choose slacks for the next interval."""
         fresh = [self._fresh(port, inputs) for port in self.ports]
         ports = self._ports(memory, fresh, inputs)
-        rules = {self._key(k): Remembered.from_json(kept) for k, kept in memory["rules"]}
+        rules = {self._key(k): self.remembers.from_json(kept) for k, kept in memory["rules"]}
         if self.measured is None and all(d.total for d in fresh):
             estimated = self.below.estimate(ports, [s / self.granule for s in memory["slacks"]])
             memory = _plus(memory, estimated, 1.0 - estimated)
@@ -136,10 +145,11 @@ class Deciding:
         *_, results, rows = memory["count"]
         ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
         seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
-        rules[None], slacks = self._ask(rules.get(None, Remembered()), seen, ports)
+        rules[None], slacks = self._ask(rules.get(None, self.remembers()), seen, ports)
         by_source = self._sources(rules, seen, ports, inputs)
         known = rules[None].degrees
         sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
+        sure = sure or isinstance(self.rule, Steered)
         if not sure:
             slacks = [max(s, d.largest) for s, d in zip(slacks, known, strict=True)]
         now = [replace(p, degrees=d) for p, d in zip(ports, known, strict=True)]
@@ -173,12 +183,12 @@ class Deciding:
         }
 
     def _ask(
-        self, known: Remembered, seen: Observed, ports: Sequence[Port]
-    ) -> tuple[Remembered, Sequence[int]]:
+        self, known: Known, seen: Observed, ports: Sequence[Port]
+    ) -> tuple[Known, Sequence[int]]:
         """Ask the rule for a slack, and part it among the ports."""
 
         def model(degrees: Sequence[LateDegrees], lags: Sequence[float]) -> Any:
-            moments = [_with(ports, degrees, lag) for lag in (lags or (None,))]
+            moments = [_with(ports, degrees, lag) for lag in _typical(lags)]
 
             def quality(slack: Any) -> Any:
                 if np.ndim(slack):
@@ -188,13 +198,14 @@ class Deciding:
 
             return quality
 
-        after, slack = self.rule.step(known, seen, model)
+        rule: Any = self.rule
+        after, slack = rule.step(known, seen, model)
         now = _with(ports, after.degrees, seen.lags[-1] if seen.lags else None)
         return after, self.below.cheapest(now, int(slack))
 
     def _sources(
         self,
-        rules: dict[tuple[int, Source] | None, Remembered],
+        rules: dict[tuple[int, Source] | None, Known],
         seen: Observed,
         ports: Sequence[Port],
         inputs: Mapping[str, Memory],
@@ -210,7 +221,7 @@ class Deciding:
                 for source in dict.fromkeys([*known, *came]):
                     mine = came.get(source, LateDegrees.none(self.granule))
                     of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
-                    before = rules.get((n, source), Remembered())
+                    before = rules.get((n, source), self.remembers())
                     after, slacks = self._ask(before, replace(seen, degrees=of), ports)
                     rules[n, source], found[n, source] = after, slacks[at]
         return found
@@ -256,6 +267,13 @@ def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | No
         ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
     told = zip(ports, degrees, ahead, strict=True)
     return [replace(p, degrees=d, ahead=a) for p, d, a in told]
+
+
+def _typical(lags: Sequence[float]) -> Sequence[float | None]:
+    """Return a few lags that stand for many."""
+    if not len(lags):
+        return [None]
+    return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
 def _epoch(ends: Sequence[int]) -> int:

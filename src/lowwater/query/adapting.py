@@ -17,10 +17,12 @@ from lowwater.kernels.ordering import OrderPlan
 from lowwater.progress import Adaptive, Chosen, Pd, PerSource, Progress, Quality
 from lowwater.progress.adapting import ByFeedback
 from lowwater.progress.below import Below, Errors, FreePairs, OrderedPairs, Windows
+from lowwater.progress.controlling import ByControl
 from lowwater.progress.deciding import Deciding, Measured
 from lowwater.progress.slacks import Monitored, Slacks
+from lowwater.progress.steered import Steered
 from lowwater.progress.window_errors import Sensitivity
-from lowwater.windows import Shared, Sliding
+from lowwater.windows import Axis, Shared, Sliding
 
 if TYPE_CHECKING:
     from lowwater.query.assembly import Assembly
@@ -159,7 +161,7 @@ def _deciding(
         name,
         place.ports,
         below,
-        _rule(one, flow, place, granule),
+        _rule(one, plan.axes[0], granule),
         _target(one),
         track,
         granule,
@@ -178,9 +180,13 @@ def _target(one: Chosen) -> float:
     return one.target or 0.0
 
 
-def _rule(one: Chosen, flow: Dataflow, place: _Place, granule: int) -> ByFeedback:
-    del flow, place, granule
-    assert isinstance(one, Quality | Pd)  # noqa: S101
+def _rule(one: Chosen, axis: Axis, granule: int) -> ByFeedback | Steered:
+    if isinstance(one, Pd):
+        proportional, derivative = (gain / granule for gain in one.gains(axis))
+        return Steered(
+            ByControl(target=one.target, proportional=proportional, derivative=derivative),
+            one.decay,
+        )
     overall = isinstance(one, Quality) and one.overall
     return ByFeedback(target=_target(one), decay=one.decay, overall=overall)
 
