@@ -111,6 +111,7 @@ class SparkRun(Run):
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
+        self.adapter = assembly.adapter
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
         controller = assembly.controller(log)
@@ -267,7 +268,7 @@ class SparkRun(Run):
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
-        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind)
+        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Ask for early results now."""
