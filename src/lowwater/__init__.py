@@ -36,7 +36,15 @@ from lowwater.errors import (
     StateError,
 )
 from lowwater.prodding import aggressive, every, on_demand, sideline
-from lowwater.progress.functions import ordered, per_source, punctuated, slack
+from lowwater.progress.functions import (
+    adaptive,
+    ordered,
+    pd,
+    per_source,
+    punctuated,
+    quality,
+    slack,
+)
 from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
 from lowwater.query.combining import same_window
 from lowwater.query.estimates import estimates
@@ -65,7 +73,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def stream(source: Any, *, time: str, progress: Progress) -> Stream:
+def stream(source: Any, *, time: str, progress: Progress | None = None) -> Stream:
     """Make a stream of a source.
 
     Parameters
@@ -76,7 +84,8 @@ def stream(source: Any, *, time: str, progress: Progress) -> Stream:
         The column that says when a row happened: its event time, or any ordered number.
     progress
         How we learn that time has passed: `lw.slack("10 seconds")`, `lw.ordered()`,
-        `lw.punctuated(...)` or `lw.per_source(...)`.
+        `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd(0.95)`, `lw.punctuated(...)` or
+        `lw.per_source(...)`. It is left out where a join says `quality=`.
     """
     if type(source).__module__.startswith("pyspark."):
         source = import_module("lowwater.spark.dataframes").from_dataframe(source)
@@ -159,6 +168,7 @@ __all__ = [
     "Stream",
     "Together",
     "VirtualClock",
+    "adaptive",
     "aggregate",
     "aggressive",
     "arrival",
@@ -189,9 +199,11 @@ __all__ = [
     "on_demand",
     "ordered",
     "parquet",
+    "pd",
     "per_source",
     "postgres",
     "punctuated",
+    "quality",
     "quantile",
     "rank",
     "replay",

@@ -82,6 +82,18 @@ class Prodder(Protocol):
         """
 
 
+class Adapter(Protocol):
+    """What the controller asks of one that chooses slacks, of all inputs together."""
+
+    def advance(
+        self,
+        memory: Mapping[str, Any],
+        seen: Sequence[Seen],
+        measured: Sequence[Mapping[str, Any]],
+    ) -> tuple[dict[str, Any], Sequence[Seen]]:
+        """Return what to remember after an epoch, and what each input showed with its slack."""
+
+
 class Flow(Protocol):
     """How progress flows through a plan: from its inputs to the ports of its operators."""
 
@@ -112,9 +124,11 @@ class Controller:
         flow: Flow,
         prodder: Prodder | None = None,
         sideliner: Sideliner | None = None,
+        *,
+        adapter: Adapter | None = None,
     ) -> None:
         self.log, self.gauges, self.flow = log, gauges, flow
-        self.prodder, self.sideliner = prodder, sideliner
+        self.prodder, self.sideliner, self.adapter = prodder, sideliner, adapter
 
     def begin(self, now: int) -> None:
         """Open the log of a query that has not begun."""
@@ -139,7 +153,7 @@ class Controller:
             return standing
         before = self.log.before(epoch)
         measured = list(measures)
-        memory, inputs = self._advance(before, measured, now, ending=ending)
+        memory, inputs, adapting = self._advance(before, measured, now, ending=ending)
         aside = self._put_aside(before, inputs, measured, now)
         known = self._ports(before)
         found = self.flow.reach(inputs, aside.held)
@@ -153,6 +167,7 @@ class Controller:
             totals(before, measured, len(self.gauges), self.flow.contradictable),
             ended=all(i.ended for i in inputs),
             taken=taken,
+            adapting=adapting,
         )
         entry = self._prodded(entry, before, measured, now, asked)
         if aside.memory:
@@ -216,10 +231,9 @@ class Controller:
 
         What decides over the next block then does not depend on how blocks are cut into epochs.
         """
-        memory, inputs = self._advance(entry, [measured], now=0)
-        return replace(
-            entry, memory=tuple(memory), standing=replace(entry.standing, inputs=tuple(inputs))
-        )
+        memory, inputs, adapting = self._advance(entry, [measured], now=0)
+        standing = replace(entry.standing, inputs=tuple(inputs))
+        return replace(entry, memory=tuple(memory), standing=standing, adapting=adapting)
 
     def due(self, entry: Entry, now: int) -> bool:
         """Say whether, after `entry`, the wall clock alone would close a window or ask for one."""
@@ -231,7 +245,7 @@ class Controller:
             return True
         if self.sideliner is not None and self.sideliner.due(entry.prodding.get(SIDELINE, {})):
             return True
-        _, inputs = self._advance(entry, (), now)
+        _, inputs, _ = self._advance(entry, (), now)
         known = self._ports(entry)
         found = self.flow.reach(inputs, entry.standing.held)
         ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
@@ -255,14 +269,13 @@ class Controller:
         now: int,
         *,
         ending: bool = False,
-    ) -> tuple[list[dict[str, Any]], list[Reached]]:
-        """Return what the policies remember, and how far the inputs are, after an epoch."""
+    ) -> tuple[list[dict[str, Any]], list[Reached], dict[str, Any]]:
+        """Return what the policies remember, how far the inputs are, what slacks are chosen by."""
         memory, reached = [], []
-        for number, (gauge, known) in enumerate(
-            zip(self.gauges, self._inputs(before), strict=True)
+        every, adapting = self._seen(before, measured)
+        for number, (gauge, known, seen) in enumerate(
+            zip(self.gauges, self._inputs(before), every, strict=True)
         ):
-            mine = [m for m in measured if m.get("input") == number]
-            seen = replace(seen_in(mine), out=known.marks.low)
             tracker = gauge.tracker
             remembered = before.memory[number] if before.memory else tracker.begin()
             kept, raw = tracker.advance(remembered, seen, now)
@@ -270,10 +283,23 @@ class Controller:
             by_clock = not seen.rows and seen.marks == Marks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
                 marks = known.marks
-            ended = ending or known.ended or any(m.get("last") for m in mine)
+            last = any(m.get("last") for m in measured if m.get("input") == number)
             memory.append(kept)
-            reached.append(Reached(marks, _latest(known.newest, seen.newest), ended))
-        return memory, reached
+            newest, ended = _latest(known.newest, seen.newest), ending or known.ended or last
+            reached.append(Reached(marks, newest, ended))
+        return memory, reached, adapting
+
+    def _seen(
+        self, before: Entry, measured: Sequence[Mapping[str, Any]]
+    ) -> tuple[Sequence[Seen], dict[str, Any]]:
+        """Return what an epoch showed of each input, and what slacks are chosen by after it."""
+        known = self._inputs(before)
+        mine = ([m for m in measured if m.get("input") == n] for n in range(len(known)))
+        seen = [replace(seen_in(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
+        if self.adapter is None:
+            return seen, {}
+        memory, told = self.adapter.advance(before.adapting, seen, measured)
+        return told, memory
 
 
 def _worth_it(grain: int, before: Entry, known: Marks, moved: Marks) -> bool:

@@ -32,7 +32,8 @@ class Entry:
 
     `control` is for ports by their number, `memory` holds what each input's policy remembers.
     `taken` is how far into its sources the query has come, as the host counts it. `prodding` is
-    what is remembered of early results.
+    what is remembered of early results, `adapting` what is remembered of how late rows are, where
+    slack is chosen by it.
     """
 
     epoch: int
@@ -43,6 +44,7 @@ class Entry:
     ended: bool = False
     taken: Any = None
     prodding: Mapping[str, Any] = field(default_factory=dict)
+    adapting: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def quiet(self) -> bool:
@@ -65,6 +67,7 @@ class Entry:
             "ended": self.ended,
             "taken": self.taken,
             "prodding": self.prodding,
+            "adapting": self.adapting,
         }
         return json.dumps(kept).encode()
 
@@ -81,6 +84,7 @@ class Entry:
             kept["ended"],
             kept["taken"],
             kept["prodding"],
+            kept.get("adapting", {}),
         )
 
 

@@ -285,7 +285,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an epoch showed of a stream's progress; `out` is the mark in force before it."""
+    """What an epoch showed of a stream's progress; `out` is the mark in force before it.
+
+    `slack` is what was chosen for it, where slack is chosen at run time, `slacks` what was chosen
+    for single sources.
+    """
 
     rows: int = 0
     newest: int | None = None
@@ -293,3 +297,5 @@ class Seen:
     tails: tuple[tuple[int, list[int], list[int]], ...] = ()
     marks: Marks = field(default_factory=Marks)
     out: int | None = None
+    slack: int = 0
+    slacks: Mapping[Source, int] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from lowwater.aggregates import Continued, Rows
 from lowwater.control import Control, Marks
 from lowwater.kernels.buckets import Bucket, Buckets
 from lowwater.kernels.cells import Cells, Packed, merge
-from lowwater.kernels.closing import close
+from lowwater.kernels.closing import Closed, close
 from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.lifting import lift
 from lowwater.kernels.packets import Packet, measure_packet, table_of, table_packet
@@ -85,6 +85,8 @@ class WindowEpoch:
         """Rows that no window has taken in yet."""
         self.kept_cells = self.kept_bytes = 0
         """What is kept besides the buckets."""
+        self.told: dict[str, Any] = {}
+        """What is measured besides counts."""
 
     def run(self, packets: list[Packet]) -> Step:
         """Admit the data, then act on the control (semantics 2)."""
@@ -104,6 +106,7 @@ class WindowEpoch:
             "cells": buckets.cells + self.waiting + self.kept_cells,
             "bytes": buckets.size + self.kept_bytes,
             **self.counts,
+            **self.told,
         }
         self.out.emissions.append(measure_packet(self.shard, 0, measures))
         return self.out
@@ -135,6 +138,7 @@ class WindowEpoch:
         self.counts["partly_late"] += int((missed & ~late).sum())
         self.counts["admitted"] += int((~late).sum())
         if missed.any():
+            self.note_missed(first[missed], missed_until[missed])
             rows = late_rows(
                 plan,
                 table.filter(pa.array(missed)),
@@ -232,7 +236,14 @@ class WindowEpoch:
         for seq, chunk in enumerate(chunks):
             if len(chunk.wid):
                 self.counts["results"] += len(chunk.wid)
+                self.note_closed(chunk)
                 self.send_results(result_rows(plan, cells, chunk), seq)
+
+    def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
+        """Hear which windows late rows have missed."""
+
+    def note_closed(self, closed: Closed) -> None:
+        """Hear which windows have closed."""
 
     def send_results(self, rows: pa.Table, seq: int) -> None:
         """Send finished windows on."""

@@ -64,7 +64,8 @@ class Input:
     `mark_when`, `mark_since` and `consistent` are what its progress policy asks for (see
     `progress.Tracker`). `max_ahead` (ticks) bounds how far a row may be ahead of the newest, or of
     the wall clock. `prods` says that its rows are prods, and which columns name groups;
-    `bins` how wide the bins are (ticks) in which arrivals are counted, if they are.
+    `bins` how wide the bins are (ticks) in which arrivals are counted, if they are, and `granule`
+    those in which late degrees are.
     """
 
     schema: pa.Schema
@@ -80,6 +81,7 @@ class Input:
     by_wall: bool = False
     prods: tuple[str, ...] | None = None
     bins: int | None = None
+    granule: int | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from lowwater.kernels.packets import Packet, measure_packet, measures_of, placed
 from lowwater.kernels.routing import BACKWARDS, FUTURE, NO_TIME, Block, take_routes
 from lowwater.kernels.rows import KEPT
 from lowwater.prodding.arrivals import measure
+from lowwater.progress import monitor
 from lowwater.windows import FOREVER, Axis
 
 PORTION_ROWS = 250_000
@@ -277,6 +278,16 @@ def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, in
     return dict(zip(values.take(pa.array(chosen)).to_pylist(), newest.tolist(), strict=True))
 
 
+def _measure_late(start: Input, counted: Block, granule: int) -> list[list[Any]]:
+    """Return how late rows are, by source where each has a slack of its own."""
+    if start.source is None:
+        return monitor.measure(counted.ticks, counted.degree, granule)
+    values = counted.table.column(start.source).combine_chunks()
+    codes, chosen = group_rows([values], len(counted))
+    names = values.take(pa.array(chosen)).to_pylist()
+    return monitor.measure_sources(names, codes, counted.ticks, granule)
+
+
 def _measure_progress(start: Input, block: Block, measures: dict[str, Any]) -> None:
     counted = block.keep(block.sound)
     ticks = counted.ticks
@@ -286,6 +297,8 @@ def _measure_progress(start: Input, block: Block, measures: dict[str, Any]) -> N
     measures["newest"] = int(ticks.max())
     if start.bins is not None:
         measures["arrivals"] = measure(ticks, counted.degree, start.bins)
+    if start.granule is not None:
+        measures["late"] = _measure_late(start, counted, start.granule)
     if start.source is not None:
         newest = newest_by_source(counted.table.column(start.source), ticks)
         measures["sources"] = [[s, t] for s, t in newest.items()]

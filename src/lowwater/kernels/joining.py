@@ -80,20 +80,27 @@ class JoinEpoch(RowEpoch):
 
     def _admit(self, port: int, rows: Arrivals) -> Kept:
         """Sort rows into late, partly late and in time; return those that take part."""
-        reach = self.plan.reaches[port]
-        purged = open_from(reach.inverse, self.marks[port])
+        reach, purged = self.plan.reaches[port], self.purged(port)
         late = rows.dead | (reach.last(rows.ticks) < purged)
         partly = ~late & (reach.first(rows.ticks) < purged)
         self.account(port, rows, late, partly)
         return rows.kept(~late, partly)
 
+    def purged(self, port: int) -> int:
+        """Return the time before which a side's own mark has let the other side's rows go."""
+        return open_from(self.plan.reaches[port].inverse, self.marks[port])
+
     def _side(self, port: int, fresh: list[Kept]) -> _Side:
         """Bring the new rows of a side together with the stored ones that new partners may meet."""
         store, reach = self.stores[port], self.plan.reaches[port]
         buckets = reached(store.all, reach, fresh[1 - port].ticks)
-        known = [store.read(b) for b in buckets]
+        known = self.known(port, [store.read(b) for b in buckets])
         rows = Kept.together([*known, fresh[port]])
         return _Side(buckets, rows, len(rows) - len(fresh[port]), rows.flags.copy())
+
+    def known(self, port: int, stored: list[Kept]) -> list[Kept]:
+        """Return the stored rows of a side that may find partners."""
+        return stored
 
     def _join(self, sides: list[_Side]) -> None:
         mine, theirs = sides
@@ -144,7 +151,7 @@ class JoinEpoch(RowEpoch):
     def _settle(self, port: int, fresh: Kept) -> None:
         """Let go the rows that no partner can reach any more, store the new ones that it can."""
         plan, store = self.plan, self.stores[port]
-        limit = open_from(plan.reaches[port], self.marks[1 - port])
+        limit = self.limit(port)
         preserved = plan.preserved[port]
         waits = fresh.ticks >= limit
         needed = has_keys(plan, port, fresh.table)
@@ -156,6 +163,10 @@ class JoinEpoch(RowEpoch):
         else:
             store.cut(limit, wanted=False)
         store.add(fresh.where(waits & needed))
+
+    def limit(self, port: int) -> int:
+        """Return the time before which rows of a side need not be stored."""
+        return open_from(self.plan.reaches[port], self.marks[1 - port])
 
     def completed(self, port: int, limit: int) -> list[Kept]:
         """Take out of store the rows before `limit`: no partner can reach them any more."""

@@ -31,7 +31,8 @@ class JoinPlan:
     and one shard sees them all. `band` says which times belong together. `how` is as in SQL; "anti"
     gives the rows of self without a partner. `time` names what a result progresses on; "min" and
     "max" add a column for it. A column of other whose name is taken gets `suffix`. `smooth` gives
-    rows without a partner out little by little.
+    rows without a partner out little by little. `remember` is how long (in ticks) rows that no
+    partner can meet are remembered, to count the pairs that late rows have missed.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -43,6 +44,7 @@ class JoinPlan:
     suffix: str = "_other"
     shards: int = 2
     smooth: Smooth | None = None
+    remember: int = 0
     word: ClassVar[str] = "join"
     ports: ClassVar[int] = 2
 

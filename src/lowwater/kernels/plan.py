@@ -55,7 +55,8 @@ class WindowPlan:
     well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
     ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
     rows are put aside in a burst. `revise` is how far (in ticks) the mark may be beyond a window's
-    end for late rows to correct its result.
+    end for late rows to correct its result. `tracked` windows tell how many rows they had, and how
+    many they missed.
     """
 
     schema: pa.Schema
@@ -74,6 +75,7 @@ class WindowPlan:
     ranged: bool = False
     revise: int = 0
     sidelined: bool = False
+    tracked: bool = False
 
     word = "window"
     ports = 1

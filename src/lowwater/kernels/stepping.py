@@ -25,6 +25,7 @@ from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
 from lowwater.kernels.sidelining import SidelinedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
+from lowwater.kernels.tracking import TrackedJoinEpoch, TrackedWindowEpoch
 from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import Session, Shared, SlideByRow
 
@@ -40,21 +41,19 @@ def step(
 
 def _epoch(plan: OperatorPlan) -> Any:
     """Return what runs an epoch of an operator."""
-    if isinstance(plan, JoinPlan) and plan.smooth is not None:
-        return SmoothJoinEpoch
-    found = _OTHERS.get(type(plan))
-    if found is not None:
-        return found
-    assert isinstance(plan, WindowPlan)  # noqa: S101
+    if not isinstance(plan, WindowPlan):
+        smooth = isinstance(plan, JoinPlan) and plan.smooth is not None
+        tracked = isinstance(plan, JoinPlan) and plan.remember
+        return SmoothJoinEpoch if smooth else TrackedJoinEpoch if tracked else _OTHERS[type(plan)]
     if plan.smooth is not None:
         return SmoothEpoch
     if plan.revise:
         return RevisingSharedEpoch if isinstance(plan.spec, Shared) else RevisingEpoch
     if plan.ranged:
         return SidelinedEpoch if plan.sidelined else RangedEpoch
-    return (
-        NumberedEpoch if plan.numbering is not None else _WINDOWS.get(type(plan.spec), WindowEpoch)
-    )
+    if plan.numbering is not None:
+        return NumberedEpoch
+    return TrackedWindowEpoch if plan.tracked else _WINDOWS.get(type(plan.spec), WindowEpoch)
 
 
 _WINDOWS: dict[type, type[WindowEpoch]] = {

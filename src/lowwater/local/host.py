@@ -88,7 +88,7 @@ class LocalEpochs:
 
     def __init__(self, assembly: Assembly, clock: Clock, kernel: Kernel = step) -> None:
         self.flow, self.clock, self.kernel = assembly.flow, clock, kernel
-        self.log, self.prodder = MemoryLog(), assembly.prodder
+        self.log, self.prodder, self.adapter = MemoryLog(), assembly.prodder, assembly.adapter
         self.controller = assembly.controller(self.log)
         self.controller.begin(clock.now(0))
         self.state: list[list[dict[str, bytes]]] = [
@@ -150,7 +150,9 @@ class LocalEpochs:
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
-        return Status.of(self.log.before(self.epoch), self.flow, behind=behind)
+        return Status.of(
+            self.log.before(self.epoch), self.flow, behind=behind, adapter=self.adapter
+        )
 
 
 def until_the_end(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lowwater.control import Marks, Seen, Source
 from lowwater.durations import Duration, ticks
 from lowwater.errors import SpecError
+from lowwater.progress.adapted import Chosen
 from lowwater.progress.policy import Progress, Tracker, positive, source_column
 from lowwater.progress.slack import Slack, TimeSlack
 from lowwater.windows import Axis
@@ -29,12 +30,12 @@ class PerSource(Progress):
     """The minimum over the marks of the active sources, each learned by `each`."""
 
     column: str
-    each: Slack
+    each: Slack | Chosen
     idle: Duration | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.each.span is None:
+        if isinstance(self.each, Slack) and self.each.span is None:
             raise SpecError(
                 f"per_source({self.column!r}, {self.each!r}): each source is tracked by "
                 f"lw.slack(a span) or lw.ordered()"
@@ -55,10 +56,10 @@ class PerSource(Progress):
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         inner = self.each.track(axis, schema)
-        assert isinstance(inner, TimeSlack)  # noqa: S101
         idle = None if self.idle is None else ticks(self.idle, name="idle")
         column = source_column("per_source", self.column, schema)
-        return Sources(column, inner.span, idle, consistent=inner.consistent)
+        span = inner.span if isinstance(inner, TimeSlack) else None
+        return Sources(column, span, idle, consistent=inner.consistent)
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,14 @@ class _One:
 
 
 class Sources(Tracker):
-    """Follows every source and the minimum of those that count."""
+    """Follows every source and the minimum of those that count.
 
-    def __init__(self, column: str, span: int, idle: int | None, *, consistent: bool) -> None:
+    Each is believed to be `span` late, or else as much as was chosen for it.
+    """
+
+    def __init__(
+        self, column: str, span: int | None, idle: int | None, *, consistent: bool
+    ) -> None:
         self.source, self.span, self.idle, self.consistent = column, span, idle, consistent
 
     def begin(self) -> dict[str, Any]:  # noqa: D102
@@ -86,23 +92,29 @@ class Sources(Tracker):
         low = max(marks_so_far, default=None)
         known = _read(memory)
         for source, newest in seen.sources.items():
-            known[source] = self._hear(known.get(source), newest, low, now)
+            behind = self._span(source, seen)
+            known[source] = self._hear(known.get(source), newest, behind, low, now)
         for source, one in known.items():
             if source not in seen.sources:
                 known[source] = self._settle(one, now)
-        active = [o.newest - self.span for o in known.values() if o.activity is Activity.ACTIVE]
+        own = {s: o.newest - self._span(s, seen) for s, o in known.items()}
+        active = [own[s] for s, o in known.items() if o.activity is Activity.ACTIVE]
         if active:
             low = min(active) if low is None else max(low, min(active))
-        marks = Marks(low, {s: o.newest - self.span for s, o in known.items()})
+        marks = Marks(low, own)
         kept = [[s, o.newest, o.heard, o.activity.value] for s, o in known.items()]
         return {"low": low, "sources": kept}, marks
 
-    def _hear(self, one: _One | None, newest: int, low: int | None, now: int) -> _One:
+    def _span(self, source: Source, seen: Seen) -> int:
+        return seen.slacks.get(source, seen.slack) if self.span is None else self.span
+
+    @staticmethod
+    def _hear(one: _One | None, newest: int, span: int, low: int | None, now: int) -> _One:
         """Take in rows. A source behind the common mark holds nothing back until it caught up."""
         if one is None:
             one = _One(newest, now, Activity.IDLE)
         newest = max(newest, one.newest)
-        caught_up = low is None or newest - self.span >= low
+        caught_up = low is None or newest - span >= low
         activity = Activity.ACTIVE if caught_up else one.activity
         return _One(newest, now, activity)
 

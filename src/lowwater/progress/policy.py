@@ -112,6 +112,19 @@ class Progress(ABC):
         return positive("max_ahead", axis.span(self.max_ahead, name="max_ahead"), self.max_ahead)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unsaid(Progress):
+    """Nothing is said of a stream's progress yet: a join with a quality target will."""
+
+    def track(self, axis: Axis, schema: pa.Schema) -> Tracker:
+        """Refuse: without progress nothing could ever be complete."""
+        raise SpecError(
+            f"progress= is missing for the stream over {axis.column!r}, so no window of it could "
+            f"close; give lw.slack('10 seconds'), lw.quality(0.95) or another policy, or join it "
+            f"with quality="
+        )
+
+
 class Lull(Tracker):
     """Heartbeats: during silence a mark follows the wall clock (OOP A.1.1)."""
 

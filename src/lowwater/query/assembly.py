@@ -24,6 +24,8 @@ from lowwater.kernels import (
 from lowwater.kernels.joins import both
 from lowwater.prodding import Prodder, Sideliner
 from lowwater.progress import Progress
+from lowwater.progress.slacks import Slacks
+from lowwater.query.adapting import adapted
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.revising import refuse_revised
 from lowwater.sources.steps import Transform
@@ -46,6 +48,7 @@ class Assembly:
     policies: tuple[Progress, ...]
     prodder: Prodder | None = None
     sideliner: Sideliner | None = None
+    adapter: Slacks | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -62,7 +65,9 @@ class Assembly:
 
     def controller(self, log: ControlLog) -> Controller:
         """Return the controller of a run."""
-        return Controller(log, self.gauges, self.flow, self.prodder, self.sideliner)
+        return Controller(
+            log, self.gauges, self.flow, self.prodder, self.sideliner, adapter=self.adapter
+        )
 
     def with_shards(self, shards: int) -> Assembly:
         """Return the same for so many shards of each operator."""
@@ -93,7 +98,7 @@ def assemble(outputs: Mapping[str, Stream]) -> Assembly:
     )
     done = Assembly(flow, tuple(leaf.source for leaf, *_ in made.leaves), tuple(made.policies))
     _ = done.gauges
-    return done
+    return adapted(done)
 
 
 class _Assembling:

@@ -7,7 +7,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lowwater.kernels import ARRIVAL, WindowPlan
+from lowwater.query.adapting import refuse_unfed
 from lowwater.query.assembly import Assembly
+from lowwater.query.quality import explained
 from lowwater.windows import (
     Axis,
     Landmark,
@@ -30,6 +32,7 @@ _CLASSES = {
 
 def explain(assembly: Assembly) -> str:
     """Describe a query: each operator, what it works on and how far that is known."""
+    refuse_unfed(assembly)
     flow = assembly.flow
     several = len(flow.operators) > 1 or len(flow.inputs) > 1
     told = []
@@ -51,6 +54,9 @@ def explain(assembly: Assembly) -> str:
         plan = operator.plan
         lines = rows + (_window_lines(plan) if isinstance(plan, WindowPlan) else plan.explain())
         lines += [f"progress    {_said(policy)}" for _, _, policy in starts]
+        decisions = () if assembly.adapter is None else assembly.adapter.decisions
+        for one in decisions:
+            lines += explained(one, plan.axes[0]) if one.operator == number else []
         if isinstance(plan, WindowPlan) and plan.sources_close_groups:
             lines.append(f"            the mark of each {plan.source} closes its own groups")
         head = [f"-- {operator.name}"] if several else []

@@ -54,7 +54,8 @@ def _route(route: Route) -> list[Any]:
 def _plan(plan: OperatorPlan) -> dict[str, Any]:
     if not isinstance(plan, WindowPlan):
         told = {f.name: getattr(plan, f.name) for f in fields(plan)}  # type: ignore[arg-type]
-        return {name: _said(value) for name, value in told.items() if name != "shards"}
+        # What is remembered to measure quality by changes no result.
+        return {n: _said(v) for n, v in told.items() if n not in {"shards", "remember"}}
     # Only where it is asked for: checkpoints of other queries need not hear of it.
     revised = {"revised for": plan.revise} if plan.revise else {}
     return {

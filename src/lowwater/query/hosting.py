@@ -15,6 +15,8 @@ from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
 from lowwater.prodding import PROD_TALLIES
+from lowwater.progress.slacks import Slacks
+from lowwater.query.quality import Delivered, delivered
 from lowwater.sinks import Memory, Sink, both
 from lowwater.windows import FOREVER
 
@@ -84,6 +86,8 @@ class Status:
         `early` rows they found; nothing for a run without prods.
     accuracy
         How right early results have been, by aggregate, judged by the finals that followed.
+    quality
+        What quality targets came to, by the operator they are about, and the slack in force.
     """
 
     epoch: int
@@ -98,6 +102,7 @@ class Status:
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     prods: Mapping[str, int] = field(default_factory=dict)
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
+    quality: Mapping[str, Delivered] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -106,6 +111,7 @@ class Status:
         flow: Dataflow,
         rows_per_second: float | None = None,
         behind: Collection[int] | None = None,
+        adapter: Slacks | None = None,
     ) -> Status:
         """Read the status off a log entry, of all operators or of those behind an output."""
         ledgers = {int(n): kept for n, kept in entry.totals.get("operators", {}).items()}
@@ -130,6 +136,7 @@ class Status:
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {t: entry.prodding[t] for t in PROD_TALLIES if t in entry.prodding},
             _accuracy(entry, flow, behind),
+            delivered(entry, flow, adapter, behind),
         )
 
     def __getitem__(self, name: str) -> int:

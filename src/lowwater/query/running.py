@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from lowwater.errors import SpecError
+from lowwater.query.adapting import refuse_unfed
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
@@ -150,6 +151,7 @@ class Chosen:
 
 def run(assembly: Assembly, outputs: Mapping[str, Outputs], chosen: Chosen) -> dict[str, Outcome]:
     """Run to the end of all inputs."""
+    refuse_unfed(assembly)
     sources = _sources(assembly, chosen.epochs)
     fed = all(isinstance(s, Feed) for s in assembly.sources)
     name = chosen.host or ("local" if fed else "spark")
@@ -168,6 +170,7 @@ def start(
     assembly: Assembly, outputs: Mapping[str, Outputs], *, checkpoint: str, trigger: str | None
 ) -> Run:
     """Start a run that goes on."""
+    refuse_unfed(assembly)
     if any(isinstance(s, Feed) for s in assembly.sources):
         raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
     prepare(leaving(assembly.flow, prodded=assembly.prodder is not None), outputs)

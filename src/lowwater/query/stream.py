@@ -11,12 +11,13 @@ import pyarrow as pa
 from lowwater.errors import SpecError, unknown_name
 from lowwater.kernels.joins import How, Time
 from lowwater.kernels.passing import PassPlan
-from lowwater.progress import Progress
+from lowwater.progress import Progress, Unsaid
 from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
 from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
 from lowwater.query.pairing import paired_times
 from lowwater.query.running import Runnable
 from lowwater.query.smoothing import Flush
+from lowwater.query.targets import with_quality
 from lowwater.query.windowed import Windowed, groupable
 from lowwater.query.windowing import NamedWindows, Words, make_window
 from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
@@ -40,12 +41,14 @@ class Stream(Runnable):
     times: tuple[Axis, ...] | None = None
 
     @classmethod
-    def of(cls, source: Any, time: str, progress: Progress) -> Stream:
+    def of(cls, source: Any, time: str, progress: Progress | None) -> Stream:
         """Make a stream of a source."""
+        progress = Unsaid() if progress is None else progress
         if not isinstance(progress, Progress):
             raise SpecError(
                 f"progress={progress!r} is no policy; give lw.slack('10 seconds'), "
-                f"lw.ordered(), lw.punctuated(...) or lw.per_source(...)"
+                f"lw.ordered(), lw.quality(0.95), lw.adaptive(), lw.punctuated(...) or "
+                f"lw.per_source(...)"
             )
         _refuse_hidden(source.schema)
         made = Stream(Leaf(source, progress), source.schema, time)
@@ -153,6 +156,7 @@ class Stream(Runnable):
         order: Order = "free",
         suffix: str = "_other",
         smooth: Flush | None = None,
+        quality: float | Progress | None = None,
     ) -> Stream:
         """Join with another stream: equal keys, times near each other (OOP 5.3).
 
@@ -180,6 +184,10 @@ class Stream(Runnable):
         smooth
             `lw.slow_flush(max_delay="10 seconds")` gives rows without a partner out over a while,
             instead of all at once; with `lw.same_window`, also "2 windows". Pairs do not wait.
+        quality
+            0.95 gives both streams the progress `lw.quality(0.95)`: the smallest slack by which
+            that share of the pairs comes out. They are then made without `progress=`. To say more,
+            `lw.quality(0.95, track="5 seconds")`.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
@@ -187,7 +195,8 @@ class Stream(Runnable):
         >>> a.join(b, on="key", band=("-2 seconds", "3 seconds")).schema.names
         ['ts', 'key', 'x', 'ts_other', 'x_other']
         """
-        return join(self, other, Joining(on, band, how, time, order, suffix, smooth))
+        mine, theirs = with_quality(self, other, quality)
+        return join(mine, theirs, Joining(on, band, how, time, order, suffix, smooth))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
         """Give rows in the order of their time, by holding each until the mark has passed it.

@@ -115,6 +115,7 @@ class SparkRun(Run):
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
         self.aggressiveness = aggressiveness_of(assembly.prodder)
+        self.adapter = assembly.adapter
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
         controller = assembly.controller(log)
@@ -272,7 +273,7 @@ class SparkRun(Run):
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
-        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind)
+        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Ask for early results now."""

@@ -1,0 +1,127 @@
+"""What late rows cost, measured where it is seen: the kernels' part in the quality tracker.
+
+A window aggregate knows how many rows each window had when it closed, and which windows a late row
+missed. A join keeps the rows it has let go for a while longer, only to count the pairs that late
+rows would have made with them (semantics 26). On input without late rows neither costs anything but
+that memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lowwater.aggregates import spread
+from lowwater.kernels.aggregate import WindowEpoch
+from lowwater.kernels.bands import MIN
+from lowwater.kernels.closing import Closed
+from lowwater.kernels.joined import has_keys, key_codes
+from lowwater.kernels.joining import JoinEpoch
+from lowwater.kernels.joins import OTHER, SELF, JoinPlan
+from lowwater.kernels.matching import Sorted, reached
+from lowwater.kernels.plan import WindowPlan
+from lowwater.kernels.row_buckets import Kept, RowBuckets
+from lowwater.kernels.row_epoch import Arrivals
+from lowwater.windows import FOREVER
+
+__all__ = ["TrackedJoinEpoch", "TrackedWindowEpoch"]
+
+
+class TrackedWindowEpoch(WindowEpoch):
+    """An epoch that tells the rows of each window that closed, and the rows that missed one."""
+
+    def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        super().__init__(plan, shard, state)
+        self.told |= {"closed": [], "missed": []}
+
+    def note_closed(self, closed: Closed) -> None:
+        """Count the rows of windows, over all groups."""
+        self.told["closed"] += _by_window(closed.wid, closed.parts[0].arrays[0])
+
+    def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
+        """Count the rows that windows would have had, `first` to `until` of each row."""
+        wid, _ = spread(first, until)
+        self.told["missed"] += _by_window(wid, np.ones_like(wid))
+
+
+def _by_window(wid: np.ndarray, rows: np.ndarray) -> list[list[int]]:
+    """Add up rows by window."""
+    found, at = np.unique(wid, return_inverse=True)
+    counts = np.bincount(at, rows, minlength=len(found)).astype(np.int64)
+    return [[w, n] for w, n in zip(found.tolist(), counts.tolist(), strict=True)]
+
+
+class TrackedJoinEpoch(JoinEpoch):
+    """An epoch of an inner join that counts the pairs which late rows have missed.
+
+    Pairs are `lost` that a row makes with one that was let go before it came, and all pairs of a
+    row that was wholly late. They are counted exactly as long as rows are remembered; of a row that
+    reaches back further, what it lost beyond is not known (`unseen`).
+    """
+
+    def __init__(self, plan: JoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        super().__init__(plan, shard, state, (RowBuckets, RowBuckets))
+        self.counts |= {"lost": 0, "unseen": 0}
+        self.late_stores = self.stores[plan.ports :]
+        """The rows of each side that came too late to take part."""
+
+    def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
+        """Count what late rows have missed, then join as ever."""
+        self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
+        super().advance(arrivals, marks)
+        for port, store in enumerate(self.late_stores):
+            store.cut(self.limit(port), wanted=False)
+
+    def _keyed(self, port: int, rows: Arrivals) -> Kept:
+        """Return the new rows of a side that can have partners, flagged if they are late."""
+        late = rows.dead | (self.plan.reaches[port].last(rows.ticks) < self.purged(port))
+        return rows.kept(has_keys(self.plan, port, rows.table), late)
+
+    def _count_lost(self, fresh: list[Kept]) -> None:
+        for port, rows in enumerate(fresh):
+            reach, purged, other = self.plan.reaches[port], self.purged(port), 1 - port
+            behind = rows.where(rows.flags | (reach.first(rows.ticks) < purged))
+            if len(behind):
+                far = reach.first(behind.ticks) < purged - self.plan.remember
+                self.counts["unseen"] += int(far.sum())
+                self._add_pairs(port, behind, self._near(self.stores[other], other, behind, purged))
+            if self.late_stores[other].rows and len(rows):
+                self._add_pairs(port, rows, self._near(self.late_stores[other], other, rows))
+        mine, theirs = fresh
+        if mine.flags.any():
+            self._add_pairs(SELF, mine.where(mine.flags), [theirs])
+        if theirs.flags.any():
+            self._add_pairs(OTHER, theirs.where(theirs.flags), [mine.where(~mine.flags)])
+        for store, rows in zip(self.late_stores, fresh, strict=True):
+            store.add(rows.where(rows.flags))
+
+    def _near(
+        self, store: RowBuckets, port: int, partners: Kept, before: int = FOREVER
+    ) -> list[Kept]:
+        """Return stored rows of a side, of times before a limit, that `partners` may meet."""
+        buckets = reached(store.all, self.plan.reaches[port], partners.ticks)
+        found = (store.read(b) for b in buckets if b.low < before)
+        return [rows.where(rows.ticks < before) for rows in found]
+
+    def _add_pairs(self, port: int, rows: Kept, partners: list[Kept]) -> None:
+        """Count the pairs of rows of a side with some of the other as lost."""
+        if not sum(map(len, partners)):
+            return
+        others, reach = Kept.together(partners), self.plan.reaches[port]
+        others = others.where(has_keys(self.plan, 1 - port, others.table))
+        sides = (rows, others) if port == SELF else (others, rows)
+        codes = np.split(key_codes(self.plan, *(s.table for s in sides)), [len(sides[SELF])])
+        by_time = Sorted(codes[1 - port], others.ticks, np.arange(len(others)))
+        start, end = by_time.between(codes[port], reach.first(rows.ticks), reach.last(rows.ticks))
+        self.counts["lost"] += int((end - start).sum())
+
+    def known(self, port: int, stored: list[Kept]) -> list[Kept]:
+        """Return stored rows without those that were let go."""
+        limit = self.purged(1 - port)
+        return [rows.where(rows.ticks >= limit) for rows in stored]
+
+    def limit(self, port: int) -> int:
+        """Return the time before which rows of a side are deleted: a while after it lets go."""
+        found = super().limit(port)
+        return found if found >= FOREVER else max(found - self.plan.remember, MIN)
