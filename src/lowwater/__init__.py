@@ -31,6 +31,7 @@ from lowwater.errors import (
     LowwaterError,
     PlanError,
     ResultOverflowError,
+    ShedWarning,
     SpecError,
     StateError,
 )
@@ -42,6 +43,7 @@ from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
+from lowwater.shedding import shed
 from lowwater.sinks import callback, console, memory, parquet
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
@@ -141,6 +143,7 @@ __all__ = [
     "ResultOverflowError",
     "Run",
     "Session",
+    "ShedWarning",
     "SlideByRow",
     "Sliding",
     "SpecError",
@@ -184,6 +187,7 @@ __all__ = [
     "rows",
     "same_window",
     "session",
+    "shed",
     "sideline",
     "slack",
     "slow_flush",

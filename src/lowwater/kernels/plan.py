@@ -20,7 +20,7 @@ from lowwater.aggregates import (
     RowCount,
     Span,
 )
-from lowwater.control import Marks
+from lowwater.control import Marks, Stretches
 from lowwater.kernels.flush import Smooth
 from lowwater.windows import (
     FOREVER,
@@ -55,7 +55,8 @@ class WindowPlan:
     well, which lie as those of the first do (OOP 7). `ranged` windows may close before earlier
     ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
     rows are put aside in a burst. `revise` is how far (in ticks) the mark may be beyond a window's
-    end for late rows to correct its result.
+    end for late rows to correct its result. Windows whose results lie in `dropped` are left out in
+    the epoch at work.
     """
 
     schema: pa.Schema
@@ -74,6 +75,7 @@ class WindowPlan:
     ranged: bool = False
     revise: int = 0
     sidelined: bool = False
+    dropped: Stretches = ()
 
     word = "window"
     ports = 1

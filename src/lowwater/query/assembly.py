@@ -26,6 +26,7 @@ from lowwater.prodding import Prodder, Sideliner
 from lowwater.progress import Progress
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.revising import refuse_revised
+from lowwater.shedding import LoadShedder
 from lowwater.sources.steps import Transform
 from lowwater.windows import Axis
 
@@ -46,6 +47,7 @@ class Assembly:
     policies: tuple[Progress, ...]
     prodder: Prodder | None = None
     sideliner: Sideliner | None = None
+    shedder: LoadShedder | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -62,7 +64,9 @@ class Assembly:
 
     def controller(self, log: ControlLog) -> Controller:
         """Return the controller of a run."""
-        return Controller(log, self.gauges, self.flow, self.prodder, self.sideliner)
+        return Controller(
+            log, self.gauges, self.flow, self.prodder, self.sideliner, shedder=self.shedder
+        )
 
     def with_shards(self, shards: int) -> Assembly:
         """Return the same for so many shards of each operator."""

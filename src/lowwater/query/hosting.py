@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lowwater.control import ACCOUNTS, TALLIES, Entry
+from lowwater.control.controller import SHED
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
@@ -84,6 +85,10 @@ class Status:
         `early` rows they found; nothing for a run without prods.
     accuracy
         How right early results have been, by aggregate, judged by the finals that followed.
+    shed
+        For a run that may leave windows out: the share `p` in force, the `load` (work arriving
+        over capacity, where a latency was asked for), how many `windows` were left out, which
+        queries were shut down (`closed`), and whether the bound can be met (`in_reach`).
     """
 
     epoch: int
@@ -98,6 +103,7 @@ class Status:
     operators: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     prods: Mapping[str, int] = field(default_factory=dict)
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
+    shed: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -130,6 +136,7 @@ class Status:
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {t: entry.prodding[t] for t in PROD_TALLIES if t in entry.prodding},
             _accuracy(entry, flow, behind),
+            _shed(entry, flow),
         )
 
     def __getitem__(self, name: str) -> int:
@@ -156,6 +163,22 @@ def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> d
                 groups = {g: Accuracy(*figures) for g, figures in kept["groups"].items() if g}
                 found[prefix + name] = Accuracy(count, recent, mean, worst, groups)
     return found
+
+
+def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
+    """Return how much is left out, and why."""
+    kept = entry.prodding.get(SHED)
+    if not kept:
+        return {}
+    load = kept["load"]
+    closed = [o.name for o in flow.outputs if str(o.operator) in load.get("closed", {})]
+    return {
+        "p": kept["rule"][0] if "rule" in kept else 0.0,
+        "load": load.get("load"),
+        "windows": kept.get("windows", 0),
+        "closed": closed,
+        "in_reach": not load.get("beyond", 0),
+    }
 
 
 def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:
@@ -201,15 +224,17 @@ def _skew(entry: Entry, flow: Dataflow) -> float:
 
 @dataclass
 class Outputs:
-    """The sinks of a query's three outputs."""
+    """The sinks of a query's outputs; `shed` takes the windows that were left out."""
 
     results: Sink | None = None
     late: Sink | None = None
     malformed: Sink | None = None
+    shed: Sink | None = None
 
     def in_memory(self) -> Outputs:
         """Return the outputs with memory sinks where the user named none."""
-        return Outputs(*(s or Memory() for s in (self.results, self.late, self.malformed)))
+        given = self.results, self.late, self.malformed, self.shed
+        return Outputs(*(s or Memory() for s in given))
 
 
 @dataclass(frozen=True)
@@ -220,6 +245,7 @@ class Outcome:
     late: pa.Table | None
     malformed: pa.Table | None
     status: Status
+    shed: pa.Table | None = None
 
     @classmethod
     def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
@@ -233,6 +259,7 @@ class Outcome:
             read(outputs.late, leaving.late_schema),
             read(outputs.malformed, leaving.malformed_schema),
             status,
+            read(outputs.shed, leaving.shed_schema),
         )
 
 
