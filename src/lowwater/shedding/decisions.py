@@ -19,6 +19,8 @@ from typing import Any
 
 from lowwater.control import Stretches
 
+CHANCE = 0.5
+"""How much of a coin is chance; the rest evens out what the coins before it have done."""
 OWED_RUNS = 4
 """So many runs at most are owed: what cannot be made up for is not."""
 
@@ -33,8 +35,8 @@ class Rule:
     seed: int
 
     def coin(self, number: int) -> float:
-        """Return the coin of a batch: a number in [0, 1) that is always the same."""
-        return Random(f"{self.seed}/{number}").random()  # noqa: S311
+        """Return the coin of a batch: a number about 1/2 that is always the same."""
+        return 0.5 + CHANCE * (Random(f"{self.seed}/{number}").random() - 0.5)  # noqa: S311
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, product
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from lowwater.shedding.rules import Params
 
 EPOCHS_TO_ANSWER = 3
 """How many epochs may pass between the arrival of a row and a result that has it."""
-MARGIN = 0.75
+MARGIN = 0.8
 """What part of the bound is aimed at: epochs differ."""
 MEMORY = 0.9
 """What weight an epoch keeps when the next has come."""
-FORGETTING = 0.7
+RISING, FALLING = 0.9, 0.5
+"""What weight the newest epoch has for the rate at which rows arrive."""
+FORGETTING = 0.5
 """How fast the share falls when less is needed: it rises at once."""
 STARTS, STOPS = 0.03, 0.01
 """Shares at which shedding begins, and ends."""
@@ -39,14 +42,14 @@ class Epoch:
     """What an epoch showed: how long it took, and what came; times in ticks.
 
     `elapsed` is the time since the one before ended, `waiting` how many rows its sources have that
-    were not taken in, `behind` how far marks are behind the newest row.
+    were not taken in (where they tell), `behind` how far marks are behind the newest row.
     """
 
     took: float
     elapsed: float
     kept: int
     shed: int
-    waiting: int = 0
+    waiting: int | None = None
     behind: int = 0
 
 
@@ -106,14 +109,21 @@ class Need:
     reachable: bool
 
 
-def needed(costs: Costs, rate: float, epoch: Epoch, latency: int) -> Need:
-    """Return what must be shed for results to be no older than `latency` when rows arrive so."""
-    length = (MARGIN * latency - epoch.behind) / EPOCHS_TO_ANSWER
+def needed(costs: Costs, rate: float, epoch: Epoch, latency: int, size: int) -> Need:
+    """Return what must be shed for results to be no older than `latency` when rows arrive so.
+
+    A window that is kept takes its rows as they come, faster than they are worked off; so a part
+    of the bound is for its `size`.
+    """
+    full = max(0.0, costs.kept * rate - 1) * size
+    length = (MARGIN * latency - epoch.behind - full) / EPOCHS_TO_ANSWER
     if length <= costs.fixed:
-        return Need(1.0, float("inf"), reachable=False)
+        return Need(1.0, costs.kept * rate, reachable=False)
     coming = rate * length
     load = (costs.fixed + costs.kept * coming) / length
-    coming += max(0.0, epoch.waiting - coming) / 2  # a backlog is worked off, not all at once
+    coming += (
+        max(0.0, (epoch.waiting or 0) - coming) / 2
+    )  # a backlog is worked off, not all at once
     if not coming or costs.kept <= costs.shed:
         return Need(0.0, load, reachable=True)
     fits = (length - costs.fixed - costs.shed * coming) / (costs.kept - costs.shed)
@@ -124,46 +134,54 @@ def settled(before: float, share: float) -> float:
     """Return the share to shed: it rises at once, falls slowly, and is nothing or worth it.
 
     >>> settled(0.0, 0.02), settled(0.0, 0.5), settled(0.5, 0.0), settled(0.012, 0.0)
-    (0.0, 0.5, 0.35, 0.0)
+    (0.0, 0.5, 0.25, 0.0)
     """
     found = max(share, FORGETTING * before)
     return found if found >= (STOPS if before else STARTS) else 0.0
 
 
-def run_of(params: Params, most: int, latency: int) -> int:
+def run_of(params: Params, most: int, latency: int, share: float) -> int:
     """Return how many slots to leave out in a row.
 
     Windows that do not overlap spare the same rows in whatever runs; short runs keep the load even.
-    Overlapping ones spare more in long runs, which should still be short next to the bound.
+    Overlapping ones spare more in long runs, which should still be short next to the bound; but
+    they must be long enough to spare a share of the rows, with one slot kept between two.
     """
     if params.size <= params.slide:
         return 1
-    even = latency // (2 * params.slide)
-    return int(max(1, min(most, max(2 * params.overlap, even))))
+    even = max(2 * params.overlap, latency // (2 * params.slide))
+    least = ceil(params.size / params.slide / max(1 - share, 1 / (most + 1))) - 1
+    return int(max(1, min(most, max(even, least))))
 
 
-def drop_rate(params: Params, run: int, share: float) -> float:
+def drop_rate(params: Params, run: int, most: int, share: float) -> float:
     """Return the share of windows to leave out so that a share of the rows is spared.
 
     A run of n slots spares (n+1)δ - ω of nδ.
 
-    >>> drop_rate(Params(10, 10), 1, 0.5), drop_rate(Params(20, 10), 4, 0.3)
-    (0.5, 0.4)
+    >>> drop_rate(Params(10, 10), 1, 10, 0.5), drop_rate(Params(20, 10), 4, 10, 0.375)
+    (0.5, 0.5)
     """
-    most = run / (run + 1)
     spared = params.spared(run) / (run * params.slide)
-    return min(most, share / spared) if spared else (most if share else 0.0)
+    limit = most / (most + 1)
+    return min(limit, share / spared) if spared else (limit if share else 0.0)
 
 
 def arrival_rate(memory: Mapping[str, Any], epoch: Epoch) -> float:
-    """Return how many rows arrive in a tick: those taken in, and those that wait more than before.
+    """Return how many rows arrive in a tick, of late: a rise is believed sooner than a fall.
 
-    Of late: half of it is what it was before.
+    Where sources tell what waits, that has come while the epoch ran. Else an epoch takes in what
+    came while the one before ran.
     """
-    came = epoch.kept + epoch.shed + epoch.waiting - memory.get("waiting", 0)
-    now = max(0, came) / max(epoch.elapsed, 1)
-    known: float = memory.get("rate", now)
-    return float(known + now) / 2
+    rows = epoch.kept + epoch.shed
+    if epoch.waiting is not None:
+        came, within = rows + epoch.waiting - (memory.get("waiting") or 0), epoch.elapsed
+    else:
+        came, within = rows, memory.get("elapsed", epoch.elapsed)
+    now = max(0, came) / max(within, 1)
+    known = float(memory.get("rate") or now)
+    weight = RISING if now > known else FALLING
+    return known + weight * (now - known)
 
 
 def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:

@@ -18,7 +18,7 @@ from lowwater.windows import Sliding
 def window_runs(spec: Sliding, results: Stretches) -> Stretches:
     """Return the runs [first, end) of window ids whose results lie in some stretches.
 
-    >>> window_runs(Sliding(range=10), ((9, 10), (10, 25), (29, 40)))
+    >>> window_runs(Sliding(range=10), ((9, 10), (20, 40)))
     ((0, 1), (2, 4))
     """
     offset = spec.origin + spec.range - 1  # where the result of window 0 lies
@@ -32,7 +32,7 @@ def unread_rows(spec: Sliding, results: Stretches) -> Stretches:
     """Return the times whose rows belong only to windows with results in some stretches.
 
     >>> unread_rows(Sliding(range=10, slide=5), ((14, 40),))
-    ((10, 30),)
+    ((10, 35),)
     """
     runs = window_runs(spec, results)
     return joined((int(spec.end(a - 1)), int(spec.start(b))) for a, b in runs)

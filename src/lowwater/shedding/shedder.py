@@ -154,9 +154,9 @@ class LoadShedder:
         most = self.most
         if self.how.latency is None:
             return Rule(self.how.p or 0.0, most, most, self.how.seed)
-        run = run_of(self.slots.params, most, self.how.latency)
-        p = drop_rate(self.slots.params, run, load.get("share", 0.0))
-        return Rule(min(p, most / (most + 1)), run, most, self.how.seed)
+        params, share = self.slots.params, load.get("share", 0.0)
+        run = run_of(params, most, self.how.latency, share)
+        return Rule(drop_rate(params, run, most, share), run, most, self.how.seed)
 
     def _load(self, memory: Mapping[str, Any], known: Loaded) -> dict[str, Any]:
         """Return what is known of the load after an epoch."""
@@ -166,7 +166,7 @@ class LoadShedder:
         epoch = self._epoch(memory, known, took[0])
         costs_memory, costs = learn(memory.get("costs", {}), epoch)
         rate = arrival_rate(memory, epoch)
-        need = needed(costs, rate, epoch, self.how.latency)
+        need = needed(costs, rate, epoch, self.how.latency, self.slots.size)
         share = settled(memory.get("share", 0.0), need.share)
         beyond = memory.get("beyond", 0) + 1 if self._beyond(need) else 0
         return {
@@ -175,8 +175,9 @@ class LoadShedder:
             "cost": costs.to_json(),
             "rate": rate,
             "waiting": epoch.waiting,
+            "elapsed": epoch.elapsed,
             "share": share,
-            "load": need.load if need.reachable else 0.0,
+            "load": need.load,
             "reachable": need.reachable,
             "beyond": beyond,
             "closed": self._shut(memory.get("closed", {}), known, beyond, rate),
@@ -189,14 +190,13 @@ class LoadShedder:
         shed = sum(
             counts.get("shed", 0) for m in known.measured for counts in m.get("counts", {}).values()
         )
-        waiting = sum(
-            m["waiting"] * self.inputs.get(m["input"], 0) for m in known.measured if "waiting" in m
-        )
+        told = [m for m in known.measured if "waiting" in m]
+        waiting = sum(m["waiting"] * self.inputs.get(m["input"], 0) for m in told)
         reached = [known.inputs[n] for n in self.inputs]
         behind = [r.newest - r.marks.low for r in reached if r.newest and r.marks.low is not None]
         elapsed = known.now - memory.get("now", known.now - took)
         slack = max([0, *behind]) if not any(r.ended for r in reached) else 0
-        return Epoch(took, elapsed, max(0, rows - shed), shed, waiting, slack)
+        return Epoch(took, elapsed, max(0, rows - shed), shed, waiting if told else None, slack)
 
     def _beyond(self, need: Need) -> bool:
         """Say whether the bound is out of reach, whatever windows may be left out."""
