@@ -31,6 +31,7 @@ from lowwater.errors import (
     LowwaterError,
     PlanError,
     ResultOverflowError,
+    ShedWarning,
     SinkError,
     SpecError,
     StateError,
@@ -51,6 +52,7 @@ from lowwater.query.estimates import estimates
 from lowwater.query.smoothing import lazy_flush, slow_flush
 from lowwater.query.together import Together, together
 from lowwater.query.windowing import named_windows
+from lowwater.shedding import shed
 from lowwater.sinks import callback, console, csv, json, memory, parquet, postgres
 from lowwater.sources import feed, files, replay
 from lowwater.windows import (
@@ -159,6 +161,7 @@ __all__ = [
     "ResultOverflowError",
     "Run",
     "Session",
+    "ShedWarning",
     "SinkError",
     "SlideByRow",
     "Sliding",
@@ -210,6 +213,7 @@ __all__ = [
     "rows",
     "same_window",
     "session",
+    "shed",
     "sideline",
     "slack",
     "slow_flush",

@@ -65,6 +65,10 @@ class ResultOverflowError(LowwaterError, ArithmeticError):
     """An exact sum left the range of its type. It is reported, never wrapped."""
 
 
+class ShedWarning(UserWarning):
+    """Windows may be left out, but that will spare little."""
+
+
 class HostError(LowwaterError):
     """A running query failed. The cause is chained."""
 

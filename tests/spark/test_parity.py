@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+import pyarrow as pa
 import pytest
 
 import lowwater as lw
@@ -232,3 +233,23 @@ def test_queries_together_give_identical_rows_on_both_hosts(spark):
     here, there = (both.run(epochs=given, host=host) for host in ("local", "spark"))
     for name in ("pairs", "counts", "raw"):
         assert_identical(here[name], there[name])
+
+
+def test_the_same_windows_are_left_out_on_both_hosts(spark):
+    (a, b, _), epochs = three()
+    low = by_key(a.union(b).where("value > -1"), "2 seconds", slide="1 second")
+    both = lw.together(
+        low=low, high=low.window(range="4 seconds", slide="2 seconds").agg(n=lw.sum("n"))
+    )
+    given = {feed: cut(pa.concat_tables(tables), 8) for feed, tables in epochs.items()}
+    how = lw.shed(max_gap={"low": 12, "high": 6}, p=0.6)
+    runs = [
+        both.run(epochs=fed(both.assembly, given), host=h, shed=how) for h in ("local", "spark")
+    ]
+    for name in ("low", "high"):
+        here, there = (found[name] for found in runs)
+        assert_identical(here, there)
+        assert ordered_rows(there.shed) == ordered_rows(here.shed)
+        assert there.status.shed == here.status.shed
+        assert len(here.shed) > 0
+    assert here.status["shed"] > 0

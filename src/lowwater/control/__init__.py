@@ -4,6 +4,8 @@ from lowwater.control.accounts import ACCOUNTS, TALLIES
 from lowwater.control.arrived import Arrived
 from lowwater.control.aside import Aside, Backlog
 from lowwater.control.controller import Controller, Flow, Gauge, Known
+from lowwater.control.dropped import Dropped, Loaded, Shed
+from lowwater.control.intervals import Stretches
 from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog, Opening
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source, Standing
@@ -18,12 +20,14 @@ __all__ = [
     "Control",
     "ControlLog",
     "Controller",
+    "Dropped",
     "Entry",
     "Flow",
     "Folder",
     "FolderLog",
     "Gauge",
     "Known",
+    "Loaded",
     "Marks",
     "MemoryLog",
     "Opening",
@@ -31,7 +35,9 @@ __all__ = [
     "Prod",
     "Reached",
     "Seen",
+    "Shed",
     "Sidelined",
     "Source",
     "Standing",
+    "Stretches",
 ]

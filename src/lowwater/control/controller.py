@@ -13,13 +13,14 @@ from typing import Any, Protocol
 from lowwater.control.accounts import totals
 from lowwater.control.arrived import Arrived
 from lowwater.control.aside import Aside, Backlog, Sideliner
+from lowwater.control.dropped import Loaded, Shed, Shedder
 from lowwater.control.log import ControlLog, Entry
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
 from lowwater.control.sidelined import Sidelined
 
-SIDELINE = "sideline"
-"""Under which name an entry remembers what is put aside."""
+SIDELINE, SHED = "sideline", "shed"
+"""Under which names an entry remembers what is put aside, and what is left out."""
 
 
 class ProgressTracker(Protocol):
@@ -126,9 +127,11 @@ class Controller:
         sideliner: Sideliner | None = None,
         *,
         adapter: Adapter | None = None,
+        shedder: Shedder | None = None,
     ) -> None:
         self.log, self.gauges, self.flow = log, gauges, flow
-        self.prodder, self.sideliner, self.adapter = prodder, sideliner, adapter
+        self.prodder, self.sideliner = prodder, sideliner
+        self.adapter, self.shedder = adapter, shedder
 
     def begin(self, now: int) -> None:
         """Open the log of a query that has not begun."""
@@ -155,6 +158,7 @@ class Controller:
         measured = list(measures)
         memory, inputs, adapting = self._advance(before, measured, now, ending=ending)
         aside = self._put_aside(before, inputs, measured, now)
+        shed = self._left_out(before, inputs, measured, now)
         known = self._ports(before)
         found = self.flow.reach(inputs, aside.held)
         ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
@@ -162,7 +166,7 @@ class Controller:
         entry = Entry(
             epoch,
             aside.told(_risen(known, ports)),
-            Standing(tuple(inputs), in_force, self._wall(now), aside.held),
+            Standing(tuple(inputs), in_force, self._wall(now), aside.held, shed.dropped),
             tuple(memory),
             totals(before, measured, len(self.gauges), self.flow.contradictable),
             ended=all(i.ended for i in inputs),
@@ -170,9 +174,27 @@ class Controller:
             adapting=adapting,
         )
         entry = self._prodded(entry, before, measured, now, asked)
-        if aside.memory:
-            entry = replace(entry, prodding={**entry.prodding, SIDELINE: aside.memory})
+        for name, memory_of in ((SIDELINE, aside.memory), (SHED, shed.memory)):
+            if memory_of:
+                entry = replace(entry, prodding={**entry.prodding, name: memory_of})
         return self.log.append(entry)
+
+    def _left_out(
+        self,
+        before: Entry,
+        inputs: Sequence[Reached],
+        measured: Sequence[Mapping[str, Any]],
+        now: int,
+    ) -> Shed:
+        """Return which windows are left out from the next epoch on.
+
+        Rows of what was left out are gone: it stays so, whether or not anybody still decides.
+        """
+        standing = before.standing
+        if self.shedder is None:
+            return Shed(standing.dropped)
+        known = Loaded(inputs, measured, now, standing.ports, standing.dropped)
+        return self.shedder.advance(before.prodding.get(SHED, {}), known)
 
     def _put_aside(
         self,

@@ -41,4 +41,9 @@ def common(one: Stretches, other: Stretches) -> Stretches:
     >>> common(((0, 5), (7, 9)), ((3, 8),))
     ((3, 5), (7, 8))
     """
-    return joined((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    found, i, j = [], 0, 0
+    while i < len(one) and j < len(other):
+        (a, b), (c, d) = one[i], other[j]
+        found.append((max(a, c), min(b, d)))
+        i, j = (i + 1, j) if b < d else (i, j + 1)
+    return joined(found)

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from lowwater.control.arrived import Arrived
+from lowwater.control.dropped import Dropped
 from lowwater.control.intervals import Stretches, common, joined, without
 from lowwater.control.prods import Prod
 from lowwater.control.sidelined import Sidelined
@@ -255,21 +256,24 @@ class Standing:
 
     `ports` are the marks in force at the ports of all operators: which rows may be late is decided
     by them. `wall` is the wall clock that `max_ahead` may count from. `held` are the stretches of
-    time whose rows are put aside.
+    time whose rows are put aside, `dropped` says which windows are left out.
     """
 
     inputs: tuple[Reached, ...] = ()
     ports: tuple[Marks, ...] = ()
     wall: int | None = None
     held: tuple[Sidelined, ...] = ()
+    dropped: Dropped = field(default_factory=Dropped)
 
     def to_json(self) -> dict[str, Any]:
         """Return the standing as JSON."""
+        shed = {"dropped": self.dropped.to_json()} if self.dropped else {}
         return {
             "inputs": [i.to_json() for i in self.inputs],
             "ports": [p.to_json() for p in self.ports],
             "wall": self.wall,
             "held": [astuple(h) for h in self.held],
+            **shed,
         }
 
     @classmethod
@@ -280,6 +284,7 @@ class Standing:
             tuple(Marks.from_json(p) for p in kept["ports"]),
             kept["wall"],
             tuple(Sidelined(*h) for h in kept.get("held", ())),
+            Dropped.from_json(kept.get("dropped", ((), ()))),
         )
 
 

@@ -28,6 +28,7 @@ from lowwater.kernels.per_window import absorb, closed_windows, no_cells, spread
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.results import late_rows, result_rows
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.shedding.reaching import needed_windows
 from lowwater.windows import FOREVER, Landmark
 
 META = "meta"
@@ -130,7 +131,7 @@ class WindowEpoch:
         ticks = table.column(TICK).combine_chunks().to_numpy()
         dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
         mark = np.maximum(row_marks(plan, table, plan.late_by(self.meta.marks)), _NEVER)
-        first, last = spec.first(ticks), spec.last(ticks)
+        first, last = needed_windows(plan.dropped, spec, spec.first(ticks), spec.last(ticks))
         missed_until = np.where(dead, last + 1, np.minimum(spec.first_open(mark), last + 1))
         missed = missed_until > first
         late = missed_until > last
@@ -142,7 +143,7 @@ class WindowEpoch:
             rows = late_rows(
                 plan,
                 table.filter(pa.array(missed)),
-                (first[missed], missed_until[missed] - 1),
+                needed_windows(plan.dropped, spec, first[missed], missed_until[missed] - 1),
                 admitted=~late[missed],
             )
             self.out.emissions.append(table_packet("late", self.shard, seq, rows))
@@ -229,7 +230,7 @@ class WindowEpoch:
             np.minimum.at(born, cells.code, cells.pane)
             since = np.clip(born, since, until)
         chunks = (
-            close(cells, plan.parts, plan.positioned, since, until)
+            close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
             if plan.keeping == "panes"
             else closed_windows(cells, since, until)
         )

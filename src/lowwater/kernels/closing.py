@@ -17,15 +17,17 @@ other. The work is one step per cell and per result, whatever RANGE/SLIDE is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from lowwater.aggregates import Part, Partial
+from lowwater.control import Stretches
 from lowwater.kernels.cells import Cells, compact_wide, number_cells
 from lowwater.kernels.ranges import PORTION, merged, portions
+from lowwater.shedding.reaching import window_runs, within
 from lowwater.windows import Landmark, Sliding
 
 _Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -106,21 +108,26 @@ def close(
     spec: Sliding | Landmark,
     since: np.ndarray,
     until: np.ndarray,
+    *,
+    dropped: Stretches = (),
 ) -> Iterator[Closed]:
     """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row.
 
-    `parts[0]` is the row count.
+    `parts[0]` is the row count. Windows with results in `dropped` are left out.
     """
     if isinstance(spec, Landmark):
         yield from _close_landmark(cells, parts, since, until)
     else:
-        yield from close_together(cells, parts, [Stretch(spec, since, until)])
+        yield from close_together(cells, parts, [Stretch(spec, since, until)], dropped=dropped)
 
 
 def close_together(
-    cells: Cells, parts: Sequence[Part], asked: Sequence[Stretch]
+    cells: Cells, parts: Sequence[Part], asked: Sequence[Stretch], *, dropped: Stretches = ()
 ) -> Iterator[Closed]:
-    """Yield the windows of several stretches, all on the panes of `cells`, that hold a row."""
+    """Yield the windows of several stretches, all on the panes of `cells`, that hold a row.
+
+    Windows with results in `dropped` are left out.
+    """
     if not len(cells):
         return
     asked = [a.holding(cells) for a in asked]
@@ -143,6 +150,8 @@ def close_together(
     for a, b, height in _slices(columns, [stretch.height for stretch in asked]):
         chosen = order[bounds[a] : bounds[b]]
         grid = _Grid(height, *(column[a:b] for column in layout))
+        if dropped:
+            grid.left_out = [window_runs(stretch.spec, dropped) for stretch in asked]
         yield from grid.close(cells.take(index[chosen]), parts, segment[chosen] - a)
 
 
@@ -163,7 +172,7 @@ def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, 
         start += width
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Grid:
     """Batches of windows, one per column: column j holds windows begin[j] to end[j] of group[j].
 
@@ -177,6 +186,8 @@ class _Grid:
     end: np.ndarray
     size: np.ndarray
     step: np.ndarray
+    left_out: Sequence[Stretches] = field(default=(), init=False)
+    """The runs of windows of each stretch that are left out, if any are."""
 
     def close(self, cells: Cells, parts: Sequence[Part], segment: np.ndarray) -> Iterator[Closed]:
         """Close all batches; `segment` is the column of each cell."""
@@ -185,6 +196,8 @@ class _Grid:
         counted = grids[0]
         assert counted is not None  # noqa: S101
         holds = (counted.arrays[0] > 0) & (wid < self.end)
+        for n, runs in enumerate(self.left_out):
+            holds &= (self.which != n) | ~within(runs, wid)
         column, wid = np.nonzero(holds)[1], wid[holds]
         code, which = self.group[column], self.which[column]
         done = [None if grid is None else grid.take(holds) for grid in grids]

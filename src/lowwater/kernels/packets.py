@@ -11,10 +11,10 @@ import pyarrow as pa
 
 Kind = Literal[
     "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
-    "malformed", "measure", "results", "early", "late",
+    "malformed", "measure", "results", "early", "late", "shed",
 ]  # fmt: skip
 
-LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "early", "late"})
+LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "early", "late", "shed"})
 """Kinds that leave the query; operators pass them on unread."""
 
 

@@ -18,6 +18,8 @@ from lowwater.kernels.closing import Closed
 from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.groups import group_rows
 from lowwater.kernels.plan import SECOND, WindowPlan
+from lowwater.shedding.reaching import window_runs, within
+from lowwater.windows import Sliding
 
 _NEVER = -(2**62)
 
@@ -43,7 +45,11 @@ def spread(plan: WindowPlan, rows: Rows, marks: Marks) -> tuple[np.ndarray, np.n
     copies = spec.last(rows.ticks) - first + 1
     row = np.repeat(np.arange(len(rows)), copies)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-    return row, np.repeat(first, copies) + nth
+    wid = np.repeat(first, copies) + nth
+    if plan.dropped and isinstance(spec, Sliding):
+        needed = ~within(window_runs(spec, plan.dropped), wid)
+        row, wid = row[needed], wid[needed]
+    return row, wid
 
 
 def absorb(plan: WindowPlan, cells: Cells, rows: Rows, marks: Marks) -> Cells:

@@ -20,7 +20,7 @@ from lowwater.aggregates import (
     RowCount,
     Span,
 )
-from lowwater.control import Marks
+from lowwater.control import Marks, Stretches
 from lowwater.kernels.flush import Smooth
 from lowwater.windows import (
     FOREVER,
@@ -56,7 +56,7 @@ class WindowPlan:
     ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
     rows are put aside in a burst. `revise` is how far (in ticks) the mark may be beyond a window's
     end for late rows to correct its result. `tracked` windows tell how many rows they had, and how
-    many they missed.
+    many they missed. Windows whose results lie in `dropped` are left out in the epoch at work.
     """
 
     schema: pa.Schema
@@ -76,6 +76,7 @@ class WindowPlan:
     revise: int = 0
     sidelined: bool = False
     tracked: bool = False
+    dropped: Stretches = ()
 
     word = "window"
     ports = 1

@@ -14,6 +14,7 @@ from lowwater.kernels.delivery import Arriving, deliver
 from lowwater.kernels.packets import Packet, table_packet
 from lowwater.kernels.plan import free
 from lowwater.kernels.rows import STRETCH
+from lowwater.kernels.skipping import Skipped, skipped, unread
 
 REASON = "reason"
 FAULTS = (
@@ -89,20 +90,32 @@ def take_routes(
 ) -> Sent:
     """Send blocks along their routes; rows that meet at a port are delivered together."""
     met: dict[tuple[int, int], list[Block]] = {}
+    sent = Sent([], {})
+    needless = skipped(flow, standing.dropped) if standing.dropped else None
     for routes, block in blocks:
         for route in routes:
-            rows, aside = _told_apart(route, block, standing)
+            needed = block if needless is None else _shed(flow, route, block, needless, sent)
+            rows, aside = _told_apart(route, needed, standing)
             if route.hold is not None and aside is not None:
                 met.setdefault((route.hold, 0), []).append(aside)
             for stage in route.steps:
                 rows = rows.after(stage)
             met.setdefault((route.operator, route.port), []).append(rows)
-    sent = Sent([], {})
     for (operator, port), arrived in met.items():
         packets, counts = _arrive(flow, operator, port, arrived, standing)
         sent.packets += [replace(p, operator=operator) for p in packets]
         sent.count(operator, counts)
     return sent
+
+
+def _shed(flow: Dataflow, route: Route, block: Block, needless: Skipped, sent: Sent) -> Block:
+    """Return the rows that are needed behind a route, before any of its steps has cost anything."""
+    found = unread(flow, needless, route, block.ticks, block.sound)
+    if found is None:
+        return block
+    shed = int(found.sum())
+    sent.count(route.operator, {"in": shed, "shed": shed})
+    return block.keep(~found)
 
 
 def _told_apart(route: Route, block: Block, standing: Standing) -> tuple[Block, Block | None]:

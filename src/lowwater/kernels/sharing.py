@@ -14,6 +14,7 @@ from lowwater.kernels.delivery import row_marks
 from lowwater.kernels.packets import table_packet
 from lowwater.kernels.results import late_rows, result_rows
 from lowwater.kernels.rows import DEAD, LATE_DEGREE, TICK
+from lowwater.shedding.reaching import needed_windows
 from lowwater.windows import FOREVER, Shared
 
 _NEVER = -(2**62)
@@ -37,7 +38,8 @@ class SharedEpoch(WindowEpoch):
         entered = np.zeros(len(ticks), bool)
         lost = []
         for name, window in self.spec:
-            first, last = window.first(ticks), window.last(ticks)
+            ids = window.first(ticks), window.last(ticks)
+            first, last = needed_windows(self.plan.dropped, window, *ids)
             until = np.where(dead, last + 1, np.minimum(window.first_open(mark), last + 1))
             lost.append((name, window, first, np.maximum(until, first)))
             entered |= until <= last
@@ -52,7 +54,7 @@ class SharedEpoch(WindowEpoch):
                 rows = late_rows(
                     self.plan.only(name, window),
                     table.filter(pa.array(mine)),
-                    (first[mine], until[mine] - 1),
+                    needed_windows(self.plan.dropped, window, first[mine], until[mine] - 1),
                     admitted=entered[mine],
                 )
                 self.out.emissions.append(table_packet("late", self.shard, seq, rows))
@@ -83,7 +85,9 @@ class SharedEpoch(WindowEpoch):
             return
         since, until = self.group_open(cells, before), self.group_open(cells, after)
         asked = [Stretch(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
-        for seq, chunk in enumerate(close_together(cells, self.plan.parts, asked)):
+        for seq, chunk in enumerate(
+            close_together(cells, self.plan.parts, asked, dropped=self.plan.dropped)
+        ):
             if len(chunk.wid):
                 self.counts["results"] += len(chunk.wid)
                 self.send_results(result_rows(self.plan, cells, chunk), seq)

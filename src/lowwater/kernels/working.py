@@ -22,6 +22,7 @@ from lowwater.kernels.packets import (
 )
 from lowwater.kernels.routing import NO_TIME, Block, Sent, take_routes
 from lowwater.kernels.rows import BEHIND, LATE_DEGREE
+from lowwater.kernels.skipping import skipped, without_windows
 from lowwater.kernels.stepping import step
 from lowwater.kernels.sweeping import (
     After,
@@ -130,6 +131,8 @@ def work(
 ) -> Step:
     """Run one epoch of one shard of an operator, send its results on, and answer prods."""
     at, plan = _Shard(flow, number, shard, standing), flow.operators[number].plan
+    if standing.dropped:
+        plan = without_windows(plan, skipped(flow, standing.dropped).results[number])
     done = kernel(plan, shard, state, certain(packets))
     emitted = [replace(p, operator=number) for p in done.emissions]
     kept = [p for p in emitted if p.kind != "results" or at.leaves]

@@ -15,6 +15,7 @@ from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.query.answering import judged
+from lowwater.query.left_out import told
 from lowwater.sources import BlockSource
 
 DEFAULT_SHARDS = 2
@@ -31,6 +32,10 @@ class SystemClock:
     def now(self, epoch: int) -> int:
         """Return the time, in ticks."""
         return time.time_ns() // 1_000
+
+    def took(self, epoch: int, began: float) -> int:
+        """Return how long an epoch took that began then, by the counter of the machine."""
+        return round((time.perf_counter() - began) * 1e6)
 
 
 class LocalHost:
@@ -100,7 +105,7 @@ class LocalEpochs:
         self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Prod] = ()
     ) -> list[Packet]:
         """Run one epoch over the blocks of each input, in arrival order; return what came out."""
-        before = self.log.before(self.epoch)
+        before, began = self.log.before(self.epoch), time.perf_counter()
         came = [
             Came(number, seq, *(block if isinstance(block, tuple) else (block,)))
             for number, mine in enumerate(blocks)
@@ -122,11 +127,19 @@ class LocalEpochs:
             for shard, state in enumerate(shards):
                 packets = self._work(operator, shard, state, packets)
         now = self.clock.now(self.epoch)
-        packets = judged(self.prodder, before, self.flow, packets, now)
+        packets = [*judged(self.prodder, before, self.flow, packets, now), *told(before)]
         measures = [measures_of(p) for p in packets if p.kind == "measure"]
+        measures += self._timed(began)
         self.controller.decide(self.epoch, measures, now, asked=asked)
         self.epoch += 1
         return packets
+
+    def _timed(self, began: float) -> list[dict[str, Any]]:
+        """Return how long the epoch took, for who decides by that; not every clock can tell."""
+        shedder, took = self.controller.shedder, getattr(self.clock, "took", None)
+        if shedder is None or not shedder.measures or took is None:
+            return []
+        return [{"took": took(self.epoch, began)}]
 
     def _work(
         self, operator: int, shard: int, state: dict[str, bytes], packets: list[Packet]

@@ -28,6 +28,7 @@ from lowwater.progress.slacks import Slacks
 from lowwater.query.adapting import adapted
 from lowwater.query.nodes import Leaf, Operated, Stepped, United
 from lowwater.query.revising import refuse_revised
+from lowwater.shedding import LoadShedder
 from lowwater.sources.steps import Transform
 from lowwater.windows import Axis
 
@@ -49,6 +50,7 @@ class Assembly:
     prodder: Prodder | None = None
     sideliner: Sideliner | None = None
     adapter: Slacks | None = None
+    shedder: LoadShedder | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:
@@ -66,7 +68,13 @@ class Assembly:
     def controller(self, log: ControlLog) -> Controller:
         """Return the controller of a run."""
         return Controller(
-            log, self.gauges, self.flow, self.prodder, self.sideliner, adapter=self.adapter
+            log,
+            self.gauges,
+            self.flow,
+            self.prodder,
+            self.sideliner,
+            adapter=self.adapter,
+            shedder=self.shedder,
         )
 
     def with_shards(self, shards: int) -> Assembly:

@@ -10,6 +10,7 @@ from lowwater.kernels import ARRIVAL, WindowPlan
 from lowwater.query.adapting import refuse_unfed
 from lowwater.query.assembly import Assembly
 from lowwater.query.quality import explained
+from lowwater.query.shedding import shed_lines
 from lowwater.windows import (
     Axis,
     Landmark,
@@ -61,6 +62,8 @@ def explain(assembly: Assembly) -> str:
             lines.append(f"            the mark of each {plan.source} closes its own groups")
         head = [f"-- {operator.name}"] if several else []
         told.append("\n".join([*head, *lines]))
+    if assembly.shedder is not None:
+        told += shed_lines(assembly.shedder, flow)
     return "\n".join(told)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from lowwater.control import ACCOUNTS, TALLIES, Entry
+from lowwater.control.controller import SHED
 from lowwater.durations import Duration, Instant, instant_ticks, ticks
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow
@@ -88,6 +89,10 @@ class Status:
         How right early results have been, by aggregate, judged by the finals that followed.
     quality
         What quality targets came to, by the operator they are about, and the slack in force.
+    shed
+        For a run that may leave windows out: the share `p` in force, the `load` (work arriving
+        over capacity, where a latency was asked for), how many `windows` were left out, which
+        queries were shut down (`closed`), and whether the bound can be met (`in_reach`).
     """
 
     epoch: int
@@ -103,6 +108,7 @@ class Status:
     prods: Mapping[str, int] = field(default_factory=dict)
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     quality: Mapping[str, Delivered] = field(default_factory=dict)
+    shed: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -137,6 +143,7 @@ class Status:
             {t: entry.prodding[t] for t in PROD_TALLIES if t in entry.prodding},
             _accuracy(entry, flow, behind),
             delivered(entry, flow, adapter, behind),
+            _shed(entry, flow),
         )
 
     def __getitem__(self, name: str) -> int:
@@ -163,6 +170,22 @@ def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> d
                 groups = {g: Accuracy(*figures) for g, figures in kept["groups"].items() if g}
                 found[prefix + name] = Accuracy(count, recent, mean, worst, groups)
     return found
+
+
+def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
+    """Return how much is left out, and why."""
+    kept = entry.prodding.get(SHED)
+    if not kept:
+        return {}
+    load = kept["load"]
+    closed = [o.name for o in flow.outputs if str(o.operator) in load.get("closed", {})]
+    return {
+        "p": kept["rule"][0] if "rule" in kept else 0.0,
+        "load": load.get("load"),
+        "windows": kept.get("windows", 0),
+        "closed": closed,
+        "in_reach": not load.get("beyond", 0),
+    }
 
 
 def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:
@@ -208,20 +231,21 @@ def _skew(entry: Entry, flow: Dataflow) -> float:
 
 @dataclass
 class Outputs:
-    """The sinks of a query's three outputs."""
+    """The sinks of a query's outputs; `shed` takes the windows that were left out."""
 
     results: Sink | None = None
     late: Sink | None = None
     malformed: Sink | None = None
+    shed: Sink | None = None
 
     def in_memory(self) -> Outputs:
         """Return the outputs with memory sinks where the user named none."""
-        return Outputs(*(s or Memory() for s in (self.results, self.late, self.malformed)))
+        given = self.results, self.late, self.malformed, self.shed
+        return Outputs(*(s or Memory() for s in given))
 
     def beside(self, tap: Outputs) -> Outputs:
         """Return outputs that another set of sinks sees as well."""
-        mine = (self.results, self.late, self.malformed)
-        others = (tap.results, tap.late, tap.malformed)
+        mine, others = ((o.results, o.late, o.malformed, o.shed) for o in (self, tap))
         return Outputs(*(both(a, b) for a, b in zip(mine, others, strict=True)))
 
 
@@ -233,6 +257,7 @@ class Outcome:
     late: pa.Table | None
     malformed: pa.Table | None
     status: Status
+    shed: pa.Table | None = None
 
     @classmethod
     def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
@@ -246,6 +271,7 @@ class Outcome:
             read(outputs.late, leaving.late_schema),
             read(outputs.malformed, leaving.malformed_schema),
             status,
+            read(outputs.shed, leaving.shed_schema),
         )
 
 

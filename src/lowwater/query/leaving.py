@@ -1,4 +1,4 @@
-"""What leaves a query by one of its outputs: results, late rows, malformed rows.
+"""What leaves a query by one of its outputs: results, late and malformed rows, shed windows.
 
 Late and malformed rows belong to a port of an operator. Where an output has several such ports
 behind it, whose rows have different columns, each has a struct column of its own.
@@ -12,13 +12,14 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from lowwater.kernels import Dataflow, Output, Packet, WindowPlan
+from lowwater.kernels import Dataflow, OperatorPlan, Output, Packet, WindowPlan
 from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
 from lowwater.kernels.plan import NAME, free
 from lowwater.kernels.routing import REASON
 from lowwater.query.early_columns import EarlyColumns
 from lowwater.query.hosting import Outputs
+from lowwater.query.left_out import shed_rows, shed_schema
 
 Place = tuple[int, int]
 """An operator, and which of its ports."""
@@ -103,6 +104,15 @@ class Leaving:
         """The columns of a malformed row: the row and what is wrong with it."""
         return self._together(self._malformed)
 
+    @cached_property
+    def shed_schema(self) -> pa.Schema:
+        """The columns of a window that was left out."""
+        return shed_schema(self._plan)
+
+    @property
+    def _plan(self) -> OperatorPlan:
+        return self.flow.operators[self.output.operator].plan
+
     def _together(self, schemas: Mapping[Place, pa.Schema]) -> pa.Schema:
         """Return one schema for rows of several ports."""
         different = list(dict.fromkeys(schemas.values()))
@@ -126,10 +136,11 @@ class Leaving:
             "malformed": self._placed(
                 packets, "malformed", self._malformed, self.malformed_schema, mine
             ),
+            "shed": shed_rows(self._plan, self.output.operator, packets),
         }
         written: dict[str, int] = {}
         for (kind, rows), sink in zip(
-            found.items(), (sinks.results, sinks.late, sinks.malformed), strict=True
+            found.items(), (sinks.results, sinks.late, sinks.malformed, sinks.shed), strict=True
         ):
             if rows:
                 table = pa.concat_tables(rows)
@@ -207,6 +218,7 @@ def prepare(ways: Mapping[str, Leaving], sinks: Mapping[str, Outputs]) -> None:
             (given.results, way.result_schema, way.key),
             (given.late, way.late_schema, ()),
             (given.malformed, way.malformed_schema, ()),
+            (given.shed, way.shed_schema, ()),
         ):
             if sink is not None:
                 sink.prepare(schema, key)

@@ -15,6 +15,7 @@ from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.query.leaving import leaving, prepare
 from lowwater.query.prodding import Prods, prodded
+from lowwater.query.shedding import Shed, shedding
 from lowwater.query.sidelining import Sidelining, sidelined
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
@@ -33,9 +34,9 @@ class Runnable:
         stream: Any = self
         return assemble({RESULTS: stream})
 
-    def explain(self) -> str:
-        """Say what the query means and how it will be run."""
-        return explain(self.assembly)
+    def explain(self, *, shed: Shed = None) -> str:
+        """Say what the query means and how it will be run; with `shed`, where rows are dropped."""
+        return explain(shedding(self.assembly, shed))
 
     def cql(self, *names: str, **streams: Any) -> str:
         """Return the query as text: what `lw.sql` reads.
@@ -70,19 +71,22 @@ class Runnable:
         sink: Sink | None = None,
         late: Sink | None = None,
         malformed: Sink | None = None,
+        left_out: Sink | None = None,
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
+        shed: Shed = None,
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return what came out.
 
         A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
         "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
-        stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows.
-        `prods` asks for early results, and `sideline` puts rows aside, as in `start`.
+        stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows,
+        `left_out` is one for windows that were shed. `prods` asks for early results, `sideline`
+        puts rows aside and `shed` leaves windows out, as in `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -97,11 +101,10 @@ class Runnable:
         >>> query.run(epochs={feed: [rows]}).results.column("n").to_pylist()
         [1, 1]
         """
-        outputs = {RESULTS: Outputs(sink, late, malformed)}
+        outputs = {RESULTS: Outputs(sink, late, malformed, left_out)}
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        return run(
-            prodded(sidelined(self.assembly, sideline, prods), prods, estimate), outputs, chosen
-        )[RESULTS]
+        asked = asked_for(self.assembly, prods, estimate, sideline, shed)
+        return run(asked, outputs, chosen)[RESULTS]
 
     def start(
         self,
@@ -110,10 +113,12 @@ class Runnable:
         checkpoint: str,
         late: Sink | None = None,
         malformed: Sink | None = None,
+        left_out: Sink | None = None,
         trigger: str | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
+        shed: Shed = None,
     ) -> Run:
         """Start the query on Spark and let it run on; `trigger` is the least time between epochs.
 
@@ -126,10 +131,22 @@ class Runnable:
         `sideline=True` puts rows of a burst aside once their windows have been answered early, and
         works them off later: windows of which no pane is put aside are on time, and all finals
         stay what they are. `lw.sideline(every=3, max_delay="1 minute")` says how.
+
+        `shed=lw.shed(latency="5 seconds", max_gap=10)` leaves whole windows out when the stream
+        outruns the machine, as many as it takes; the others are exact. What is left out is told in
+        the sink `left_out`.
         """
-        outputs = {RESULTS: Outputs(sink, late, malformed)}
-        asked = prodded(sidelined(self.assembly, sideline, prods), prods, estimate)
+        outputs = {RESULTS: Outputs(sink, late, malformed, left_out)}
+        asked = asked_for(self.assembly, prods, estimate, sideline, shed)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
+
+
+def asked_for(
+    assembly: Assembly, prods: Prods, estimate: Estimate, sideline: Sidelining, shed: Shed
+) -> Assembly:
+    """Return a query as a run was asked to have it."""
+    parted = sidelined(shedding(assembly, shed, sideline), sideline, prods)
+    return prodded(parted, prods, estimate)
 
 
 class Chosen:

@@ -12,9 +12,10 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
-from lowwater.query.prodding import Prods, prodded
-from lowwater.query.running import Chosen, Epochs, HostName, run, start
-from lowwater.query.sidelining import Sidelining, sidelined
+from lowwater.query.prodding import Prods
+from lowwater.query.running import Chosen, Epochs, HostName, asked_for, run, start
+from lowwater.query.shedding import Shed, shedding
+from lowwater.query.sidelining import Sidelining
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
 from lowwater.sinks import Sink
@@ -33,9 +34,9 @@ class Together:
         """The operators and inputs behind all queries."""
         return assemble(self.queries)
 
-    def explain(self) -> str:
-        """Say what the queries mean and how they will be run."""
-        return explain(self.assembly)
+    def explain(self, *, shed: Shed = None) -> str:
+        """Say what the queries mean and how they will be run; with `shed`, where rows go."""
+        return explain(shedding(self.assembly, shed))
 
     def run(
         self,
@@ -45,22 +46,22 @@ class Together:
         sinks: Sinks | None = None,
         late: Sinks | None = None,
         malformed: Sinks | None = None,
+        left_out: Sinks | None = None,
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
+        shed: Shed = None,
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return what came out of each by name.
 
         Sinks are given by the name of their query. The rest is as for one query.
         """
         chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        outputs = self._outputs(sinks, late, malformed)
-        return run(
-            prodded(sidelined(self.assembly, sideline, prods), prods, estimate), outputs, chosen
-        )
+        outputs = self._outputs(sinks, late, malformed, left_out)
+        return run(asked_for(self.assembly, prods, estimate, sideline, shed), outputs, chosen)
 
     def start(
         self,
@@ -69,17 +70,19 @@ class Together:
         checkpoint: str,
         late: Sinks | None = None,
         malformed: Sinks | None = None,
+        left_out: Sinks | None = None,
         trigger: str | None = None,
         prods: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
+        shed: Shed = None,
     ) -> Run:
         """Start all queries on Spark, as one streaming query, and let them run on."""
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
-        outputs = self._outputs(sinks, late, malformed)
-        asked = prodded(sidelined(self.assembly, sideline, prods), prods, estimate)
+        outputs = self._outputs(sinks, late, malformed, left_out)
+        asked = asked_for(self.assembly, prods, estimate, sideline, shed)
         return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
 
     def _outputs(self, *kinds: Sinks | None) -> dict[str, Outputs]:

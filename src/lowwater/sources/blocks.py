@@ -57,6 +57,11 @@ class BlockSource(ABC):
     def read(self, block: Block) -> pa.Table:
         """Read a block."""
 
+    def waiting(self, start: Any) -> int | None:
+        """Return how many rows have come since a position, if that can be told cheaply."""
+        del start
+        return None
+
     def rows(self) -> int | None:
         """Return how many rows the whole stream has, if that is known."""
         return None

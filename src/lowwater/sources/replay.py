@@ -69,6 +69,9 @@ class Replay(BlockSource):
             end = min(end, start + self.max_rows_per_epoch)
         return max(start, end)
 
+    def waiting(self, start: int) -> int:  # noqa: D102
+        return max(0, _Clock.of(self, start).row_at(time.time()) - start)
+
     def blocks(self, start: int, end: int) -> Sequence[Block]:  # noqa: D102
         if start == end:
             return []

@@ -23,6 +23,7 @@ from lowwater.kernels.packets import measures_of
 from lowwater.prodding import Prodder
 from lowwater.query import Leaving, Outputs
 from lowwater.query.answering import judged
+from lowwater.query.left_out import told
 from lowwater.sources import Block
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.packets import PACKET_DDL, PARTITION, to_packets
@@ -191,11 +192,15 @@ class Epochs:
             given = self._job(epoch, self._pieces(blocks), rows)
             now = self.now(epoch)
             emitted = judged(self.prodder, self.newest, self.flow, given, now)
+            emitted = [*emitted, *told(self.newest)]
             for way, sinks in self.outputs:
                 way.write(epoch, emitted, sinks)
             in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
             measures = [measures_of(p) for p in in_order]
-            over = [{"input": n, "last": True} for n in self.inputs.exhausted(taken["blocks"])]
+            over: list[dict[str, Any]] = [
+                {"input": n, "last": True} for n in self.inputs.exhausted(taken["blocks"])
+            ]
+            over += self._timed(taken, began)
             asked = tuple(self.asked)
             self.newest = self.controller.decide(
                 epoch,
@@ -210,6 +215,14 @@ class Epochs:
             self.worker = None
         came = sum(self.newest.totals["inputs"]) - before
         self.rate = came / (time.perf_counter() - began)
+
+    def _timed(self, taken: Mapping[str, Any], began: float) -> list[dict[str, Any]]:
+        """Return how long the epoch took and what waits, for who decides by that."""
+        shedder = self.controller.shedder
+        if shedder is None or not shedder.measures:
+            return []
+        took = round((time.perf_counter() - began) * 1e6)
+        return [{"took": took}, *self.inputs.waiting(taken["blocks"])]
 
     def _job(self, epoch: int, pieces: Sequence[Piece], rows: DataFrame | None) -> list[Packet]:
         levels = [

@@ -116,6 +116,11 @@ class Inputs:
             n: list(source.blocks(start[str(n)], end[str(n)])) for n, source in self.blocks.items()
         }
 
+    def waiting(self, at: Mapping[str, Any]) -> list[dict[str, int]]:
+        """Return how many rows of each input wait behind a position, where it can be told."""
+        found = ((n, source.waiting(at[str(n)])) for n, source in self.blocks.items())
+        return [{"input": n, "waiting": rows} for n, rows in found if rows is not None]
+
     def exhausted(self, at: Mapping[str, Any]) -> list[int]:
         """Return the inputs that have nothing more to come after a position."""
         if not self.bounded:
