@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -41,6 +41,10 @@ class Both(Sink):
 
     first: Sink
     second: Sink
+
+    def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:  # noqa: D102
+        self.first.prepare(schema, key)
+        self.second.prepare(schema, key)
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
         self.first.write(epoch, rows)
