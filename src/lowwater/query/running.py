@@ -13,7 +13,7 @@ from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.query.prodding import Prods, prodded
-from lowwater.query.sidelining import Sidelining, sidelined
+from lowwater.query.sidelining import Sidelining, sideline_of, sidelined
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 
@@ -31,9 +31,9 @@ class Runnable:
         stream: Any = self
         return assemble({RESULTS: stream})
 
-    def explain(self) -> str:
-        """Say what the query means and how it will be run."""
-        return explain(self.assembly)
+    def explain(self, *, sideline: Sidelining = False) -> str:
+        """Say what the query means and how it will be run, with `sideline` as given to `start`."""
+        return explain(self.assembly, sideline_of(sideline))
 
     def cql(self, *names: str, **streams: Any) -> str:
         """Return the query as text: what `lw.sql` reads.

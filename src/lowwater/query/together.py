@@ -14,7 +14,7 @@ from lowwater.query.explain import explain
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.running import Chosen, Epochs, HostName, run, start
-from lowwater.query.sidelining import Sidelining, sidelined
+from lowwater.query.sidelining import Sidelining, sideline_of, sidelined
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
 from lowwater.sinks import Sink
@@ -33,9 +33,9 @@ class Together:
         """The operators and inputs behind all queries."""
         return assemble(self.queries)
 
-    def explain(self) -> str:
-        """Say what the queries mean and how they will be run."""
-        return explain(self.assembly)
+    def explain(self, *, sideline: Sidelining = False) -> str:
+        """Say what the queries mean and how they run, with `sideline` as given to `start`."""
+        return explain(self.assembly, sideline_of(sideline))
 
     def run(
         self,
