@@ -57,6 +57,13 @@ def test_a_source_that_closes_its_own_groups_is_told():
     assert told not in query(progress, keys=(), range="1 minute").explain()
 
 
+def test_rows_that_are_put_aside_are_told():
+    asked = query(range="1 minute")
+    assert "put aside" not in asked.explain()
+    told = asked.explain(sideline=lw.sideline(every=5, max_delay="2 minutes"))
+    assert "one is worked off for every 5 new ones, each within 2 minutes" in told
+
+
 def test_a_fingerprint_tells_queries_apart_and_knows_itself():
     same = [query(range="1 minute").fingerprint(2)["digest"] for _ in range(2)]
     assert same[0] == same[1]

@@ -313,6 +313,26 @@ def test_a_stream_that_falls_behind_has_its_rows_put_aside_after_an_early_result
     assert overtaken
 
 
+def test_rows_that_wait_have_not_arrived():
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", progress=lw.ordered())
+    query = stream.window(range="4 seconds", slide="1 second").agg(n=lw.count())
+    rows = burst(epochs=20, rows=20, seconds_per_epoch=slow_in_the_middle)
+    found = query.run(
+        epochs={feed: rows},
+        prods=lw.every("1 second"),
+        sideline=lw.sideline(every=4),
+        estimate="raw",
+        clock=lw.VirtualClock(start=ZERO, per_epoch="1 second"),
+        host="local",
+    ).results.to_pylist()
+    final = {r["wid"]: r["n"] for r in found if r["kind"] == "final"}
+    early = [r for r in found if r["kind"] == "early"]
+    off = [abs(r["n"] / final[r["wid"]] - r["completeness"]) for r in early]
+    assert len(early) > 5
+    assert sum(off) / len(off) < 0.2
+
+
 def numbered(played):
     return [(n, row) for n, rows in enumerate(played.finals) for row in rows]
 

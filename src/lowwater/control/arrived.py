@@ -76,6 +76,24 @@ class Arrived:
         weight = np.sqrt(cut[0][1] * cut[1][1])
         return Arrived(edges, shares[0] * shares[1], weight, (self.typical * other.typical) ** 0.5)
 
+    def without(self, start: int, end: int, rows: float) -> Arrived:
+        """Return the same with `rows` fewer of `[start, end)`: they have come, and wait.
+
+        >>> Arrived(np.array([0, 10]), np.ones(1), np.array([40.0])).without(
+        ...     0, 5, 10
+        ... ).share.tolist()
+        [0.5, 1.0]
+        """
+        inside = [min(max(t, self.edges[0]), self.edges[-1]) for t in (start, end)]
+        edges = np.unique(np.concatenate([self.edges, inside]))
+        arrived, weight = self.between(edges)
+        held = (edges[:-1] >= start) & (edges[1:] <= end)
+        there = arrived[held].sum()
+        if there > 0:
+            arrived = np.where(held, arrived * max(1 - rows / there, 0.0), arrived)
+        share = np.divide(arrived, weight, out=np.ones_like(weight), where=weight > 0)
+        return Arrived(edges, share, weight, self.typical)
+
     @classmethod
     def _cut(cls, several: Sequence[Arrived]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
         """Return common edges, and what has arrived and what is expected of each between them."""

@@ -21,14 +21,16 @@ from lowwater.query.sidelining import sidelined
 
 SEED = 8
 RANGE, SLIDE = 5, 1  # seconds
-COST = SECOND // 400
+COST = SECOND // 300
 """What the expensive step takes for a row."""
 ASIDE = COST // 20
 EPOCH = SECOND // 5
 """How much work an epoch takes in at most."""
 STEP = SECOND // 20
 """How long an epoch without rows takes, and how often an idle query looks for more."""
-EVERY, MAX_DELAY = 3, "1 minute"
+EVERY, MAX_DELAY = 20, "1 minute"
+CALM, LOW, MEDIUM = (20, 220), (20, 100), (235, 285)
+"""Rows in a second: in most, after a burst that has passed, and after one that is sustained."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,34 @@ class Stream:
         return int(self.counter[low:high].max())
 
 
-def generate(seconds: int, bursts: Mapping[int, int]) -> Stream:
-    """Return a stream with so many rows in the seconds of bursts."""
+@dataclass(frozen=True)
+class Layout:
+    """Seconds of a stream: how many rows bursts have, and which seconds have few or many."""
+
+    seconds: int
+    bursts: Mapping[int, int]
+    low: range = range(0)
+    medium: Sequence[range] = ()
+
+    def rows(self, random: np.random.Generator) -> list[int]:
+        """Return how many rows each second has."""
+        rows = random.integers(*CALM, self.seconds)
+        rows[self.low] = random.integers(*LOW, len(self.low))
+        for some in self.medium:
+            rows[some] = random.integers(*MEDIUM, len(some))
+        rows[list(self.bursts)] = list(self.bursts.values())
+        return [int(n) for n in rows]
+
+
+def generate(layout: Layout) -> Stream:
+    """Return a stream that is laid out so."""
     random = np.random.default_rng(SEED)
-    rows = [bursts.get(s, int(random.integers(150, 300))) for s in range(seconds)]
+    rows = layout.rows(random)
     ts = [np.sort(random.integers(0, SECOND, n)) + s * SECOND for s, n in enumerate(rows)]
     total = sum(rows)
     # Neither rising nor falling, with short runs that rise.
     counter = random.integers(0, 10_000, total) + np.arange(total) % 17 * 40
-    return Stream(np.concatenate(ts), counter, bursts)
+    return Stream(np.concatenate(ts), counter, layout.bursts)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from lowwater.prodding.intervals import KINDS, NOTHING, SCALED, Kind, Learner, R
 from lowwater.prodding.positions import by_regime, nearest
 
 __all__ = ["KINDS", "SCALED", "Calibrator", "Early", "Judged", "Kind", "Pairs"]
-LEAVE = 1.2
+LEAVE = 1.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,11 @@ class Calibrator:
                     chosen = _teaching(places, rows.missing)
                     before = nearest(new[name], regime) or learner.begin()
                     leave = _leave(new[name], learner.alpha)
-                    new[name][regime] = learner.learn(
+                    new[name][regime] = last = learner.learn(
                         before, rows.take(chosen), final[chosen], leave
                     )
+                # The most that was missing comes last, and was in the window's first answer.
+                last["first"] += 1
         return new
 
 
@@ -117,20 +119,23 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the rows that teach: answers that lacked nothing say little about those that did."""
-    lacking = places[missing[places] > NOTHING]
-    return lacking if len(lacking) else places
+    """Return the rows that teach: of a window, not those that lacked far less than others."""
+    most = missing[places].max()
+    return places[missing[places] >= most / 2] if most > NOTHING else places
 
 
 def _leave(regimes: Mapping[str, Any], alpha: float) -> float:
-    """Return how many times the stated share may be missed where anything is missed at all."""
-    seen = sum(known["seen"] for known in regimes.values())
+    """Return how many times the stated share may be missed where anything is missed at all.
+
+    Windows count, by their first answers: of later ones there may be any number.
+    """
+    every = sum(known["first"] for known in regimes.values())
     right = [known for known in regimes.values() if known["exact"] > 1 - alpha]
-    sure = sum(known["seen"] for known in right)
-    if sure == seen:
+    sure = sum(known["first"] for known in right)
+    if sure == every:
         return 1.0
-    missed = sum(known["seen"] * (1 - known["exact"]) for known in right)
-    return float(np.clip((seen - missed / alpha) / (seen - sure), 1.0, LEAVE))
+    missed = sum(known["first"] * (1 - known["exact"]) for known in right)
+    return float(np.clip((every - missed / alpha) / (every - sure), 1.0, LEAVE))
 
 
 def _rows(early: Early, name: str, kind: Kind) -> Rows:

@@ -48,7 +48,7 @@ CAUTION = 5.0
 NOTHING = 1e-3
 """A missing share that is none."""
 _FEWEST = 1e-3  # the least share that is believed: else raw / c would be no number
-_ONE_TAIL = 0.85
+_ONE_TAIL = 0.88
 _ESTIMATE, _RAW, _ZERO = 0, 1, 2
 _BOTH_WAYS = (
     (_ESTIMATE, 0.0, 0.0, 0.0),
@@ -152,6 +152,7 @@ class Learner:
         none, positions = [0.0] * len(self.centres), [0.0] * (len(POSITIONS) + 1)
         return {
             "seen": 0,
+            "first": 0,
             "exact": 0.0,
             "fell": 0,
             "mean": none,

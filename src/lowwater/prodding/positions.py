@@ -36,10 +36,10 @@ def position_of(share: float) -> int:
 def nearest(memory: Mapping[str, Any], regime: str) -> Mapping[str, Any] | None:
     """Return what is known of a regime; before its first window, what the other one knows.
 
-    >>> nearest({"1": {"seen": 300}}, "0")
-    {'seen': 20}
+    >>> nearest({"1": {"seen": 300, "first": 300}}, "0")
+    {'seen': 20, 'first': 0}
     """
     if regime in memory or not memory:
         return memory.get(regime)
     other = next(iter(memory.values()))
-    return {**other, "seen": min(other["seen"], TRUSTED)}
+    return {**other, "seen": min(other["seen"], TRUSTED), "first": 0}

@@ -22,6 +22,7 @@ from lowwater.kernels.packets import measure_packet, measures_of, table_packet, 
 from lowwater.kernels.plan import NAME
 from lowwater.prodding import HASHES, Early, Judged, Learning, Prodder
 from lowwater.query.early_columns import HIDDEN, KNOWN
+from lowwater.query.sidelining import without_waiting
 
 UNKNOWN_SHARE = 0.5
 """What stands for the share of rows that have arrived where nobody knows it."""
@@ -44,7 +45,8 @@ def judged(
         told = judge.finals(tables(mine, "results"))
         if answers:
             if arrived is None:
-                arrived = flow.expected(prodder.arrived(before.prodding, known))
+                came = prodder.arrived(before.prodding, known)
+                arrived = flow.expected(without_waiting(came, flow, before, measured))
             rows = pa.concat_tables(answers)
             share = completeness(judge.plan, rows, arrived[flow.numbers[operator, 0]])
             shown, told["early"] = judge.judge(rows, share, known)

@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from lowwater.kernels import ARRIVAL, WindowPlan
+from lowwater.prodding import Sideline
 from lowwater.query.adapting import refuse_unfed
 from lowwater.query.assembly import Assembly
 from lowwater.query.quality import explained
@@ -31,8 +32,11 @@ _CLASSES = {
 }
 
 
-def explain(assembly: Assembly) -> str:
-    """Describe a query: each operator, what it works on and how far that is known."""
+def explain(assembly: Assembly, aside: Sideline | None = None) -> str:
+    """Describe a query: each operator, what it works on and how far that is known.
+
+    `aside` says how rows of a burst are worked off, if they are put aside.
+    """
     refuse_unfed(assembly)
     flow = assembly.flow
     several = len(flow.operators) > 1 or len(flow.inputs) > 1
@@ -60,11 +64,20 @@ def explain(assembly: Assembly) -> str:
             lines += explained(one, plan.axes[0]) if one.operator == number else []
         if isinstance(plan, WindowPlan) and plan.sources_close_groups:
             lines.append(f"            the mark of each {plan.source} closes its own groups")
+        if aside is not None and starts and isinstance(plan, WindowPlan):
+            lines.append(f"put aside   {_aside(aside, plan)}")
         head = [f"-- {operator.name}"] if several else []
         told.append("\n".join([*head, *lines]))
     if assembly.shedder is not None:
         told += shed_lines(assembly.shedder, flow)
     return "\n".join(told)
+
+
+def _aside(how: Sideline, plan: WindowPlan) -> str:
+    return (
+        f"rows of a burst behind an early result; one is worked off for every {how.every} new "
+        f"ones, each within {plan.axis.say(how.max_delay)}"
+    )
 
 
 def _said(spec: Any) -> str:

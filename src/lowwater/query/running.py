@@ -16,7 +16,7 @@ from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
 from lowwater.query.leaving import leaving, prepare
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.shedding import Shed, shedding
-from lowwater.query.sidelining import Sidelining, sidelined
+from lowwater.query.sidelining import Sidelining, sideline_of, sidelined
 from lowwater.sinks import Sink
 from lowwater.sources import BlockSource, Feed
 
@@ -34,9 +34,9 @@ class Runnable:
         stream: Any = self
         return assemble({RESULTS: stream})
 
-    def explain(self, *, shed: Shed = None) -> str:
-        """Say what the query means and how it will be run; with `shed`, where rows are dropped."""
-        return explain(shedding(self.assembly, shed))
+    def explain(self, *, sideline: Sidelining = False, shed: Shed = None) -> str:
+        """Say what the query means and how it will be run, with `sideline` and `shed` as in `start`."""
+        return explain(shedding(self.assembly, shed), sideline_of(sideline))
 
     def cql(self, *names: str, **streams: Any) -> str:
         """Return the query as text: what `lw.sql` reads.

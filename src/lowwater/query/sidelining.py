@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lowwater.control import Arrived, Entry
+from lowwater.control.controller import SIDELINE
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow, Input, Operator, OperatorPlan, Route, WindowPlan
 from lowwater.kernels.holding import HoldPlan
@@ -21,12 +24,8 @@ Sidelining = bool | Sideline
 
 def sidelined(assembly: Assembly, sideline: Sidelining, prods: Any) -> Assembly:
     """Return a query in which rows of a burst are put aside, if a run was asked to."""
-    if not isinstance(sideline, bool | Sideline):
-        raise SpecError(
-            f"sideline={sideline!r} is neither True nor how to work off what is put aside; give "
-            f"sideline=True or sideline=lw.sideline(every=3, max_delay='1 minute')"
-        )
-    if sideline is False:
+    how = sideline_of(sideline)
+    if how is None:
         return assembly
     if prods is None:
         raise SpecError(
@@ -35,8 +34,51 @@ def sidelined(assembly: Assembly, sideline: Sidelining, prods: Any) -> Assembly:
         )
     _check(assembly.flow)
     flow = _laid_out(assembly.flow)
-    how = Sideline() if sideline is True else sideline
     return replace(assembly, flow=flow, sideliner=_sideliner(flow, how))
+
+
+def sideline_of(sideline: Sidelining) -> Sideline | None:
+    """Return how what is put aside is worked off; None if nothing is."""
+    if not isinstance(sideline, bool | Sideline):
+        raise SpecError(
+            f"sideline={sideline!r} is neither True nor how to work off what is put aside; give "
+            f"sideline=True or sideline=lw.sideline(every=3, max_delay='1 minute')"
+        )
+    if sideline is True:
+        return Sideline()
+    return sideline or None
+
+
+def without_waiting(
+    arrived: Sequence[Arrived | None],
+    flow: Dataflow,
+    before: Entry,
+    measured: Sequence[Mapping[str, Any]],
+) -> list[Arrived | None]:
+    """Return what has arrived of each input and does not wait, after an epoch."""
+    found = list(arrived)
+    for number, start in enumerate(flow.inputs):
+        waiting = [_waiting(route.hold, before, measured) for route in start.routes]
+        for stretch in before.standing.held:
+            rows = max((w.get(stretch.number, 0) for w in waiting), default=0)
+            one = found[number]
+            if rows and one is not None:
+                found[number] = one.without(stretch.start, stretch.end, rows)
+    return found
+
+
+def _waiting(
+    hold: int | None, before: Entry, measured: Sequence[Mapping[str, Any]]
+) -> Counter[int]:
+    """Return how many rows wait in a hold, by stretch; those called for are on their way."""
+    found: Counter[int] = Counter()
+    queues = before.prodding.get(SIDELINE, {}).get("queues", {}).get(str(hold), {})
+    for stretch, _, rows in (entry for queue in queues.values() for entry in queue):
+        found[stretch] += rows
+    for m in measured:
+        if m.get("came") and m["operator"] == hold:
+            found.update(dict(m["came"]))
+    return found
 
 
 def _check(flow: Dataflow) -> None:

@@ -15,7 +15,7 @@ from lowwater.query.hosting import Clock, Outcome, Outputs, Run
 from lowwater.query.prodding import Prods
 from lowwater.query.running import Chosen, Epochs, HostName, asked_for, run, start
 from lowwater.query.shedding import Shed, shedding
-from lowwater.query.sidelining import Sidelining
+from lowwater.query.sidelining import Sidelining, sideline_of
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
 from lowwater.sinks import Sink
@@ -34,9 +34,9 @@ class Together:
         """The operators and inputs behind all queries."""
         return assemble(self.queries)
 
-    def explain(self, *, shed: Shed = None) -> str:
-        """Say what the queries mean and how they will be run; with `shed`, where rows go."""
-        return explain(shedding(self.assembly, shed))
+    def explain(self, *, sideline: Sidelining = False, shed: Shed = None) -> str:
+        """Say what the queries mean and how they will be run, with `sideline` and `shed` as in `start`."""
+        return explain(shedding(self.assembly, shed), sideline_of(sideline))
 
     def run(
         self,
