@@ -72,7 +72,7 @@ def test_list_says_what_the_papers_report():
 def test_unknown_experiment_is_named_with_those_there_are(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["experiments", "run", "W4"])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert "there is no experiment 'W4'; there are: I1, " in capsys.readouterr().err
 
 

@@ -36,6 +36,8 @@ class LocalRun(Run):
         self.way = next(iter(leaving(self.flow, prodded=self.prodded).values()))
         self.outputs, self.asked = outputs, list[Prod]()
         self.rate: float | None = None
+        self.told = self._newest
+        """Where the query stands: the entry of the last epoch whose rows have been written."""
         self.failure: Exception | None = None
         self.stopping = threading.Event()
         # No daemon: DuckDB's connections are closed as the thread ends, which must not be while
@@ -90,10 +92,11 @@ class LocalRun(Run):
         self.way.write(number, packets, self.outputs)
         rows = sum(len(table) for mine in blocks for table, _ in mine)
         self.rate = rows / (time.perf_counter() - began)
+        self.told = self._newest
 
     def status(self) -> Status:
         """Return where the query stands after its newest epoch."""
-        return Status.of(self._newest, self.flow, self.rate)
+        return Status.of(self.told, self.flow, self.rate)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Ask for early results now."""

@@ -85,8 +85,8 @@ class History:
             self.windows[group] = {}
         mine = self.windows[group]
         mine.setdefault(point["end"], {})[point["kind"]] = point
-        for end in sorted(mine)[:-WINDOWS]:
-            del mine[end]
+        while len(mine) > WINDOWS:
+            del mine[min(mine)]
         return True
 
     def take_late(self, rows: pa.Table) -> None:

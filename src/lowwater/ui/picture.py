@@ -44,19 +44,14 @@ def picture(flow: Dataflow) -> str:
 def _laid_out(flow: Dataflow) -> tuple[list[Box], list[tuple[int, int, str]]]:
     """Return the boxes, and the arrows between them with what happens on the way."""
     boxes = [
-        Box(
-            0,
-            f"input {n + 1}" if len(flow.inputs) > 1 else "input",
-            (f"by {i.axis.column}",),
-            "end",
-        )
+        Box(0, f"input {n + 1}" if len(flow.inputs) > 1 else "input", _arriving(i), "end")
         for n, i in enumerate(flow.inputs)
     ]
     first = len(boxes)
     boxes += [Box(1 + o.level, o.name, _said(o)) for o in flow.operators]
     last = flow.levels + 1
     arrows = [
-        (n, first + r.operator, _steps(r.steps))
+        (n, first + r.operator, _steps(r.steps) if len(i.routes) > 1 else "")
         for n, i in enumerate(flow.inputs)
         for r in i.routes
     ]
@@ -84,7 +79,8 @@ def _said(operator: Operator) -> tuple[str, ...]:
     if not isinstance(plan, WindowPlan):
         return tuple(" ".join(line.split()) for line in plan.explain()[:2])
     by = f"by {', '.join(plan.keys)}" if plan.keys else ", ".join(plan.aggregates)
-    return (window_words(plan), by)
+    words, comma, slide = window_words(plan).partition(", slide")
+    return (words, slide and f"{comma[2:]}{slide}", by)
 
 
 def _steps(steps: object) -> str:

@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             given = json.loads(self.rfile.read(length) or b"{}")
             said = action(given if isinstance(given, dict) else {})
-        except (LowwaterError, ValueError, TypeError) as problem:
+        except (LowwaterError, KeyError, TypeError, ValueError) as problem:
             self._answer(HTTPStatus.BAD_REQUEST, f"{problem}\n".encode())
             return
         self._answer(HTTPStatus.OK, f"{said}\n".encode())

@@ -118,10 +118,10 @@ function draw() {
 
 function draw_figures() {
   const s = seen.status;
-  if (!s) { show_state("running", "waiting for the first epoch"); return; }
+  if (!s) { show_state("waiting", "waiting for the first epoch"); return; }
   show_state(s.ended ? "ended" : "running", s.ended ? "ended" : "running");
   $("epoch").textContent = whole.format(s.epoch);
-  $("rate").textContent = s.rate === null ? "–" : whole.format(s.rate);
+  if (s.rate) $("rate").textContent = whole.format(s.rate);  // epochs without rows say nothing of it
   $("lwm").textContent = s.ended ? "end of stream" : at(s.lwm);
   $("newest").textContent = at(s.newest);
   $("kept").textContent = bytes(s.bytes);
@@ -140,7 +140,7 @@ function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, hoo
     scales: { x: { time: x_timed }, y: { time: y_timed, ...(range ? { range } : {}) } },
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false } },
-    axes: [axis(x_timed ? { values: clock(true) } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : {}) })],
+    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : {}) })],
     series: [{}, ...series],
     hooks,
   }, [[], ...series.map(() => [])], place);

@@ -1,0 +1,165 @@
+"""The live page in a real browser: rows move, Refresh asks, a slider steers, strangers are refused.
+
+Skipped where there is no Chromium. `LOWWATER_PICTURES=docs/images` saves the screenshot that the
+docs show.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import lowwater as lw
+from lowwater.local.running import LocalRun
+from lowwater.query import Outputs
+from lowwater.query.prodding import prodded
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium was found on the PATH")
+
+START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+QUERY = """SELECT segment, count(*) AS cars, avg(speed) AS speed
+           FROM traffic [RANGE 2 minutes SLIDE 20 seconds] WHERE speed > 0 GROUP BY segment"""
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
+
+
+class Traffic:
+    """Readings of three segments: each call writes some seconds of them, some of them late."""
+
+    def __init__(self, folder):
+        self.folder, self.second, self.written = folder, 0, 0
+        self.waiting = []
+        self.random = random.Random(7)
+
+    def go_on(self, seconds, *, late=True):
+        rows = [row for due, row in self.waiting if due <= self.second]
+        self.waiting = [(due, row) for due, row in self.waiting if due > self.second]
+        for at in range(self.second, self.second + seconds):
+            for _ in range(3 + round(2 * math.sin(at / 120))):
+                if late and self.random.random() < 0.04:
+                    self.waiting.append((at + self.random.randint(10, 60), self.reading(at)))
+                else:
+                    rows.append(self.reading(at))
+        self.second += seconds
+        self.written += len(rows)
+        aside = self.folder / ".tmp"
+        aside.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        aside.rename(self.folder / f"{self.second:06d}.jsonl")
+
+    def reading(self, at):
+        ts = START + timedelta(seconds=at + self.random.random())
+        speed = 60 + 15 * math.sin(at / 200) + self.random.gauss(0, 6)
+        return {"ts": ts.isoformat(), "segment": self.random.randint(1, 3), "speed": speed}
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "traffic"
+    folder.mkdir()
+    schema = "ts timestamp, segment int, speed double"
+    source = lw.files(folder, format="json", schema=schema, files_per_epoch=1)
+    stream = lw.stream(source, time="ts", progress=lw.slack("15 seconds"))
+    query = lw.sql(QUERY, traffic=stream)
+    started = LocalRun(
+        prodded(query.assembly, lw.aggressive(0.0)), Outputs(), str(tmp_path / "run")
+    )
+    yield started, Traffic(folder)
+    started.stop()
+
+
+@pytest.fixture
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+def opened(browser, url, asked):
+    page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
+    page.set_default_timeout(20_000)
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
+    page.goto(url)
+    return page
+
+
+def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
+    query, traffic = run
+    asked = []
+    with lw.dashboard(query, controls=True, title="Traffic") as served:
+        page = opened(browser, served.url, asked)
+        expect = playwright.expect
+
+        # Rows move, and the counts add up.
+        traffic.go_on(3, late=False)
+        expect(page.locator("#counts .sum td")).to_have_text(str(traffic.written))
+        traffic.go_on(2, late=False)
+        expect(page.locator("#counts .sum td")).to_have_text(str(traffic.written))
+        expect(page.locator("#balance")).to_have_text("✓ the counts add up")
+        assert page.locator("#rows tr").count() == 0
+
+        # Refresh: an early row of each open window, found by the keyboard alone.
+        page.locator("#refresh").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#said")).to_have_text("Early results were asked for.")
+        early = page.locator("#rows tr.early")
+        expect(early.first).to_be_visible()
+        windows = early.locator("td:first-child").all_inner_texts()
+        assert "[2024-05-01 11:58:20, 2024-05-01 12:00:20)" in windows
+
+        # The slider, by the keyboard: the policy in the log is another from the next epoch on.
+        page.locator("#share").focus()
+        page.keyboard.press("End")
+        expect(page.locator("#share-said")).to_have_text("100 %")
+        expect(page.locator("#said")).to_contain_text("100% of a slide before they end")
+
+        # Its final follows, and many others; late rows are listed, accuracy is known.
+        for _ in range(40):
+            traffic.go_on(10)
+            page.wait_for_timeout(60)
+        expect(page.locator("#newest")).to_contain_text("12:06:44")
+        policies = query.epochs.log.read(query.status().epoch).prodding["policies"]
+        assert list(policies) == ["Aggressive(share=1.0)"]
+        page.wait_for_function(
+            "[...seen.groups.values()].flatMap(w => [...w.values()]).filter(p => p.final).length"
+            " === seen.status.counts.results && seen.status.counts.results > 50"
+        )
+        end = (START + timedelta(seconds=20)).timestamp()
+        assert set(page.evaluate(f"seen.groups.get('1').get({end})")) == {"early", "final"}
+        expect(page.locator("#late-rows tr").first).to_contain_text("entered others")
+        expect(page.locator("#prods-said")).to_contain_text("cars: mean")
+        expect(page.locator("#chart-results canvas")).to_be_visible()
+        label = page.locator("#chart-results").get_attribute("aria-label")
+        assert "windows with early results" in label
+        picture(page)
+
+        # Another page begins with the same windows; nobody else was asked for anything.
+        again = opened(browser, served.url, asked)
+        expect(again.locator("#epoch")).to_have_text(page.locator("#epoch").inner_text())
+        assert again.evaluate("seen.groups.size") == 3
+        assert all(
+            url.startswith((f"http://127.0.0.1:{served.server.port}/", "data:")) for url in asked
+        )
+
+        # A wrong token is refused.
+        stranger = browser.new_page()
+        answer = stranger.goto(served.url[:-1])
+        assert answer.status == 403
+        assert "needs the token" in stranger.inner_text("body")
+
+
+def picture(page):
+    folder = os.environ.get("LOWWATER_PICTURES")
+    if folder:
+        page.wait_for_timeout(500)
+        page.evaluate("document.activeElement.blur()")
+        page.screenshot(path=Path(folder) / "page.png", full_page=True)
