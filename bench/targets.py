@@ -20,8 +20,8 @@ from lowwater.progress import Progress
 
 ROWS = 2_000_000
 SECONDS = 600
-EPOCHS = 100
-PAIRS = 15
+EPOCHS = 40
+PAIRS = 11
 _SEED = 7
 
 Build = Callable[[lw.Stream, lw.Stream], lw.Stream]
