@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -308,3 +310,19 @@ def test_streams_that_never_meet_are_said():
 def test_a_target_that_cannot_be_held_is_refused_when_the_query_is_built(build, told):
     with pytest.raises(lw.SpecError, match=told):
         build()
+
+
+def test_the_page_says_what_runs():
+    """Every block of docs/quality.md runs, in order."""
+    page = (Path(__file__).parent.parent / "docs" / "quality.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    schema = "ts timestamp, segment bigint, speed double"
+    names = {"feed": lw.feed(schema), "other": lw.feed(schema)}
+    exec(first, names)  # noqa: S102
+    for query in ("speeds", "totals", "pairs"):
+        assert "quality     at least 0.95" in names[query].explain()
+    table = rows(11).rename_columns(["ts", "segment"])
+    speed = pa.array(np.ones(len(table)))
+    names |= {"query": names["speeds"], "epochs": cut(table.append_column("speed", speed), 10)}
+    exec(second, names)  # noqa: S102
+    assert names["told"].kind == "measured"
