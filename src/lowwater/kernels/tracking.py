@@ -29,7 +29,10 @@ __all__ = ["TrackedJoinEpoch", "TrackedWindowEpoch"]
 
 
 class TrackedWindowEpoch(WindowEpoch):
-    """An epoch that tells the rows of each window that closed, and the rows that missed one."""
+    """An epoch that tells the rows of windows that closed, and the rows that missed one.
+
+    By window, or all of them under one.
+    """
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         super().__init__(plan, shard, state)
@@ -37,12 +40,19 @@ class TrackedWindowEpoch(WindowEpoch):
 
     def note_closed(self, closed: Closed) -> None:
         """Count the rows of windows, over all groups."""
-        self.told["closed"] += _by_window(closed.wid, closed.parts[0].arrays[0])
+        rows = closed.parts[0].arrays[0]
+        if self.plan.tracked == "windows":
+            self.told["closed"] += _by_window(closed.wid, rows)
+        else:
+            self.told["closed"].append([int(closed.wid[0]), int(rows.sum())])
 
     def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
         """Count the rows that windows would have had, `first` to `until` of each row."""
-        wid, _ = spread(first, until)
-        self.told["missed"] += _by_window(wid, np.ones_like(wid))
+        if self.plan.tracked == "windows":
+            wid, _ = spread(first, until)
+            self.told["missed"] += _by_window(wid, np.ones_like(wid))
+        else:
+            self.told["missed"].append([int(first[0]), int((until - first).sum())])
 
 
 def _by_window(wid: np.ndarray, rows: np.ndarray) -> list[list[int]]:
@@ -143,4 +153,4 @@ class TrackedJoinEpoch(JoinEpoch):
 
 def _any_late(rows: Arrivals) -> bool:
     """Whether any row is behind one that arrived before it."""
-    return bool(np.any(rows.table.column(LATE_DEGREE).to_numpy() > 0))
+    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().any())
