@@ -173,10 +173,10 @@ def test_slack_follows_lateness_up_within_five_intervals_and_down_again():
     local = ran(query, pa.concat_tables(parts), epochs=200, end=False)
     told = local.status().quality["window"]
     slack = [i.slack["input 1"].total_seconds() for i in told.intervals]
-    after = [i for i in told.intervals if i.end.timestamp() > 45][-10:]
     assert max(slack) > 0.3
     assert slack[-1] < 0.15
-    assert all(i.measured >= 0.95 for i in after[2:])
+    met = [i.measured >= 0.95 for i in told.intervals if i.end.timestamp() > 25]
+    assert sum(met) >= 0.9 * len(met) >= 20
 
 
 def test_the_largest_late_degree_is_the_slack():

@@ -273,6 +273,8 @@ def _typical(lags: Sequence[float]) -> Sequence[float | None]:
     """Return a few lags that stand for many."""
     if not len(lags):
         return [None]
+    if len(lags) <= TYPICAL:
+        return list(lags)
     return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
