@@ -131,7 +131,7 @@ def free(sides, band, slacks, lag, epoch, key=None):
         for at, shift, k in ((at_a, lag, slacks[0]), (at_b, 0, slacks[1]))
     ]
     x = b - a[:, None]
-    pairs = (x >= band[0]) & (x <= band[1]) & (a[:, None] > 60) & (a[:, None] < a.max() - 60)
+    pairs = (x >= band[0]) & (x <= band[1]) & (a[:, None] > 30) & (a[:, None] < a.max() - 30)
     if key is not None:
         pairs &= key[0][:, None] == key[1]
     within = np.random.default_rng(1).uniform(-0.5, 0.5, len(b))  # of their tick
@@ -153,7 +153,7 @@ def free(sides, band, slacks, lag, epoch, key=None):
 def test_free_order_loses_what_the_later_row_does_not_find(p, q, band, slack, lag, keys, seed):
     # With keys only one pair in eight matches: the estimate does not ask how many do.
     random = np.random.default_rng(seed)
-    sides = [stream(random, shares, 300, 4) for shares in (p, q)]
+    sides = [stream(random, shares, 200, 10) for shares in (p, q)]
     key = None if keys is None else [random.integers(0, keys, len(s[0])) for s in sides]
     found = free(sides, band, (slack, slack), lag, 1, key)
     said = free_quality(*(measured(*s) for s in sides), Band(*band, lag, epoch=1), slack)

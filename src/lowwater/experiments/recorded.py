@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.errors import LowwaterError
 from lowwater.experiments.prodded import Rows
+from lowwater.experiments.qdj import Pair
 
 FOLDER = "LOWWATER_DATA"
 
@@ -47,6 +48,14 @@ def market() -> Rows:
     table = _read("market_feed.parquet", ["event_ms", "arrival_ns", "size"])
     ts, arrived = table["event_ms"].to_numpy() * 1_000, table["arrival_ns"].to_numpy() // 1_000
     return Rows.of(ts, arrived, x=table["size"].to_numpy(np.float64))
+
+
+def market_pair() -> Pair:
+    """Return the two assets of a market feed, BTC and ETH, with times from 0 on."""
+    table = _read("market_feed.parquet", ["event_ms", "asset"])
+    ts = table["event_ms"].to_numpy() * 1_000
+    side = (table["asset"] == "ETH").to_numpy().astype(np.int8)
+    return Pair(ts - ts.min(), side)
 
 
 def dns() -> Rows:

@@ -11,9 +11,10 @@ first). `ByFeedback` is ours, and differs in four ways.
 - It looks at what the track has delivered so far and asks the model for the slack that gives the
   rest of it what the target still needs; a track that fares well pays for no more than it must.
 - The lag of the streams is averaged over the last track, not taken from one moment.
-- A miss costs more than a wait: the aim is above the target by a margin that grows with every track
-  that misses and shrinks with every one that does not, so that in the long run one track in
-  1 / `misses` misses, whatever the streams do.
+- A miss costs more than a wait: the aim is off the target by a margin that grows with every track
+  that misses and shrinks, 24 times slower, with every one that does not, so that in the long run
+  one track in 25 (`misses`) misses, as long as what half of the room above the target buys is
+  enough for that.
 - When late degrees change abruptly, what was known of them is forgotten (`changes`).
 """
 
@@ -34,6 +35,10 @@ Model: TypeAlias = Callable[[Degrees, Sequence[float]], QualityOf]
 
 MOMENTS = 16
 """How many lags are remembered."""
+VARIES = 0.1
+"""How fast it is learned by how much the results of tracks vary."""
+BURST = 2.0
+"""How many times that the rest of a track may have more."""
 FRESH = 0.5
 """What is left, after a step, of the weight of what came last."""
 
@@ -61,7 +66,8 @@ class Remembered:
     """What a rule knows.
 
     `degrees` fade by the track, those of `fresh` by the step. `given` and `wanted` are of all
-    results, `now_given` and `now_wanted` of this track; `usual` is what a track wants.
+    results, `now_given` and `now_wanted` of this track; `usual` is what a track
+    wants, `varies` by how much that differs from one to the next.
     """
 
     degrees: Degrees = ()
@@ -72,6 +78,7 @@ class Remembered:
     now_given: float = 0.0
     now_wanted: float = 0.0
     usual: float = 0.0
+    varies: float = 0.0
     passed: float = 0.0
     margin: float | None = None
     slack: int = 0
@@ -101,8 +108,10 @@ class Remembered:
 
     def next_track(self) -> Remembered:
         """Return this at the beginning of a track."""
-        usual = self.now_wanted if not self.usual else (self.usual + self.now_wanted) / 2
-        return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, passed=0.0)
+        now = self.now_wanted
+        usual = (self.usual + now) / 2 if self.usual else now
+        varies = self.varies + VARIES * (abs(now - (self.usual or now)) - self.varies)
+        return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, varies=varies, passed=0.0)
 
     def over_all(self, aim: float) -> float:
         """Return the quality that the next track needs for all results to reach the aim.
@@ -114,14 +123,19 @@ class Remembered:
         return (aim * (self.wanted + self.usual) - self.given) / self.usual
 
     def of_the_rest(self, aim: float) -> float:
-        """Return the quality that the rest of this track needs for the track to reach the aim."""
+        """Return the quality that the rest of this track needs for the track to reach the aim.
+
+        A debt is spread over as many results as are expected; what is ahead of the aim over more,
+        by as much as tracks vary: a burst at the end would use it up.
+        """
         if self.usual <= 0 or self.passed <= 0:
             return aim
         pace = self.now_wanted / self.passed
         rest = max((self.usual + pace) / 2 - self.now_wanted, 0.05 * pace)
-        if rest <= 0:
-            return aim
-        return (aim * (self.now_wanted + rest) - self.now_given) / rest
+        debt = aim * self.now_wanted - self.now_given
+        if debt < 0:
+            rest += BURST * self.varies
+        return aim + debt / rest if rest > 0 else aim
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +195,9 @@ class ByFeedback:
         margin = room / 10 if known.margin is None else known.margin
         pairs = (known.given, known.wanted) if self.overall else (known.now_given, known.now_wanted)
         missed = pairs[0] < self.target * pairs[1]
-        return min(max(0.0, margin + room / 10 * (missed - self.misses)), room / 2)
+        # All results so far never recover from an aim below the target; a track is a new beginning.
+        least = 0.0 if self.overall else -room / 2
+        return min(max(least, margin + room / 10 * (missed - self.misses)), room / 2)
 
     def _need(self, known: Remembered) -> float:
         """Return the quality that is asked of the model."""
