@@ -14,6 +14,8 @@ from bench.run import Options, against_itself, alone, compare, say
 
 KINDS = "kinds"
 """The windows that are compared in one process; asked for by name."""
+TARGETS = "targets"
+"""What a quality target costs on streams in order; asked for by name."""
 NAMES = (*COMPARED, *ALONE, *TWINS)
 _FIGURES = {"idle": idle_figures, "state": state_figures}
 
@@ -42,6 +44,11 @@ def main() -> int:
 
                 for line in kinds(options.rows_scale):
                     _print(line)
+            elif name == TARGETS:
+                from bench.targets import targets
+
+                for line in targets(options.rows_scale):
+                    _print(line)
             else:
                 figures += _FIGURES[name](ALONE[name], alone(ALONE[name], options))
     except (WorkerError, ResultsDifferError) as problem:
@@ -64,7 +71,7 @@ def _arguments() -> argparse.Namespace:
         "cases",
         nargs="*",
         metavar="CASE",
-        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}",
+        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}, {TARGETS}",
     )
     parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
     parser.add_argument(
@@ -75,9 +82,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.cases) - {*NAMES, KINDS})
+    unknown = sorted(set(chosen.cases) - {*NAMES, KINDS, TARGETS})
     if unknown:
-        parser.error(f"no case {', '.join(unknown)}; there are {', '.join([*NAMES, KINDS])}")
+        parser.error(
+            f"no case {', '.join(unknown)}; there are {', '.join([*NAMES, KINDS, TARGETS])}"
+        )
     if chosen.repetitions < 1 or chosen.rows_scale <= 0:
         parser.error("--repetitions must be at least 1 and --rows-scale above 0")
     return chosen

@@ -56,7 +56,7 @@ def _with_z9(tmp_path, monkeypatch):
 
 
 def test_every_experiment_is_found_by_the_name_of_its_module():
-    papers = {"I": 2, "O": 6, "P": 8, "W": 3}
+    papers = {"I": 2, "O": 6, "P": 8, "Q": 5, "W": 3}
     assert list(experiments()) == [
         f"{p}{n}" for p, most in papers.items() for n in range(1, most + 1)
     ]

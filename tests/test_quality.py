@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -173,10 +175,10 @@ def test_slack_follows_lateness_up_within_five_intervals_and_down_again():
     local = ran(query, pa.concat_tables(parts), epochs=200, end=False)
     told = local.status().quality["window"]
     slack = [i.slack["input 1"].total_seconds() for i in told.intervals]
-    after = [i for i in told.intervals if i.end.timestamp() > 45][-10:]
     assert max(slack) > 0.3
     assert slack[-1] < 0.15
-    assert all(i.measured >= 0.95 for i in after[2:])
+    met = [i.measured >= 0.95 for i in told.intervals if i.end.timestamp() > 25]
+    assert sum(met) >= 0.9 * len(met) >= 20
 
 
 def test_the_largest_late_degree_is_the_slack():
@@ -308,3 +310,19 @@ def test_streams_that_never_meet_are_said():
 def test_a_target_that_cannot_be_held_is_refused_when_the_query_is_built(build, told):
     with pytest.raises(lw.SpecError, match=told):
         build()
+
+
+def test_the_page_says_what_runs():
+    """Every block of docs/quality.md runs, in order."""
+    page = (Path(__file__).parent.parent / "docs" / "quality.md").read_text(encoding="utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    schema = "ts timestamp, segment bigint, speed double"
+    names = {"feed": lw.feed(schema), "other": lw.feed(schema)}
+    exec(first, names)  # noqa: S102
+    for query in ("speeds", "totals", "pairs"):
+        assert "quality     at least 0.95" in names[query].explain()
+    table = rows(11).rename_columns(["ts", "segment"])
+    speed = pa.array(np.ones(len(table)))
+    names |= {"query": names["speeds"], "epochs": cut(table.append_column("speed", speed), 10)}
+    exec(second, names)  # noqa: S102
+    assert names["told"].kind == "measured"

@@ -60,6 +60,14 @@ CASES = {
         .group_by("key")
         .agg(n=lw.count())
     ),
+    "quality": lambda f: query_of(
+        f, lw.quality(0.8, track="4 seconds"), range="2 seconds", slide="1 second"
+    ).agg(n=lw.count()),
+    "quality of each group": lambda f: (
+        query_of(f, lw.quality(error=0.2, share=0.7, by="key"), range="2 seconds")
+        .group_by("key")
+        .agg(n=lw.count())
+    ),
     "punctuated by group": lambda f: (
         query_of(f, lw.punctuated("flag", by="key"), range="5 seconds", slide="1 second")
         .group_by("key")
@@ -152,6 +160,7 @@ def test_local_and_spark_give_identical_rows(spark, case):
     assert ordered_rows(there.late) == ordered_rows(here.late)
     assert ordered_rows(there.malformed) == ordered_rows(here.malformed)
     assert there.status.counts == here.status.counts
+    assert there.status.quality == here.status.quality
     assert there.status.balanced
 
 
@@ -173,6 +182,9 @@ PLANS = {
     "left join": lambda a, b, _: a.join(b, on=["key", "name"], band=BAND, how="left"),
     "windows over a full join": lambda a, b, _: by_key(
         a.join(b, on=["key", "name"], band=BAND, how="full"), "4 seconds", on="time_max"
+    ),
+    "pairs with a target": lambda a, b, _: lw.stream(a.node.source, time="ts").join(
+        lw.stream(b.node.source, time="ts"), on=["key", "name"], band=BAND, quality=0.7
     ),
     "windows over windows after a filter": lambda a, *_: (
         by_key(a.where("value > -1"), "2 seconds")
@@ -214,6 +226,7 @@ def assert_identical(here, there):
         assert found == expected
     assert there.status.counts == here.status.counts
     assert there.status.operators == here.status.operators
+    assert there.status.quality == here.status.quality
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -13,8 +13,9 @@ EPOCHS = 90
 
 
 def pinned(folder, checkpoint):
+    """Slack is chosen by what is remembered of late rows, and of what they have missed."""
     feed = lw.feed(SCHEMA)
-    stream = lw.stream(feed, time="ts", progress=lw.slack("2 seconds"))
+    stream = lw.stream(feed, time="ts", progress=lw.quality(0.98, track="5 seconds"))
     query = (
         stream.window(range="9 seconds", slide="2 seconds")
         .group_by("key")
@@ -108,6 +109,7 @@ def main(mode, folder, checkpoint):
     status = outcome.status
     counts = {**status.counts, "operators": dict(status.operators), "prods": dict(status.prods)}
     counts["accuracy"] = repr(status.accuracy)
+    counts["quality"] = repr(status.quality)
     Path(folder, "counts.json").write_text(json.dumps(counts, default=dict))
 
 

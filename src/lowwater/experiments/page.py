@@ -15,6 +15,7 @@ PAPERS = {
     "OOP": "Li et al., Out-of-Order Processing: A New Architecture for High-Performance Stream "
     "Systems (2008)",
     "PROD": "Bhat, Low-latency Estimates for Window-Aggregate Queries over Data Streams (2011)",
+    "QDJ": "Sun, Quality-Driven Disorder Handling for Sliding-Window Joins (2015)",
     "WID": "Li et al., Semantics and Evaluation Techniques for Window Aggregates in Data Streams "
     "(2005)",
 }

@@ -56,7 +56,8 @@ class WindowPlan:
     ones, where punctuation says that a stretch of time is complete; so may `sidelined` ones, whose
     rows are put aside in a burst. `revise` is how far (in ticks) the mark may be beyond a window's
     end for late rows to correct its result. `tracked` windows tell how many rows they had, and how
-    many they missed. Windows whose results lie in `dropped` are left out in the epoch at work.
+    many they missed, in all or each. Windows whose results lie in `dropped` are left out in the
+    epoch at work.
     """
 
     schema: pa.Schema
@@ -75,7 +76,7 @@ class WindowPlan:
     ranged: bool = False
     revise: int = 0
     sidelined: bool = False
-    tracked: bool = False
+    tracked: Literal["rows", "windows"] | None = None
     dropped: Stretches = ()
 
     word = "window"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +108,8 @@ class RowEpoch:
         kept = None if self._meta is None else json.loads(self._meta)
         self.marks: list[int | None] = kept["marks"] if kept else [None] * plan.ports
         """The mark in force of each port."""
+        self.noted: dict[str, Any] = kept.get("noted", {}) if kept else {}
+        """What else an operator notes."""
         kinds: list[type[RowBuckets]] = [*[RowBuckets] * plan.ports, *more_stores]
         self.stores = [
             kind(number, state, self.out.changes, kept["rows"][number] if kept else None)
@@ -125,7 +127,8 @@ class RowEpoch:
         ]
         self.advance(arrivals, self._raised(packets))
         stores = [store.to_json() for store in self.stores]
-        meta = json.dumps({"marks": self.marks, "rows": stores}).encode()
+        noted = {"noted": self.noted} if self.noted else {}
+        meta = json.dumps({"marks": self.marks, "rows": stores, **noted}).encode()
         if meta != self._meta:
             self.out.changes[META] = meta
         measures = {

@@ -1,9 +1,8 @@
 """What late rows cost, measured where it is seen: the kernels' part in the quality tracker.
 
 A window aggregate knows how many rows each window had when it closed, and which windows a late row
-missed. A join keeps the rows it has let go for a while longer, only to count the pairs that late
-rows would have made with them (semantics 26). On input without late rows neither costs anything but
-that memory.
+missed. Once rows come out of order, a join keeps those it has let go for a while longer, only to
+count the pairs that late rows would have made with them (semantics 26).
 """
 
 from __future__ import annotations
@@ -23,13 +22,17 @@ from lowwater.kernels.matching import Sorted, reached
 from lowwater.kernels.plan import WindowPlan
 from lowwater.kernels.row_buckets import Kept, RowBuckets
 from lowwater.kernels.row_epoch import Arrivals
+from lowwater.kernels.rows import LATE_DEGREE
 from lowwater.windows import FOREVER
 
 __all__ = ["TrackedJoinEpoch", "TrackedWindowEpoch"]
 
 
 class TrackedWindowEpoch(WindowEpoch):
-    """An epoch that tells the rows of each window that closed, and the rows that missed one."""
+    """An epoch that tells the rows of windows that closed, and the rows that missed one.
+
+    By window, or all of them under one.
+    """
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         super().__init__(plan, shard, state)
@@ -37,19 +40,34 @@ class TrackedWindowEpoch(WindowEpoch):
 
     def note_closed(self, closed: Closed) -> None:
         """Count the rows of windows, over all groups."""
-        self.told["closed"] += _by_window(closed.wid, closed.parts[0].arrays[0])
+        rows = closed.parts[0].arrays[0]
+        if self.plan.tracked == "windows":
+            self.told["closed"] += _by_window(closed.wid, rows)
+        else:
+            self.told["closed"].append([int(closed.wid[0]), int(rows.sum())])
 
     def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
         """Count the rows that windows would have had, `first` to `until` of each row."""
-        wid, _ = spread(first, until)
-        self.told["missed"] += _by_window(wid, np.ones_like(wid))
+        if self.plan.tracked == "windows":
+            wid, _ = spread(first, until)
+            self.told["missed"] += _by_window(wid, np.ones_like(wid))
+        else:
+            self.told["missed"].append([int(first[0]), int((until - first).sum())])
 
 
 def _by_window(wid: np.ndarray, rows: np.ndarray) -> list[list[int]]:
     """Add up rows by window."""
-    found, at = np.unique(wid, return_inverse=True)
-    counts = np.bincount(at, rows, minlength=len(found)).astype(np.int64)
-    return [[w, n] for w, n in zip(found.tolist(), counts.tolist(), strict=True)]
+    if not len(wid):
+        return []
+    first = int(wid.min())
+    if int(wid.max()) - first > 4 * len(wid):  # windows far apart
+        found, at = np.unique(wid, return_inverse=True)
+        counts = np.bincount(at, rows)
+    else:
+        counts = np.bincount(wid - first, rows)
+        found = first + np.flatnonzero(counts)
+        counts = counts[found - first]
+    return [[w, int(n)] for w, n in zip(found.tolist(), counts.tolist(), strict=True)]
 
 
 class TrackedJoinEpoch(JoinEpoch):
@@ -68,7 +86,11 @@ class TrackedJoinEpoch(JoinEpoch):
 
     def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
         """Count what late rows have missed, then join as ever."""
-        self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
+        if not self.noted and any(_any_late(rows) for rows in arrivals):
+            # Rows that are let go are remembered from here on; those before this are not known.
+            self.noted = {"since": [self.purged(port) for port in (SELF, OTHER)]}
+        if self.noted:
+            self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
         super().advance(arrivals, marks)
         for port, store in enumerate(self.late_stores):
             store.cut(self.limit(port), wanted=False)
@@ -83,8 +105,8 @@ class TrackedJoinEpoch(JoinEpoch):
             reach, purged, other = self.plan.reaches[port], self.purged(port), 1 - port
             behind = rows.where(rows.flags | (reach.first(rows.ticks) < purged))
             if len(behind):
-                far = reach.first(behind.ticks) < purged - self.plan.remember
-                self.counts["unseen"] += int(far.sum())
+                known = max(purged - self.plan.remember, self.noted["since"][port])
+                self.counts["unseen"] += int((reach.first(behind.ticks) < known).sum())
                 self._add_pairs(port, behind, self._near(self.stores[other], other, behind, purged))
             if self.late_stores[other].rows and len(rows):
                 self._add_pairs(port, rows, self._near(self.late_stores[other], other, rows))
@@ -119,9 +141,16 @@ class TrackedJoinEpoch(JoinEpoch):
     def known(self, port: int, stored: list[Kept]) -> list[Kept]:
         """Return stored rows without those that were let go."""
         limit = self.purged(1 - port)
-        return [rows.where(rows.ticks >= limit) for rows in stored]
+        return [rows.where(rows.ticks >= limit) if self.noted else rows for rows in stored]
 
     def limit(self, port: int) -> int:
         """Return the time before which rows of a side are deleted: a while after it lets go."""
         found = super().limit(port)
-        return found if found >= FOREVER else max(found - self.plan.remember, MIN)
+        if found >= FOREVER or not self.noted:
+            return found
+        return max(found - self.plan.remember, MIN)
+
+
+def _any_late(rows: Arrivals) -> bool:
+    """Whether any row is behind one that arrived before it."""
+    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().any())

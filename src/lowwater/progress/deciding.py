@@ -67,6 +67,7 @@ class Deciding:
         return {
             "interval": None,
             "ended": False,
+            "calm": False,
             "sure": isinstance(self.rule, Steered),
             "longer": 0,
             "count": [0, 0, 0, 0],
@@ -107,11 +108,19 @@ class Deciding:
             return self._cautious(new, inputs)
         if before is not None and interval > before + 1:
             new["longer"] = memory["longer"] + 1
+        if not memory["rules"] and self._in_order(inputs):
+            calm = {"interval": interval, "estimated": 1.0, "news": [0, 0], "lags": []}
+            return {**self._judged({**new, "estimated": 1.0}), **calm, "calm": True}
         return {**self._chosen(self._judged(new), inputs), "interval": interval, "ended": True}
+
+    def _in_order(self, inputs: Mapping[str, Memory]) -> bool:
+        """Whether no row has been late so far: then there is nothing to choose by."""
+        mine = (inputs[str(n)]["fresh"] for port in self.ports for n in port)
+        return all(degrees["bins"] == [0] for fresh in mine for _, degrees in fresh)
 
     def _cautious(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
         """Wait for rows as late as any seen, as long as too few are known to choose by."""
-        if memory["sure"]:
+        if memory["sure"] or self._in_order(inputs):
             return memory
         latest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
         found = [max(known, new) for known, new in zip(memory["slacks"], latest, strict=True)]
@@ -119,7 +128,7 @@ class Deciding:
 
     def _counted(self, memory: Memory, measured: Sequence[Mapping[str, Any]]) -> Memory:
         """Return what is known with what an epoch produced and lost."""
-        new = {**memory, "ended": False}
+        new = {**memory, "ended": False, "calm": False}
         told = [m for m in measured if "shard" in m]
         if self.measured == "late":
             each = [[m for m in told if m["operator"] == order] for order in self.orders]
@@ -273,6 +282,8 @@ def _typical(lags: Sequence[float]) -> Sequence[float | None]:
     """Return a few lags that stand for many."""
     if not len(lags):
         return [None]
+    if len(lags) <= TYPICAL:
+        return list(lags)
     return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 

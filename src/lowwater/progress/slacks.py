@@ -29,6 +29,7 @@ class Monitored:
 
     number: int
     granule: int
+    decay: float = 1.0
     by_source: bool = False
     largest: bool = False
 
@@ -82,10 +83,25 @@ class Slacks:
         self, inputs: Mapping[str, Memory], decided: Sequence[Memory]
     ) -> Mapping[str, Memory]:
         """Let go what the rules have taken in."""
-        pairs = zip(self.decisions, decided, strict=True)
+        pairs = list(zip(self.decisions, decided, strict=True))
         over = {n for one, kept in pairs if kept["ended"] for port in one.ports for n in port}
         over |= {n for n, one in self.inputs.items() if one.largest}
-        return {n: {**kept, "fresh": []} if int(n) in over else kept for n, kept in inputs.items()}
+        calm = {n for one, kept in pairs if kept["calm"] for port in one.ports for n in port}
+        after = dict(inputs)
+        for n, kept in inputs.items():
+            if int(n) in over:
+                after[n] = {**kept, "fresh": []}
+            elif int(n) in calm:
+                after[n] = {
+                    **kept,
+                    "fresh": [[s, self._faded(int(n), d)] for s, d in kept["fresh"]],
+                }
+        return after
+
+    def _faded(self, number: int, degrees: Memory) -> Memory:
+        """Let rows in order count less, as a rule would, while none is asked."""
+        decay = self.inputs[number].decay
+        return {**degrees, "counts": [count * decay for count in degrees["counts"]]}
 
     def _told(self, number: int, seen: Seen, memory: Mapping[str, Any]) -> Seen:
         """Return what was seen of an input with the slack that was chosen for it.

@@ -13,7 +13,7 @@ from lowwater.progress.late_degrees import LateDegrees
 
 @dataclass(frozen=True)
 class Steering:
-    """What is remembered: late degrees, by which the status estimates; the controller's part."""
+    """What is remembered: late degrees, for the status, and the controller's own part."""
 
     degrees: Degrees = ()
     controlled: Controlled = Controlled()  # noqa: RUF009, frozen

@@ -51,7 +51,8 @@ def adapted(assembly: Assembly) -> Assembly:
     )
     parts = frozenset(n for n in found if isinstance(assembly.policies[n], PerSource))
     monitored = [
-        Monitored(n, granule, n in parts, isinstance(c, Adaptive)) for n, c in found.items()
+        Monitored(n, granule, c.decay, n in parts, isinstance(c, Adaptive))
+        for n, c in found.items()
     ]
     targets = {n: c for n, c in found.items() if not isinstance(c, Adaptive)}
     decisions = [
@@ -283,6 +284,6 @@ def _tracked(flow: Dataflow, decisions: Sequence[Deciding]) -> tuple[Operator, .
         if isinstance(plan, JoinPlan):
             plan = replace(plan, remember=one.remembered)
         elif isinstance(plan, WindowPlan):
-            plan = replace(plan, tracked=True)
+            plan = replace(plan, tracked="windows" if one.measured == "windows" else "rows")
         operators[one.operator] = replace(operator, plan=plan)
     return tuple(operators)

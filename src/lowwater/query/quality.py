@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lowwater.progress.deciding import Deciding
     from lowwater.progress.slacks import Slacks
 
+UNSEEN = 0.01
+"""Up to which share of what was lost rows may be whose losses are not known in full."""
 SHORT = 0.5
 """From which share of intervals on that were shorter than an epoch it is said."""
 
@@ -96,7 +98,7 @@ def _delivered(
 ) -> Delivered:
     given, lost = kept["total"]
     met, judged = kept["met"]
-    exact = one.measured not in (None, "late") and not kept["unseen"]
+    exact = one.measured not in (None, "late") and kept["unseen"] <= UNSEEN * lost
     axis = flow.operators[one.operator].plan.axes[0]
     intervals = tuple(
         TrackInterval(axis.value(end), measured, estimated, _slacks(one, slacks, flow))
