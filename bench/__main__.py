@@ -12,8 +12,8 @@ from bench.processes import WorkerError
 from bench.report import case_figures, case_line, idle_figures, state_figures, twin_line
 from bench.run import Options, against_itself, alone, compare, say
 
-KINDS = "kinds"
-"""The windows that are compared in one process; asked for by name."""
+KINDS, SHEDDING = "kinds", "shedding"
+"""Cases that run in one process: kinds of windows, and overload; asked for by name."""
 NAMES = (*COMPARED, *ALONE, *TWINS)
 _FIGURES = {"idle": idle_figures, "state": state_figures}
 
@@ -42,6 +42,11 @@ def main() -> int:
 
                 for line in kinds(options.rows_scale):
                     _print(line)
+            elif name == SHEDDING:
+                from bench.shedding import shedding
+
+                for line in shedding(options.rows_scale):
+                    _print(line)
             else:
                 figures += _FIGURES[name](ALONE[name], alone(ALONE[name], options))
     except (WorkerError, ResultsDifferError) as problem:
@@ -64,7 +69,7 @@ def _arguments() -> argparse.Namespace:
         "cases",
         nargs="*",
         metavar="CASE",
-        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}",
+        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}, {SHEDDING}",
     )
     parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
     parser.add_argument(
@@ -75,9 +80,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.cases) - {*NAMES, KINDS})
+    known = [*NAMES, KINDS, SHEDDING]
+    unknown = sorted(set(chosen.cases) - {*known})
     if unknown:
-        parser.error(f"no case {', '.join(unknown)}; there are {', '.join([*NAMES, KINDS])}")
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(known)}")
     if chosen.repetitions < 1 or chosen.rows_scale <= 0:
         parser.error("--repetitions must be at least 1 and --rows-scale above 0")
     return chosen
