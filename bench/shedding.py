@@ -23,7 +23,7 @@ import lowwater as lw
 from bench.data import home
 from bench.session import open_session
 from lowwater.experiments.drawing import BLUE, GREY, ORANGE, canvas, label, legend
-from lowwater.sources import replay as replaying
+from lowwater.sources.replay import _CLOCKS
 
 LOADS = (2, 5)
 CALM_S, BUSY_S = 20, 120
@@ -132,15 +132,15 @@ def _run(
     stretches = [(CALM_S, CALM_LOAD * capacity), (busy, load * capacity)]
     query = _query(_recorded(scratch / f"{name}.parquet", stretches))
     seen = Seen()
-    replaying._CLOCKS.clear()  # noqa: SLF001  # one recording at a time
+    _CLOCKS.clear()  # one recording at a time
     run = query.start(
         sink=lw.callback(seen.take),
         checkpoint=str(scratch / name),
         shed=lw.shed(latency=LATENCY, max_gap=MAX_GAP) if shed else None,
     )
-    while not replaying._CLOCKS:  # noqa: SLF001
+    while not _CLOCKS:
         run.wait(0.01)
-    seen.started = next(iter(replaying._CLOCKS.values())).began  # noqa: SLF001
+    seen.started = next(iter(_CLOCKS.values())).began
     run.wait(CALM_S + busy + (2 * BOUND_S if shed else 0.0))
     status = run.status()
     run.stop()

@@ -14,6 +14,7 @@ from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.query.answering import judged
+from lowwater.query.filling import filled
 from lowwater.query.left_out import told
 from lowwater.sources import BlockSource
 
@@ -55,7 +56,7 @@ class LocalHost:
             raise PlanError("the local host keeps no checkpoint; leave checkpoint= out")
         cut = assembly.with_shards(shards or DEFAULT_SHARDS)
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
-        ways = leaving(cut.flow, prodded=cut.prodder is not None)
+        ways = leaving(cut.flow, prodded=cut.prodder is not None, filled=cut.filled)
         epochs = LocalEpochs(cut, clock or SystemClock())
         try:
             for number, (blocks, last) in enumerate(until_the_end([blocks_of(s) for s in sources])):
@@ -89,7 +90,7 @@ class LocalEpochs:
 
     def __init__(self, assembly: Assembly, clock: Clock, kernel: Kernel = step) -> None:
         self.flow, self.clock, self.kernel = assembly.flow, clock, kernel
-        self.log, self.prodder = MemoryLog(), assembly.prodder
+        self.log, self.prodder, self.shedder = MemoryLog(), assembly.prodder, assembly.shedder
         self.controller = assembly.controller(self.log)
         self.controller.begin(clock.now(0))
         self.state: list[list[dict[str, bytes]]] = [
@@ -122,6 +123,7 @@ class LocalEpochs:
                 packets = self._work(operator, shard, state, packets)
         now = self.clock.now(self.epoch)
         packets = [*judged(self.prodder, before, self.flow, packets, now), *told(before)]
+        packets += filled(self.shedder, before, self.flow, packets)
         measures = [measures_of(p) for p in packets if p.kind == "measure"]
         self.controller.decide(self.epoch, [*measures, *self._timed(began)], now)
         self.epoch += 1
@@ -129,7 +131,7 @@ class LocalEpochs:
 
     def _timed(self, began: float) -> list[dict[str, Any]]:
         """Return how long the epoch took, for who decides by that; not every clock can tell."""
-        shedder, took = self.controller.shedder, getattr(self.clock, "took", None)
+        shedder, took = self.shedder, getattr(self.clock, "took", None)
         if shedder is None or not shedder.measures or took is None:
             return []
         return [{"took": took(self.epoch, began)}]

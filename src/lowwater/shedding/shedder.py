@@ -64,6 +64,7 @@ class LoadShedder:
         newest = [known.inputs[n].newest for n in self.inputs]
         seen = max((n for n in newest if n is not None), default=None)
         load = self._load(memory.get("load", {}), known)
+        finals = [m["finals"] for m in known.measured if "finals" in m]
         if seen is None:
             return Shed(known.before, {**memory, "load": load, "news": []})
         first = self.slots.first_after(seen)
@@ -83,6 +84,8 @@ class LoadShedder:
             "news": self._told(news, memory, known, start),
             "load": load,
         }
+        if finals:
+            kept["finals"] = finals[0]
         closed = self._closed(known, load, start)
         remembered = _still_told(over, known)
         return Shed(Dropped(joined([*remembered, *ahead]), closed), kept)
