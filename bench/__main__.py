@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from importlib import import_module
 
 from bench.cases import ALONE, COMPARED, TWINS
 from bench.compare import ResultsDifferError
@@ -12,10 +13,9 @@ from bench.processes import WorkerError
 from bench.report import case_figures, case_line, idle_figures, state_figures, twin_line
 from bench.run import Options, against_itself, alone, compare, say
 
-KINDS = "kinds"
-"""The windows that are compared in one process; asked for by name."""
-TARGETS = "targets"
-"""What a quality target costs on streams in order; asked for by name."""
+IN_ONE_PROCESS = ("kinds", "targets", "shedding")
+"""Kinds of windows; what a quality target costs; overload. Modules of these names, run only when
+they are asked for."""
 NAMES = (*COMPARED, *ALONE, *TWINS)
 _FIGURES = {"idle": idle_figures, "state": state_figures}
 
@@ -39,15 +39,9 @@ def main() -> int:
             elif name in TWINS:
                 found = against_itself(TWINS[name], options)
                 _print(twin_line(found, TWINS[name][0].data.files))
-            elif name == KINDS:
-                from bench.kinds import kinds
-
-                for line in kinds(options.rows_scale):
-                    _print(line)
-            elif name == TARGETS:
-                from bench.targets import targets
-
-                for line in targets(options.rows_scale):
+            elif name in IN_ONE_PROCESS:
+                lines = getattr(import_module(f"bench.{name}"), name)
+                for line in lines(options.rows_scale):
                     _print(line)
             else:
                 figures += _FIGURES[name](ALONE[name], alone(ALONE[name], options))
@@ -71,7 +65,7 @@ def _arguments() -> argparse.Namespace:
         "cases",
         nargs="*",
         metavar="CASE",
-        help=f"one of {', '.join(NAMES)}; all of them by default; or {KINDS}, {TARGETS}",
+        help=f"one of {', '.join(NAMES)}; all of them by default; or {', '.join(IN_ONE_PROCESS)}",
     )
     parser.add_argument("--repetitions", type=int, default=3, help="runs per side (3)")
     parser.add_argument(
@@ -82,11 +76,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=1_800.0, help="seconds per run (1800)")
     chosen = parser.parse_args()
-    unknown = sorted(set(chosen.cases) - {*NAMES, KINDS, TARGETS})
+    known = [*NAMES, *IN_ONE_PROCESS]
+    unknown = sorted(set(chosen.cases) - {*known})
     if unknown:
-        parser.error(
-            f"no case {', '.join(unknown)}; there are {', '.join([*NAMES, KINDS, TARGETS])}"
-        )
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(known)}")
     if chosen.repetitions < 1 or chosen.rows_scale <= 0:
         parser.error("--repetitions must be at least 1 and --rows-scale above 0")
     return chosen

@@ -56,7 +56,7 @@ def _with_z9(tmp_path, monkeypatch):
 
 
 def test_every_experiment_is_found_by_the_name_of_its_module():
-    papers = {"I": 2, "O": 6, "P": 8, "Q": 5, "W": 3}
+    papers = {"D": 5, "I": 2, "O": 6, "P": 8, "Q": 5, "W": 3}
     assert list(experiments()) == [
         f"{p}{n}" for p, most in papers.items() for n in range(1, most + 1)
     ]
@@ -87,7 +87,7 @@ def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_pa
 # -- running and reporting -----------------------------------------------------------------------
 
 
-TIMED = ("O4", "W1")
+TIMED = ("D5", "O4", "W1")
 """These measure a real clock; the others give the same figures everywhere."""
 
 
@@ -109,6 +109,13 @@ def test_shapes_of_wall_time_are_measured(tmp_path):
     assert shown.exit_code == (0 if record.holds else 1)
     assert record.checks[0].holds, "all ways give the same answers"
     assert [row["SLIDE"] for row in record.rows] == [1, 10, 100, 4_000]
+
+
+def test_what_a_drop_costs_that_drops_nothing_is_measured(tmp_path):
+    shown = lowwater("run", "D5", "--quick", "--out", str(tmp_path))
+    (record,) = saved(tmp_path)
+    assert shown.exit_code == (0 if record.holds else 1)
+    assert [row["size"] for row in record.rows] == [25, 100]
 
 
 def test_shapes_of_processor_time_are_measured(tmp_path):

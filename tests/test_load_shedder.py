@@ -15,7 +15,7 @@ from lowwater.control import Dropped, Loaded, Marks, Reached
 from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.experiments.overload import Prices, live
 from lowwater.shedding import LoadShedder, Params, Root, Slots
-from lowwater.shedding.load import Epoch, drop_rate, learn, run_of
+from lowwater.shedding.load import Bound, Coming, Costs, Epoch, learn
 from lowwater.windows import Sliding
 
 PRICES = Prices(epoch=200_000, row=5_000.0, shed=20.0)
@@ -65,19 +65,31 @@ def test_a_stream_that_the_machine_can_keep_up_with_loses_nothing():
 def test_costs_are_learned_from_epochs():
     memory, random = {}, np.random.default_rng(1)
     for _ in range(40):
-        kept, shed = (int(n) for n in random.integers(0, 2_000, 2))
-        took = 100_000 + 50 * kept + 3 * shed + random.normal(0, 500)
-        memory, costs = learn(memory, Epoch(took, took, kept, shed))
+        kept, shed, results = (int(n) for n in random.integers(0, 2_000, 3))
+        took = 100_000 + 50 * kept + 3 * shed + 20 * results + random.normal(0, 500)
+        memory, costs = learn(memory, Epoch(took, took, kept, shed, results))
     assert costs.fixed == pytest.approx(100_000, rel=0.05)
     assert costs.kept == pytest.approx(50, rel=0.05)
     assert costs.shed == pytest.approx(3, rel=0.3)
+    assert costs.result == pytest.approx(20, rel=0.1)
 
 
 def test_overlapping_windows_are_left_out_in_runs_long_enough_to_spare_rows():
-    second = Params(4 * SECOND, SECOND)
-    run = run_of(second, 20, 5 * SECOND, 0.7)
-    assert second.spared(run) / ((run + 1) * SECOND) >= 0.7
-    assert drop_rate(second, run, 20, 0.7) == pytest.approx(0.7 * run / (run - 3), rel=0.01)
+    bound = Bound(Params(4 * SECOND, SECOND), 20, 50 * SECOND)
+    epoch = Epoch(SECOND, SECOND, 100, 0)
+    need = bound.needs(Costs(0, 20_000, 0, 0), Coming(100 / SECOND, 0.01), epoch)
+    spared = bound.params.spared(need.run) / ((need.run + 1) * SECOND)
+    assert spared >= 0.5
+    assert need.p * bound.early(need.run) == pytest.approx(0.5, abs=0.01)
+    assert need.load == pytest.approx(2)
+
+
+def test_where_no_row_can_be_dropped_early_the_work_behind_windows_is_what_counts():
+    bound = Bound(Params(100, 1), 10, 50 * SECOND)
+    epoch = Epoch(SECOND, SECOND, 100, 0)
+    need = bound.needs(Costs(0, 1, 0, 1), Coming(0.625, 1.0), epoch)
+    assert need.p == pytest.approx(0.4)  # 25 % too fast, half of the work behind the windows
+    assert not bound.needs(Costs(0, 2, 0, 0.1), Coming(0.625, 1.0), epoch).reachable
 
 
 def test_queries_are_shut_down_costliest_first_if_the_bound_is_out_of_reach():

@@ -8,9 +8,11 @@ out           0                 3           5
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -300,6 +302,29 @@ def test_early_results_are_never_of_windows_that_are_left_out():
     assert not final & set(out.shed.column("wid").to_pylist())
 
 
+def test_gaps_are_filled_on_a_line_with_what_it_may_be_off_by():
+    feed = lw.feed(SCHEMA)
+    query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).group_by("k")
+    rows = [(t, k, t // 10 * (3 if k else 7)) for t in range(600) for k in (0, 1)]
+    epochs = {feed: cut(rows, 60)}
+    how = lw.shed(max_gap=3, p=0.5, fill="linear")
+    out = query.agg(v=lw.max("v")).where("v <> 9").run(epochs=epochs, shed=how)
+    whole = query.agg(v=lw.max("v")).where("v <> 9").run(epochs=epochs)
+    found = {(r["wid"], r["k"]): r for r in out.results.to_pylist()}
+    exact = {(r["wid"], r["k"]): r["v"] for r in whole.results.to_pylist()}
+    gone = set(out.shed.column("wid").to_pylist())
+    last = max(wid for wid, _ in found if wid not in gone)
+    assert {cell for cell in exact if cell[0] <= last} == set(found)
+    for (wid, key), row in found.items():
+        assert row["v"] == exact[wid, key]  # these values are on a line
+        assert row["kind"] == ("filled" if wid in gone else "final")
+        assert row["error"] is None or row["error"]["v"] < 1e-9 or wid < min(gone) + 8
+    steps = [(t, 0, (t // 10) % 2) for t in range(600)]
+    out = query.agg(v=lw.max("v")).run(epochs={feed: cut(steps, 30)}, shed=how)
+    filled = [r for r in out.results.to_pylist() if r["kind"] == "filled"][5:]
+    assert all(0.2 < r["error"]["v"] < 2 for r in filled)
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 
@@ -349,3 +374,12 @@ def test_a_gap_too_short_to_spare_rows_is_told_with_one_that_would_help():
     query = stream_of().window(range=10, slide=2).agg(n=lw.count())
     with pytest.warns(lw.ShedWarning, match="max_gap from 5 for results"):
         query.explain(shed=lw.shed(max_gap=4, p=0.5))
+
+
+def test_the_example_on_the_page_runs(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "shedding.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})  # noqa: S102
+    told = capsys.readouterr().out
+    assert "'reason': 'p was given'" in told
+    assert "rows of the stream are dropped as they come in, before where x >= 0" in told

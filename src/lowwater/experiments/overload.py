@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prices:
-    """What work costs, in ticks: an epoch, a row that is worked on, a row that is shed."""
+    """What work costs, in ticks: an epoch, a row that is worked on, one that is shed, a result.
+
+    Results are worked on behind the windows, in the epoch after.
+    """
 
     epoch: int = 200_000
     row: float = 1_000.0
     shed: float = 20.0
+    result: float = 0.0
 
 
 @dataclass
@@ -76,16 +80,17 @@ class Lived:
 
 def live(query: lw.Query, arrivals: np.ndarray, prices: Prices, shed: Shed, *, until: int) -> Lived:
     """Run a query over rows that happen as they arrive, on a machine with some prices."""
-    made = shedding(query.assembly, shed)
+    asked = shedding(query.assembly, shed)
     machine, lived = Machine(), Lived()
-    epochs = LocalEpochs(made.with_shards(1), machine)
-    feed, taken = made.flow.inputs[0].schema, 0
+    epochs = LocalEpochs(asked.with_shards(1), machine)
+    feed, taken, last = asked.flow.inputs[0].schema, 0, 0
     while machine.time < until:
         upto = int(np.searchsorted(arrivals, machine.time, "right"))
         ticks = arrivals[taken:upto]
-        known = skipped(made.flow, epochs.log.before(epochs.epoch).standing.dropped)
+        known = skipped(asked.flow, epochs.log.before(epochs.epoch).standing.dropped)
         gone = int(within(known.rows[0], ticks).sum())
-        work = prices.row * (len(ticks) - gone) + prices.shed * gone
+        made, last = len(lived.produced) - last, len(lived.produced)
+        work = prices.row * (len(ticks) - gone) + prices.shed * gone + prices.result * made
         machine.length = prices.epoch + int(work)
         machine.time += machine.length
         table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names)

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 Kind = Literal[
     "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
-    "malformed", "measure", "results", "early", "late", "shed",
+    "malformed", "measure", "results", "early", "late", "shed", "filled",
 ]  # fmt: skip
 
-LEAVING: frozenset[Kind] = frozenset({"malformed", "measure", "results", "early", "late", "shed"})
+LEAVING: frozenset[Kind] = frozenset(
+    {"malformed", "measure", "results", "early", "late", "shed", "filled"}
+)
 """Kinds that leave the query; operators pass them on unread."""
 
 

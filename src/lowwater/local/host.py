@@ -15,6 +15,7 @@ from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
 from lowwater.query.answering import judged
+from lowwater.query.filling import filled
 from lowwater.query.left_out import told
 from lowwater.sources import BlockSource
 
@@ -56,7 +57,7 @@ class LocalHost:
             raise PlanError("the local host keeps no checkpoint; leave checkpoint= out")
         cut = assembly.with_shards(shards or DEFAULT_SHARDS)
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
-        ways = leaving(cut.flow, prodded=cut.prodder is not None)
+        ways = leaving(cut.flow, prodded=cut.prodder is not None, filled=cut.filled)
         epochs = LocalEpochs(cut, clock or SystemClock())
         try:
             with TemporaryDirectory(prefix="lowwater-") as folder:
@@ -93,7 +94,8 @@ class LocalEpochs:
 
     def __init__(self, assembly: Assembly, clock: Clock, kernel: Kernel = step) -> None:
         self.flow, self.clock, self.kernel = assembly.flow, clock, kernel
-        self.log, self.prodder, self.adapter = MemoryLog(), assembly.prodder, assembly.adapter
+        self.log, self.prodder = MemoryLog(), assembly.prodder
+        self.adapter, self.shedder = assembly.adapter, assembly.shedder
         self.controller = assembly.controller(self.log)
         self.controller.begin(clock.now(0))
         self.state: list[list[dict[str, bytes]]] = [
@@ -128,6 +130,7 @@ class LocalEpochs:
                 packets = self._work(operator, shard, state, packets)
         now = self.clock.now(self.epoch)
         packets = [*judged(self.prodder, before, self.flow, packets, now), *told(before)]
+        packets += filled(self.shedder, before, self.flow, packets)
         measures = [measures_of(p) for p in packets if p.kind == "measure"]
         measures += self._timed(began)
         self.controller.decide(self.epoch, measures, now, asked=asked)
@@ -136,7 +139,7 @@ class LocalEpochs:
 
     def _timed(self, began: float) -> list[dict[str, Any]]:
         """Return how long the epoch took, for who decides by that; not every clock can tell."""
-        shedder, took = self.controller.shedder, getattr(self.clock, "took", None)
+        shedder, took = self.shedder, getattr(self.clock, "took", None)
         if shedder is None or not shedder.measures or took is None:
             return []
         return [{"took": took(self.epoch, began)}]

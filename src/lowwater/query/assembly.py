@@ -77,6 +77,11 @@ class Assembly:
             shedder=self.shedder,
         )
 
+    @property
+    def filled(self) -> bool:
+        """Whether gaps are filled."""
+        return self.shedder is not None and self.shedder.how.fill
+
     def with_shards(self, shards: int) -> Assembly:
         """Return the same for so many shards of each operator."""
         return replace(self, flow=self.flow.with_shards(shards))

@@ -17,7 +17,8 @@ from lowwater.kernels.late import late_tables
 from lowwater.kernels.packets import Kind, tables
 from lowwater.kernels.plan import NAME, free
 from lowwater.kernels.routing import REASON
-from lowwater.query.early_columns import EarlyColumns
+from lowwater.query.early_columns import EarlyColumns, numbers
+from lowwater.query.filling import ERROR, error_type
 from lowwater.query.hosting import Outputs
 from lowwater.query.left_out import shed_rows, shed_schema
 
@@ -34,6 +35,8 @@ class Leaving:
     output: Output
     prodded: bool = False
     """Whether early results are among them."""
+    filled: bool = False
+    """Whether gaps are filled."""
 
     @cached_property
     def behind(self) -> tuple[Place, ...]:
@@ -65,7 +68,15 @@ class Leaving:
     def result_schema(self) -> pa.Schema:
         """The columns of a result row."""
         more = [] if self._early is None else self._early.fields
-        return pa.schema([*self._final_schema, *more])
+        return pa.schema([*self._final_schema, *more, *self._error])
+
+    @cached_property
+    def _error(self) -> list[pa.Field]:
+        """The column of what filled values may be off by."""
+        if not self.filled:
+            return []
+        kind = error_type(numbers(self.flow, self.output.operator))
+        return [pa.field(free("error", self._final_schema), kind)]
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -152,23 +163,37 @@ class Leaving:
     def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
         own = [p for p in packets if p.operator == self.output.operator]
         finals = [self.output.of(t).cast(self._final_schema) for t in tables(own, "results")]
-        if self._early is None:
-            return [t for t in finals if len(t)]
-        found = [self._early.added(t, None) for t in finals]
-        found += [self._answered(t, self._early) for t in tables(own, "early")]
+        found = [self._with_more(t, None) for t in finals]
+        if self._early is not None:
+            for answers in tables(own, "early"):
+                rows, known = self._after_steps(answers, self._early.hidden)
+                found.append(self._with_more(rows, known))
+        for gaps in tables(own, "filled"):
+            rows, known = self._after_steps(gaps, [ERROR])
+            found.append(self._with_more(rows, None, known.column(ERROR)))
         return [t for t in found if len(t)]
 
-    def _answered(self, answers: pa.Table, early: EarlyColumns) -> pa.Table:
-        """Return early results as they leave; a filter drops what is known of a row with it."""
-        known = answers.select(early.hidden)
-        rows = answers.drop_columns(early.hidden)
+    def _with_more(
+        self, rows: pa.Table, known: pa.Table | None, error: pa.ChunkedArray | None = None
+    ) -> pa.Table:
+        """Return rows with the columns that early and filled ones have more."""
+        if self._early is not None:
+            rows = self._early.added(rows, known)
+        for field in self._error:
+            column = pa.nulls(len(rows), field.type) if error is None else error
+            rows = rows.append_column(field, column)
+        return rows
+
+    def _after_steps(self, made: pa.Table, hidden: list[str]) -> tuple[pa.Table, pa.Table]:
+        """Return rows as they leave; a filter drops what is known of a row with it."""
+        known, rows = made.select(hidden), made.drop_columns(hidden)
         for step in self.output.steps:
             kept = step.kept(rows)
             if kept is None:
                 rows = step(rows)
             else:
                 rows, known = (t.filter(pa.array(kept)) for t in (rows, known))
-        return early.added(rows.cast(self._final_schema), known)
+        return rows.cast(self._final_schema), known
 
     def _placed(
         self,
@@ -205,9 +230,9 @@ class Leaving:
         return pa.table(columns, schema=schema)
 
 
-def leaving(flow: Dataflow, *, prodded: bool = False) -> dict[str, Leaving]:
+def leaving(flow: Dataflow, *, prodded: bool = False, filled: bool = False) -> dict[str, Leaving]:
     """Return the outputs of a dataflow by name."""
-    return {o.name: Leaving(flow, o, prodded) for o in flow.outputs}
+    return {o.name: Leaving(flow, o, prodded, filled) for o in flow.outputs}
 
 
 def prepare(ways: Mapping[str, Leaving], sinks: Mapping[str, Outputs]) -> None:

@@ -13,7 +13,7 @@ from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
 from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
-from lowwater.query.leaving import leaving, prepare
+from lowwater.query.leaving import Leaving, leaving, prepare
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.shedding import Shed, shedding
 from lowwater.query.sidelining import Sidelining, sideline_of, sidelined
@@ -35,7 +35,7 @@ class Runnable:
         return assemble({RESULTS: stream})
 
     def explain(self, *, sideline: Sidelining = False, shed: Shed = None) -> str:
-        """Say what the query means and how it will be run, with `sideline` and `shed` as in `start`."""
+        """Say what the query means and how it is run, with `sideline` and `shed` as in `start`."""
         return explain(shedding(self.assembly, shed), sideline_of(sideline))
 
     def cql(self, *names: str, **streams: Any) -> str:
@@ -172,7 +172,7 @@ def run(assembly: Assembly, outputs: Mapping[str, Outputs], chosen: Chosen) -> d
     sources = _sources(assembly, chosen.epochs)
     fed = all(isinstance(s, Feed) for s in assembly.sources)
     name = chosen.host or ("local" if fed else "spark")
-    prepare(leaving(assembly.flow, prodded=assembly.prodder is not None), outputs)
+    prepare(_ways(assembly), outputs)
     return host_named(name).run(
         assembly,
         sources,
@@ -183,6 +183,12 @@ def run(assembly: Assembly, outputs: Mapping[str, Outputs], chosen: Chosen) -> d
     )
 
 
+def _ways(assembly: Assembly) -> dict[str, Leaving]:
+    """Return what leaves a query."""
+    prodded = assembly.prodder is not None
+    return leaving(assembly.flow, prodded=prodded, filled=assembly.filled)
+
+
 def start(
     assembly: Assembly, outputs: Mapping[str, Outputs], *, checkpoint: str, trigger: str | None
 ) -> Run:
@@ -190,7 +196,7 @@ def start(
     refuse_unfed(assembly)
     if any(isinstance(s, Feed) for s in assembly.sources):
         raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
-    prepare(leaving(assembly.flow, prodded=assembly.prodder is not None), outputs)
+    prepare(_ways(assembly), outputs)
     return host_named("spark").start(
         assembly, list(assembly.sources), outputs, checkpoint=checkpoint, trigger=trigger
     )

@@ -35,7 +35,7 @@ class Together:
         return assemble(self.queries)
 
     def explain(self, *, sideline: Sidelining = False, shed: Shed = None) -> str:
-        """Say what the queries mean and how they will be run, with `sideline` and `shed` as in `start`."""
+        """Say what the queries mean and how they run, with `sideline` and `shed` as in `start`."""
         return explain(shedding(self.assembly, shed), sideline_of(sideline))
 
     def run(

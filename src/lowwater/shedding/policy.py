@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lowwater.durations import Duration, ticks
 from lowwater.errors import SpecError
@@ -22,6 +22,7 @@ class Shedding:
     p: float | None = None
     latency: int | None = None
     seed: int = 0
+    fill: bool = False
 
 
 def shed(
@@ -30,6 +31,7 @@ def shed(
     p: float | None = None,
     latency: Duration | None = None,
     seed: int = 0,
+    fill: Literal["linear"] | None = None,
 ) -> Shedding:
     """Leave whole windows out when the stream outruns the machine; all others stay exact (DROP).
 
@@ -44,9 +46,12 @@ def shed(
         Instead of `p`: how old a result may be when it comes. As much is shed as that needs.
     seed
         What the coins begin with.
+    fill
+        "linear" gives rows for windows that were left out, too, on a line between the finals
+        around them: their `kind` is "filled", and `error` says how far off they may be.
 
     >>> shed(max_gap=10, p=0.3)
-    Shedding(max_gap=10, p=0.3, latency=None, seed=0)
+    Shedding(max_gap=10, p=0.3, latency=None, seed=0, fill=False)
     """
     if (p is None) == (latency is None):
         raise SpecError(
@@ -57,10 +62,12 @@ def shed(
         _check_gap(f"max_gap[{name!r}]" if name else "max_gap", gap)
     if p is not None and not 0 <= p < 1:
         raise SpecError(f"shed(p={p!r}) must be a share from 0 to below 1")
+    if fill not in (None, "linear"):
+        raise SpecError(f"shed(fill={fill!r}) is unknown; gaps are filled 'linear', or not")
     bound = None if latency is None else ticks(latency, name="latency")
     if bound is not None and bound <= 0:
         raise SpecError(f"shed(latency={latency!r}) must be greater than zero")
-    return Shedding(max_gap, p, bound, seed)
+    return Shedding(max_gap, p, bound, seed, fill is not None)
 
 
 def _check_gap(name: str, gap: Any) -> None:

@@ -16,14 +16,11 @@ from lowwater.control.intervals import common, joined, without
 from lowwater.shedding.decisions import Place, Rule, decide, stretches
 from lowwater.shedding.load import (
     PATIENCE,
+    Bound,
     Epoch,
-    Need,
-    arrival_rate,
     costliest,
-    drop_rate,
+    expected,
     learn,
-    needed,
-    run_of,
     settled,
 )
 from lowwater.shedding.policy import Shedding
@@ -67,6 +64,7 @@ class LoadShedder:
         newest = [known.inputs[n].newest for n in self.inputs]
         seen = max((n for n in newest if n is not None), default=None)
         load = self._load(memory.get("load", {}), known)
+        finals = [m["finals"] for m in known.measured if "finals" in m]
         if seen is None:
             return Shed(known.before, {**memory, "load": load, "news": []})
         first = self.slots.first_after(seen)
@@ -86,6 +84,8 @@ class LoadShedder:
             "news": self._told(news, memory, known, start),
             "load": load,
         }
+        if finals:
+            kept["finals"] = finals[0]
         closed = self._closed(known, load, start)
         remembered = _still_told(over, known)
         return Shed(Dropped(joined([*remembered, *ahead]), closed), kept)
@@ -154,9 +154,7 @@ class LoadShedder:
         most = self.most
         if self.how.latency is None:
             return Rule(self.how.p or 0.0, most, most, self.how.seed)
-        params, share = self.slots.params, load.get("share", 0.0)
-        run = run_of(params, most, self.how.latency, share)
-        return Rule(drop_rate(params, run, most, share), run, most, self.how.seed)
+        return Rule(load.get("p", 0.0), load.get("run", 1), most, self.how.seed)
 
     def _load(self, memory: Mapping[str, Any], known: Loaded) -> dict[str, Any]:
         """Return what is known of the load after an epoch."""
@@ -165,22 +163,21 @@ class LoadShedder:
             return dict(memory)
         epoch = self._epoch(memory, known, took[0])
         costs_memory, costs = learn(memory.get("costs", {}), epoch)
-        rate = arrival_rate(memory, epoch)
-        need = needed(costs, rate, epoch, self.how.latency, self.slots.size)
-        share = settled(memory.get("share", 0.0), need.share)
-        beyond = memory.get("beyond", 0) + 1 if self._beyond(need) else 0
+        coming = expected(memory, epoch)
+        need = Bound(self.slots.params, self.most, self.how.latency).needs(costs, coming, epoch)
+        beyond = 0 if need.reachable else memory.get("beyond", 0) + 1
         return {
             "now": known.now,
             "costs": costs_memory,
-            "cost": costs.to_json(),
-            "rate": rate,
+            "rate": coming.rate,
+            "results": coming.results,
             "waiting": epoch.waiting,
             "elapsed": epoch.elapsed,
-            "share": share,
+            "p": settled(memory.get("p", 0.0), need.p),
+            "run": need.run,
             "load": need.load,
-            "reachable": need.reachable,
             "beyond": beyond,
-            "closed": self._shut(memory.get("closed", {}), known, beyond, rate),
+            "closed": self._shut(memory.get("closed", {}), known, beyond, coming.rate),
         }
 
     def _epoch(self, memory: Mapping[str, Any], known: Loaded, took: int) -> Epoch:
@@ -196,13 +193,18 @@ class LoadShedder:
         behind = [r.newest - r.marks.low for r in reached if r.newest and r.marks.low is not None]
         elapsed = known.now - memory.get("now", known.now - took)
         slack = max([0, *behind]) if not any(r.ended for r in reached) else 0
-        return Epoch(took, elapsed, max(0, rows - shed), shed, waiting if told else None, slack)
-
-    def _beyond(self, need: Need) -> bool:
-        """Say whether the bound is out of reach, whatever windows may be left out."""
-        most = self.most
-        spared = self.slots.params.spared(most) / ((most + 1) * self.slots.slide)
-        return not need.reachable or need.share > spared
+        operators = {root.operator for root in self.roots}
+        results = sum(m.get("results", 0) for m in known.measured if m.get("operator") in operators)
+        return Epoch(
+            took,
+            elapsed,
+            max(0, rows - shed),
+            shed,
+            results,
+            waiting if told else None,
+            slack,
+            memory.get("p", 0.0),
+        )
 
     # -- queries that are shut down ----------------------------------------------------------------
 

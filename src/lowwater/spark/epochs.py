@@ -23,7 +23,9 @@ from lowwater.kernels.packets import measures_of
 from lowwater.prodding import Prodder
 from lowwater.query import Leaving, Outputs
 from lowwater.query.answering import judged
+from lowwater.query.filling import filled
 from lowwater.query.left_out import told
+from lowwater.shedding import LoadShedder
 from lowwater.sources import Block
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.packets import PACKET_DDL, PARTITION, to_packets
@@ -52,6 +54,7 @@ class Epochs:
         log: FolderLog,
         *,
         prodder: Prodder | None,
+        shedder: LoadShedder | None,
         inputs: Inputs,
         state: str,
         outputs: Sequence[tuple[Leaving, Outputs]],
@@ -61,7 +64,8 @@ class Epochs:
         self.spark = spark.newSession()
         for name, value in QUERY_SETTINGS.items():
             self.spark.conf.set(name, value)
-        self.controller, self.log, self.prodder = controller, log, prodder
+        self.controller, self.log = controller, log
+        self.prodder, self.shedder = prodder, shedder
         self.state, self.outputs, self.now = state, outputs, now
         self.newest = log.newest() or Entry(-1)
         self.lock = threading.Lock()
@@ -192,7 +196,8 @@ class Epochs:
             given = self._job(epoch, self._pieces(blocks), rows)
             now = self.now(epoch)
             emitted = judged(self.prodder, self.newest, self.flow, given, now)
-            emitted = [*emitted, *told(self.newest)]
+            emitted += told(self.newest)
+            emitted += filled(self.shedder, self.newest, self.flow, emitted)
             for way, sinks in self.outputs:
                 way.write(epoch, emitted, sinks)
             in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
@@ -218,8 +223,7 @@ class Epochs:
 
     def _timed(self, taken: Mapping[str, Any], began: float) -> list[dict[str, Any]]:
         """Return how long the epoch took and what waits, for who decides by that."""
-        shedder = self.controller.shedder
-        if shedder is None or not shedder.measures:
+        if self.shedder is None or not self.shedder.measures:
             return []
         took = round((time.perf_counter() - began) * 1e6)
         return [{"took": took}, *self.inputs.waiting(taken["blocks"])]

@@ -64,7 +64,7 @@ class SparkHost:
                 shutil.rmtree(folder, ignore_errors=True)
         return {
             name: Outcome.of(way, sinks[name], running.status(way.operators))
-            for name, way in leaving(running.flow, prodded=running.prodded).items()
+            for name, way in running.ways.items()
         }
 
     def start(
@@ -120,16 +120,17 @@ class SparkRun(Run):
         log = folder.log()
         controller = assembly.controller(log)
         controller.begin(self._now(0))
-        ways = leaving(self.flow, prodded=self.prodded)
+        self.ways = leaving(self.flow, prodded=self.prodded, filled=assembly.filled)
         self.epochs = Epochs(
             spark,
             self.flow,
             controller,
             log,
             prodder=assembly.prodder,
+            shedder=assembly.shedder,
             inputs=self.inputs,
             state=folder.state,
-            outputs=[(ways[name], sinks) for name, sinks in outputs.items()],
+            outputs=[(self.ways[name], sinks) for name, sinks in outputs.items()],
             now=self._now,
         )
         self.query = self._start(spark, folder)

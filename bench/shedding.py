@@ -1,0 +1,180 @@
+"""Shedding on Spark: a stream that is too fast for an expensive expression, with and without it.
+
+A recording is replayed: a while at less than the machine can do, then two minutes at 2 or 5 times
+as much. What it can do is measured first. Told are the ages of results, how many windows came, and
+how many could: what the machine can do over what arrives.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import lowwater as lw
+from bench.data import home
+from bench.session import open_session
+from lowwater.experiments.drawing import BLUE, GREY, ORANGE, canvas, label, legend
+from lowwater.sources.replay import _CLOCKS
+
+LOADS = (2, 5)
+CALM_S, BUSY_S = 20, 120
+CALM_LOAD = 0.4
+RANGE = "200 milliseconds"
+RANGE_US = 200_000
+LATENCY = "8 seconds"
+BOUND_S = 8.0
+MAX_GAP = 10
+EXPENSIVE = "length(regexp_replace(repeat(word, 200), '[aeiou]+[a-z]', '_'))"
+"""What the machine is busy with: a text of a thousand letters, read by a regular expression."""
+TRIED_ROWS = 40_000
+
+
+@dataclass
+class Seen:
+    """What came out: where windows ended in the recording (s), and when (s of the wall clock)."""
+
+    ends: list[float] = field(default_factory=list)
+    came: list[float] = field(default_factory=list)
+    started: float = 0.0
+
+    def take(self, _: int, table: pa.Table) -> None:
+        """Note results that have come."""
+        now = time.time()
+        ends = pc.struct_field(table.column("window"), "end").cast(pa.int64()).to_numpy() / 1e6
+        self.ends += ends.tolist()
+        self.came += [now] * len(ends)
+
+    @property
+    def ages(self) -> np.ndarray:
+        """How old results were."""
+        return np.array(self.came) - self.started - np.array(self.ends)
+
+
+def shedding(scale: float = 1.0, plot: str = "shedding.png") -> Iterator[str]:
+    """Yield a line for each load, with and without shedding; draw the ages."""
+    busy = max(10, round(BUSY_S * scale))
+    with tempfile.TemporaryDirectory(dir=home()) as scratch:
+        open_session("hdfs", Path(scratch), {})
+        capacity = _capacity(Path(scratch))
+        yield f"shedding: capacity {capacity:,.0f} rows/s of {EXPENSIVE}"
+        found: dict[tuple[int, bool], Seen] = {}
+        for load in LOADS:
+            for shed in (True, False):
+                seen, status = _run(Path(scratch), capacity, load, busy, shed=shed)
+                found[load, shed] = seen
+                yield _told(load, seen, status, busy, shed=shed)
+        _draw(found, plot)
+        yield f"shedding: drawn in {plot}"
+
+
+def _recorded(path: Path, stretches: list[tuple[float, float]]) -> Path:
+    """Write rows for so many seconds at so many a second, one stretch after the other."""
+    times, start = [], 0.0
+    for seconds, rate in stretches:
+        times.append(start + np.arange(round(seconds * rate)) / rate)
+        start += seconds
+    ticks = (np.concatenate(times) * 1e6).astype(np.int64)
+    words = np.array(["harbour", "lowwater", "estuary", "neap", "spring"])
+    table = pa.table(
+        {
+            "ts": pa.array(ticks, pa.timestamp("us", "UTC")),
+            "word": words[np.arange(len(ticks)) % len(words)],
+        }
+    )
+    pq.write_table(table, path)
+    return path
+
+
+def _query(path: Path, **options: Any) -> lw.Query:
+    recording = lw.replay(path, arrival="ts", **options)
+    stream = lw.stream(recording, time="ts", progress=lw.ordered())
+    return (
+        stream.with_columns(letters=EXPENSIVE)
+        .window(range=RANGE)
+        .agg(n=lw.count(), letters=lw.sum("letters"))
+    )
+
+
+def _capacity(scratch: Path) -> float:
+    """Return how many rows a second can be worked on, in epochs of about a second."""
+    rate, rows = 0.0, 2_000
+    for n in range(2):
+        path = _recorded(scratch / f"tried-{n}.parquet", [(1.0, TRIED_ROWS)])
+        rates: list[float] = []
+        run = _query(path, speed=1_000.0, max_rows_per_epoch=rows).start(
+            sink=lw.memory(), checkpoint=str(scratch / f"tried-{n}")
+        )
+        until, last = time.time() + 25, -1
+        while not run.wait(0.05) and time.time() < until:
+            status = run.status()
+            if status.epoch > last and status.rows_per_second:
+                last = status.epoch
+                rates.append(status.rows_per_second)
+        run.stop()
+        rate = float(np.median(rates[len(rates) // 3 :]))
+        rows = max(500, round(rate))
+    return rate
+
+
+def _run(
+    scratch: Path, capacity: float, load: int, busy: int, *, shed: bool
+) -> tuple[Seen, lw.Status]:
+    name = f"{load}-{'shed' if shed else 'all'}"
+    stretches = [(CALM_S, CALM_LOAD * capacity), (busy, load * capacity)]
+    query = _query(_recorded(scratch / f"{name}.parquet", stretches))
+    seen = Seen()
+    _CLOCKS.clear()  # one recording at a time
+    run = query.start(
+        sink=lw.callback(seen.take),
+        checkpoint=str(scratch / name),
+        shed=lw.shed(latency=LATENCY, max_gap=MAX_GAP) if shed else None,
+    )
+    while not _CLOCKS:
+        run.wait(0.01)
+    seen.started = next(iter(_CLOCKS.values())).began
+    run.wait(CALM_S + busy + (2 * BOUND_S if shed else 0.0))
+    status = run.status()
+    run.stop()
+    return seen, status
+
+
+def _told(load: int, seen: Seen, status: lw.Status, busy: int, *, shed: bool) -> str:
+    ends, ages = np.array(seen.ends), seen.ages
+    loaded = (ends > CALM_S + 5) & (ends <= CALM_S + busy)
+    delivered = len(np.unique(ends[loaded])) / ((busy - 5) * 1e6 / RANGE_US)
+    way = "with shedding" if shed else "without"
+    oldest = ages[ends > CALM_S].max(initial=0.0)
+    line = (
+        f"shedding: {load} x capacity {way}: oldest result {oldest:.1f} s, "
+        f"99 % under {np.quantile(ages[ends > CALM_S], 0.99) if (ends > CALM_S).any() else 0:.1f} s"
+    )
+    if not shed:
+        return line
+    return (
+        f"{line} (bound {BOUND_S:g} s); windows delivered {delivered:.1%}, capacity/load "
+        f"{1 / load:.1%}, ratio {delivered * load:.2f}; rows shed {status['shed']:,} of "
+        f"{status['in']:,}"
+    )
+
+
+def _draw(found: dict[tuple[int, bool], Seen], plot: str) -> None:
+    figure, axes = canvas("Age of results when the stream is too fast", len(LOADS))
+    for each, load in zip(axes, LOADS, strict=True):
+        for shed, colour, name in ((False, ORANGE, "without"), (True, BLUE, "with shedding")):
+            seen = found[load, shed]
+            each.plot(seen.ends, seen.ages, ".", ms=3, color=colour, label=name)
+        each.axhline(BOUND_S, ls=":", color=GREY)
+        each.axvline(CALM_S, ls=":", color=GREY)
+        each.set_ylim(0, 60)
+        label(each, f"{load} x capacity from {CALM_S} s on", "window end, s", "age of result, s")
+        legend(each, loc="upper left")
+    figure.savefig(plot)
