@@ -38,7 +38,7 @@ WARM_UP = 100
 """Windows that are not judged, and windows right after a change."""
 NEAR = 0.01
 NEAR_QUICK = 0.02
-"""In a quick run, which judges 50 windows."""
+"""In a quick run, which judges few windows."""
 MOST = 0.85
 """A lead, in slides, at which aggressiveness is at its maximum of one: less an epoch and a bit."""
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from lowwater.control.arrived import Floats
 from lowwater.prodding.accuracy import ExpectedAccuracy, accuracy
-from lowwater.prodding.positions import POSITIONS, TRUSTED
+from lowwater.prodding.positions import POSITIONS, TRUSTED, positions_of
 
 Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
 """What is known of a final F, given that the share c of its rows is in and gives `raw`.
@@ -208,7 +208,7 @@ class Learner:
 
     def _moved(self, memory: Mapping[str, Any], rows: Rows, ends: Floats) -> Floats:
         """Return ends after what was learned of the position in the window."""
-        moved = np.asarray(memory["moved"])[:, np.digitize(rows.missing, POSITIONS)]
+        moved = np.asarray(memory["moved"])[:, positions_of(rows.missing)]
         width = np.maximum(ends[1] - ends[0], 0.0)
         return np.asarray(ends + _SIDES[:, None] * moved * width)
 
@@ -264,7 +264,7 @@ class Learner:
     ) -> dict[str, np.ndarray]:
         """Return mean and mean deviation of what finals are for each way."""
         centres, shapes = ways
-        z = np.mean((final - centres) / np.maximum(shapes, 1e-300), axis=1)
+        z = ((final - centres) / np.maximum(shapes, 1e-300)).sum(axis=1) / len(final)
         mean, deviation = (np.asarray(memory[name]) for name in ("mean", "deviation"))
         seen = memory["seen"]
         if seen:
@@ -278,10 +278,13 @@ class Learner:
     ) -> dict[str, np.ndarray]:
         """Return losses, quantiles and moves after a final."""
         outside = _SIDES[:, None, None] * (final - ends)
-        missed = (outside > 0).mean(axis=2)
-        loss = np.where(outside > 0, (1 / self.tails[:, None, None] - 1) * outside, -outside)
-        loss = loss.mean(axis=2)
-        loss = np.minimum(loss, _FURTHEST * np.median(loss, axis=1, keepdims=True))
+        wrong, count = outside > 0, len(final)
+        missed = wrong.sum(axis=2) / count
+        loss = np.where(wrong, (1 / self.tails[:, None, None] - 1) * outside, -outside)
+        loss = loss.sum(axis=2) / count
+        half = loss.shape[1] // 2  # ways are even in number: each is there twice
+        usual = np.sort(loss, axis=1)[:, half - 1 : half + 1].sum(axis=1, keepdims=True) / 2
+        loss = np.minimum(loss, _FURTHEST * usual)
         given = self._moved(memory, rows, self._mixed(memory, ends))
         given = self._settled(memory, rows, given)
         return {
@@ -313,7 +316,7 @@ class Learner:
         self, memory: Mapping[str, Any], rows: Rows, missed: np.ndarray, tails: Floats
     ) -> dict[str, np.ndarray]:
         """Return how far ends are moved at each position, after what was given out."""
-        position, count = np.digitize(rows.missing, POSITIONS), len(POSITIONS) + 1
+        position, count = positions_of(rows.missing), len(POSITIONS) + 1
         share = np.bincount(position, minlength=count) / len(position)
         found = [np.bincount(position, m, minlength=count) / len(position) for m in missed]
         asked = np.asarray(memory["asked"])

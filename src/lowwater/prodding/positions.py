@@ -17,6 +17,7 @@ from lowwater.control.arrived import Floats
 
 POSITIONS = (0.015, 0.08, 0.22, 0.7)
 """Where positions are cut, by the share of rows that is missing."""
+_CUTS = np.array(POSITIONS)
 TRUSTED = 20
 """How many windows have to be known for what they teach to be believed."""
 
@@ -24,8 +25,16 @@ TRUSTED = 20
 def by_regime(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """Give the places of rows that lack next to nothing, and of those that lack more."""
     lacking = missing[places] >= POSITIONS[0]
-    for regime in np.unique(lacking):
-        yield str(int(regime)), places[lacking == regime]
+    some, every = bool(lacking.any()), bool(lacking.all())
+    if not every and len(places):
+        yield "0", places[~lacking] if some else places
+    if some:
+        yield "1", places if every else places[lacking]
+
+
+def positions_of(missing: Floats) -> np.ndarray:
+    """Return the positions of answers of which a share is missing."""
+    return np.asarray(_CUTS.searchsorted(missing, "right"))
 
 
 def position_of(share: float) -> int:
