@@ -18,7 +18,7 @@ from lowwater.kernels.packets import Kind, tables
 from lowwater.kernels.plan import free
 from lowwater.kernels.routing import REASON
 from lowwater.query.early_columns import EarlyColumns
-from lowwater.query.hosting import Outputs
+from lowwater.query.hosting import Outputs, Status
 
 Place = tuple[int, int]
 """An operator, and which of its ports."""
@@ -186,3 +186,12 @@ class Leaving:
 def leaving(flow: Dataflow, *, prodded: bool = False) -> dict[str, Leaving]:
     """Return the outputs of a dataflow by name."""
     return {o.name: Leaving(flow, o, prodded) for o in flow.outputs}
+
+
+def given_out(flow: Dataflow, status: Status) -> int:
+    """Return how many finals the operator behind the first output has given.
+
+    Those of the status itself are of the operators that rows reach first.
+    """
+    last = flow.operators[flow.outputs[0].operator].name
+    return status.operators.get(last, {}).get("results", 0)

@@ -292,7 +292,7 @@ const ACCOUNTS = ["admitted", "late", "outside", "malformed", "shed", "sidelined
 function draw_counts() {
   if (!seen.status) return;
   const c = seen.status.counts;
-  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["results", c.results, ""]];
+  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["final results", seen.status.results, ""]];
   fill($("counts"), lines.map(([name, n, kind]) => row([["th", name], ["td", whole.format(n ?? 0), "number"]], kind)));
   const sum = ACCOUNTS.reduce((total, name) => total + (c[name] || 0), 0);
   $("balance").textContent = sum === c.in && seen.status.balanced ? "✓ the counts add up" : `✗ ${whole.format(sum)} are accounted for`;
