@@ -158,6 +158,7 @@ def test_machines_get_an_object_whose_counts_add_up(here, capfd):
     assert found["counts"]["in"] == 120 == found["counts"]["admitted"] + found["counts"]["late"]
     assert (found["balanced"], found["ended"], found["interrupted"]) == (True, True, False)
     assert found["prods"]["asked"] == 0
+    assert found["written"] == {"sink": pq.read_table("out").num_rows}
 
 
 def test_a_pipe_gets_rows_only_and_one_sentence_goes_beside_it(here, capfd):
@@ -174,6 +175,16 @@ def test_an_empty_file_gives_nothing_and_ends(here, capfd):
     pq.write_table(readings().slice(0, 0), "empty.parquet")
     assert ran(source="s=empty.parquet") == 0
     assert capfd.readouterr().err.startswith("0 rows, 0 results")
+
+
+def test_results_are_counted_where_they_leave(here, capfd):
+    # Six windows of a minute by segment go into two of an hour, of which HAVING keeps one.
+    inner = "(SELECT segment, count(*) AS n FROM s [RANGE 1 minute] GROUP BY segment)"
+    query = f"SELECT segment, sum(n) AS n FROM {inner} [RANGE 1 hour] GROUP BY segment"
+    options = ["--source", "s=readings.csv", "--progress", "slack 2 minutes", "--host", "local"]
+    assert exit_code(f"{query} HAVING segment = 1 AND n > 10", *options, "--sink", "csv:out") == 0
+    found = pacsv.read_csv(next(here.glob("out/*.csv"))).to_pylist()
+    assert capfd.readouterr().err.startswith(f"120 rows, {len(found)} results in out")
 
 
 def test_explain_runs_nothing(here, capfd):
@@ -314,7 +325,7 @@ def test_screen_shows_the_bar_the_mark_and_early_rows_with_their_interval():
     )
     screen.status = lw.Status(3, {"in": 120, "late": 4}, START, START, False, 1, 1, 1.0, 99.0)
     console.print(screen.picture())
-    console.print(figures(screen.status))
+    console.print(figures(screen.status, 5))
     text = console.export_text()
     assert "120 of 200 rows" in text
     assert "2024-05-01 12:00:00 – 12:01:00" in text

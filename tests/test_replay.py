@@ -117,3 +117,32 @@ def test_an_empty_recording_is_an_empty_stream(tmp_path, clock):
     source = recorded(tmp_path, [])
     assert source.reach(source.begin()) == source.begin()
     assert source.blocks(0, 0) == []
+
+
+def test_without_a_clock_rows_come_at_once_cut_as_asked(tmp_path):
+    (tmp_path / "s.csv").write_text("n,arrived\n0,30\n1,10\n2,20\n")
+    options = {"format": "csv", "schema": "n int, arrived bigint", "speed": None}
+    for arrival, order in ((None, [0, 1, 2]), ("arrived", [1, 2, 0])):
+        source = lw.replay(tmp_path / "s.csv", arrival=arrival, max_rows_per_epoch=2, **options)
+        ready = source.in_order_of(str(tmp_path / f"by {arrival}"))
+        assert (ready.rows(), ready.paced) == (3, False)
+        assert ready.reach(0) == 2
+        assert delivered(ready, 0, ready.reach(2)) == order
+
+
+def test_a_recording_without_a_clock_runs_on_the_local_host(tmp_path):
+    (tmp_path / "s.jsonl").write_text('{"t": 1}\n{"t": 12}\n{"t": 2}\n')
+    options = {"format": "json", "schema": "t bigint", "speed": None, "max_rows_per_epoch": 1}
+    stream = lw.stream(lw.replay(tmp_path / "s.jsonl", **options), time="t", progress=lw.slack(20))
+    done = stream.window(range=10).agg(n=lw.count()).run(host="local")
+    assert done.results["n"].to_pylist() == [2, 1]
+
+
+def test_speed_needs_the_time_of_arrival(tmp_path):
+    (tmp_path / "s.csv").write_text("n\n0\n")
+    with pytest.raises(lw.SpecError, match="name that column with arrival="):
+        lw.replay(tmp_path / "s.csv", format="csv", schema="n int")
+    with pytest.raises(lw.SpecError, match="needs schema="):
+        lw.replay(tmp_path / "s.csv", format="csv", speed=None)
+    with pytest.raises(lw.SpecError, match="'xml' is unknown"):
+        lw.replay(tmp_path / "s.csv", format="xml")

@@ -131,7 +131,7 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
         assert list(policies) == ["Aggressive(share=1.0)"]
         page.wait_for_function(
             "[...seen.groups.values()].flatMap(w => [...w.values()]).filter(p => p.final).length"
-            " === seen.status.counts.results && seen.status.counts.results > 50"
+            " === seen.status.results && seen.status.results > 50"
         )
         end = (START + timedelta(seconds=20)).timestamp()
         assert set(page.evaluate(f"seen.groups.get('1').get({end})")) == {"early", "final"}

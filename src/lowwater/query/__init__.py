@@ -2,7 +2,7 @@
 
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Run, Status, VirtualClock
-from lowwater.query.leaving import Leaving, leaving
+from lowwater.query.leaving import Leaving, given_out, leaving
 from lowwater.query.query import Query
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
@@ -21,5 +21,6 @@ __all__ = [
     "VirtualClock",
     "Windowed",
     "assemble",
+    "given_out",
     "leaving",
 ]

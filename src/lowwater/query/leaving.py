@@ -19,7 +19,7 @@ from lowwater.kernels.plan import NAME, free
 from lowwater.kernels.routing import REASON
 from lowwater.query.early_columns import EarlyColumns, numbers
 from lowwater.query.filling import ERROR, error_type
-from lowwater.query.hosting import Outputs
+from lowwater.query.hosting import Outputs, Status
 from lowwater.query.left_out import shed_rows, shed_schema
 
 Place = tuple[int, int]
@@ -247,3 +247,12 @@ def prepare(ways: Mapping[str, Leaving], sinks: Mapping[str, Outputs]) -> None:
         ):
             if sink is not None:
                 sink.prepare(schema, key)
+
+
+def given_out(flow: Dataflow, status: Status) -> int:
+    """Return how many finals the operator behind the first output has given.
+
+    Those of the status itself are of the operators that rows reach first.
+    """
+    last = flow.operators[flow.outputs[0].operator].name
+    return status.operators.get(last, {}).get("results", 0)

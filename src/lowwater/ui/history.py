@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.query import Status
+from lowwater.query import Status, given_out
 from lowwater.sinks.text import jsonable
 from lowwater.ui.describing import Described
 
@@ -103,7 +103,7 @@ class History:
 
     def note(self, status: Status, wall: float) -> dict[str, Any]:
         """Take down where the run stands; return what is new since the last time."""
-        told = told_status(status)
+        told = {**told_status(status), "results": given_out(self.described.flow, status)}
         moment = {
             "wall": wall,
             "newest": number(status.newest),

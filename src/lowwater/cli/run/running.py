@@ -21,17 +21,20 @@ from lowwater.cli.noise import (
 )
 from lowwater.cli.run.asking import Asked
 from lowwater.cli.run.screen import Screen
+from lowwater.cli.run.sinks import Counted
 from lowwater.query import Outputs
 from lowwater.query.prodding import prodded
+from lowwater.sinks import Sink
 
 _LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended: where it stood, how long it took, and whether it was stopped."""
+    """How a run ended: where it stood, what it wrote, how long it took, whether it was stopped."""
 
     status: lw.Status
+    written: dict[str, int]
     seconds: float
     interrupted: bool = False
 
@@ -42,7 +45,8 @@ def carry_out(
     """Start the query and follow it to its end; `begun` is called with the run."""
     with _folder(asked) as folder, _host(asked, screen):
         start = time.monotonic()
-        run = _start(asked, folder, screen, out)
+        written: dict[str, int] = dict.fromkeys(asked.targets, 0)
+        run = _start(asked, folder, _sinks(asked, screen, out, written))
         shown = None if begun is None else begun(run)
         try:
             stopped = _follow(run, screen)
@@ -57,27 +61,32 @@ def carry_out(
             # After Ctrl-C a stop may fail; Spark itself is stopped soon.
             with suppress(Exception):
                 run.stop()
-        return Ended(run.status(), time.monotonic() - start, stopped)
+        return Ended(run.status(), written, time.monotonic() - start, stopped)
 
 
 def _follow(run: lw.Run, screen: Screen) -> bool:
     """Look at a run until it ends; say whether it was stopped by Ctrl-C."""
     with screen.live(), noticed() as pressed:
         while not run.wait(_LOOK_SECONDS):  # raises what made it fail
-            screen.show(run.status())
+            screen.show(run)
             if pressed.is_set():
                 screen.say("Stopping after the epoch at work …")
                 run.stop()
-                screen.show(run.status())
+                screen.show(run)
                 return True
-        screen.show(run.status())
+        screen.show(run)
     return False
 
 
-def _start(asked: Asked, folder: Path, screen: Screen, out: TextIO) -> lw.Run:
+def _sinks(asked: Asked, screen: Screen, out: TextIO, written: dict[str, int]) -> dict[str, Sink]:
+    """Return the sinks by their options; how many rows each has taken is counted."""
     sinks = {name: target.sink(out) for name, target in asked.targets.items()}
     if asked.shown and screen.live_rows:
         sinks["sink"] = lw.callback(screen.take)
+    return {name: Counted(sink, name, written) for name, sink in sinks.items()}
+
+
+def _start(asked: Asked, folder: Path, sinks: dict[str, Sink]) -> lw.Run:
     results, late, malformed = (sinks.get(n) for n in ("sink", "late", "malformed"))
     if asked.host == "spark":
         assert results is not None  # noqa: S101

@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import lowwater as lw
+from lowwater.query import given_out
 from lowwater.sinks.console import show
 
 _BESIDE_ROWS = 10
@@ -39,6 +40,7 @@ class Screen:
         self.rows: deque[dict[str, Any]] = deque(maxlen=_MOST)
         self.columns: pa.Schema = pa.schema([])
         self.status: lw.Status | None = None
+        self.results = 0
         self.said = ""
         self._live: Live | None = None
 
@@ -69,9 +71,10 @@ class Screen:
         self.said = what
         self._draw()
 
-    def show(self, status: lw.Status) -> None:
+    def show(self, run: lw.Run) -> None:
         """Show where the run stands; called several times a second."""
-        self.status = status
+        self.status = run.status()
+        self.results = given_out(run.flow, self.status)
         self._draw()
 
     def _draw(self) -> None:
@@ -82,7 +85,7 @@ class Screen:
         """Draw the whole of it."""
         parts: list[RenderableType] = [self._progress()]
         if self.status is not None and self.status.epoch >= 0:
-            parts += [Text(), figures(self.status)]
+            parts += [Text(), figures(self.status, self.results)]
         if self.live_rows and self.rows:
             parts += [Text(), self._table()]
         if self.said:
@@ -134,7 +137,7 @@ def _window(start: Any, end: Any) -> str:
     return f"{first} – {last.partition(' ')[2] if same_day else last}"
 
 
-def figures(status: lw.Status) -> Table:
+def figures(status: lw.Status, results: int) -> Table:
     """Draw where a run stands."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
     mark = "end of stream" if status.ended else show(status.lwm) if status.lwm else "–"
@@ -145,7 +148,7 @@ def figures(status: lw.Status) -> Table:
         "rows/s": "–" if status.rows_per_second is None else f"{status.rows_per_second:,.0f}",
         "late": f"{status['late']:,}",
         "malformed": f"{status['malformed']:,}",
-        "results": f"{status['results']:,}",
+        "results": f"{results:,}",
     }
     if status.prods:
         cells["early"] = f"{status.prods['early']:,}"

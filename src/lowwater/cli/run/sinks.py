@@ -50,6 +50,19 @@ class Tables(Sink):
         Console(file=self.out, width=_WIDEST, highlight=False).print(as_table(rows, title=title))
 
 
+@dataclass
+class Counted(Sink):
+    """Counts the rows of another sink, under a name."""
+
+    of: Sink
+    name: str
+    rows: dict[str, int]
+
+    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
+        self.of.write(epoch, rows)
+        self.rows[self.name] += len(rows)
+
+
 @dataclass(frozen=True)
 class Target:
     """Where rows go: a format, and a folder or standard output."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-import lowwater as lw
 from lowwater.cli.run.asking import Asked
 from lowwater.cli.run.running import Ended
 from lowwater.sinks.text import jsonable
@@ -19,7 +18,11 @@ def in_words(asked: Asked, ended: Ended, command: list[str]) -> str:
     lost = [f"{status[a]:,} {a}" for a in _ACCOUNTS if status[a]]
     partly = [f"{status['partly_late']:,} partly late"] if status["partly_late"] else []
     rows = f"{status['in']:,} row{'' if status['in'] == 1 else 's'}"
-    told = f"{rows}{_in_brackets(lost + partly)}, {status['results']:,} results{_early(status)}"
+    more = " more" if asked.resumed else ""
+    # What was early before a run went on is counted, too, and nobody knows how much that was.
+    known = status.prods.get("early") and not asked.resumed
+    early = f", {status.prods['early']:,} of them early" if known else ""
+    told = f"{rows}{_in_brackets(lost + partly)}, {ended.written['sink']:,}{more} results{early}"
     if not asked.shown:
         told += f" in {_place(asked)}"
     said = f"{told}; {status.epoch + 1} epochs, {ended.seconds:.1f} s."
@@ -28,10 +31,6 @@ def in_words(asked: Asked, ended: Ended, command: list[str]) -> str:
 
 def _in_brackets(parts: list[str]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _early(status: lw.Status) -> str:
-    return f" and {status.prods['early']:,} early ones" if status.prods.get("early") else ""
 
 
 def _place(asked: Asked) -> str:
@@ -58,6 +57,7 @@ def as_object(asked: Asked, ended: Ended) -> dict[str, Any]:
         "ended": status.ended,
         "counts": dict(status.counts),
         "balanced": status.balanced,
+        "written": ended.written,
         "low_water_mark": status.lwm,
         "newest": status.newest,
         "state": {"cells": status.cells, "bytes": status.state_bytes},

@@ -130,7 +130,7 @@ function draw_figures() {
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, hooks = {}, range } = {}) {
+function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_values, hooks = {}, range } = {}) {
   const place = $(`chart-${name}`);
   const axis = (more) => ({ stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1 }, ...more });
   const size = () => ({ width: Math.max(200, place.clientWidth), height: place.clientHeight });
@@ -140,7 +140,7 @@ function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, hoo
     scales: { x: { time: x_timed }, y: { time: y_timed, ...(range ? { range } : {}) } },
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false } },
-    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : {}) })],
+    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : y_values ? { values: y_values } : {}) })],
     series: [{}, ...series],
     hooks,
   }, [[], ...series.map(() => [])], place);
@@ -220,6 +220,7 @@ function draw_results() {
     charts.results = chart("results", [line("final", { spanGaps: false, points: { show: true, size: 4, fill: () => colour("final") } }), dot, none, none], { x_timed: seen.about.timed, hooks: { draw: [draw_intervals] } });
   }
   const data = results_of(value, group);
+  charts.results.series[2].points.size = data[0].length > 60 ? 6 : 9;
   charts.results.setData(data);
   const finals = data[1].filter((v) => v != null), early = data[2].filter((v) => v != null);
   const last = finals.length ? `, the newest ${short(finals[finals.length - 1])}` : "";
@@ -253,12 +254,12 @@ function draw_late() {
   all.sort((a, b) => a[0] - b[0]);
   if (!charts.late) {
     const cross = { stroke: () => colour("late"), width: 0, paths: () => null, points: { show: true, size: 6, stroke: () => colour("late"), fill: () => colour("late") } };
-    charts.late = chart("late", [line("mark", { spanGaps: true }), cross], { range: (u, low, high) => [0, Math.max(high * 1.1, 1e-3)] });
+    charts.late = chart("late", [line("mark", { spanGaps: true }), cross], { y_values: (u, splits) => splits.map(span), range: (u, low, high) => [0, Math.max(high * 1.1, 1e-3)] });
   }
   charts.late.setData([all.map((p) => p[0]), all.map((p) => p[1]), all.map((p) => p[2])]);
   const c = seen.status?.counts || {};
   const told = `${whole.format(c.late || 0)} rows missed all their windows, ${whole.format(c.partly_late || 0)} missed some`;
-  $("late-said").textContent = `${told}${seen.about.timed ? "; in seconds" : ""}`;
+  $("late-said").textContent = told;
   $("chart-late").setAttribute("aria-label", `How long is waited for late rows, and how late those were that came too late: ${told}`);
 }
 
@@ -292,7 +293,7 @@ const ACCOUNTS = ["admitted", "late", "outside", "malformed", "shed", "sidelined
 function draw_counts() {
   if (!seen.status) return;
   const c = seen.status.counts;
-  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["results", c.results, ""]];
+  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["final results", seen.status.results, ""]];
   fill($("counts"), lines.map(([name, n, kind]) => row([["th", name], ["td", whole.format(n ?? 0), "number"]], kind)));
   const sum = ACCOUNTS.reduce((total, name) => total + (c[name] || 0), 0);
   $("balance").textContent = sum === c.in && seen.status.balanced ? "✓ the counts add up" : `✗ ${whole.format(sum)} are accounted for`;
