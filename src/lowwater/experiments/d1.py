@@ -117,7 +117,7 @@ class Placement(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Count the work that is left for each share, and find the share that is needed."""
-        ticks = 12_000 if quick else 100_000
+        ticks = 12_000 if quick else 40_000
         excesses = EXCESSES[2::4] if quick else EXCESSES
         measured = counted(nested, ticks, (0.0, 0.3, 0.6, 0.9) if quick else SHARES)
         found = curves(measured, excesses)

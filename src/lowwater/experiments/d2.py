@@ -130,7 +130,7 @@ class SharedDrop(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Count the work that is left, and find the share that is needed."""
-        ticks = 6_000 if quick else 60_000
+        ticks = 6_000 if quick else 24_000
         shares = (0.0, 0.4, 0.9) if quick else SHARES
         excesses = (0.25, 2.0) if quick else EXCESSES
         shared = counted(both, ticks, shares)

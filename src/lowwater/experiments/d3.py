@@ -131,10 +131,10 @@ class WindowSize(Experiment):
     def run(self, *, quick: bool) -> Outcome:
         """Find the rate for each size."""
         sizes = (20, 100) if quick else SIZES
-        ticks, shares = (1_500, (0.0, 0.5, 0.9)) if quick else (20_000, SHARES)
+        ticks, shares = (1_500, (0.0, 0.5, 0.9)) if quick else (8_000, SHARES)
         found = measure(sizes, ticks, shares)
         chosen = {
-            name: shedder(100, slide, 8 if quick else 60)
+            name: shedder(100, slide, 8 if quick else 30)
             for name, slide in (("tumbling", 100), ("slide 1", 1))
         }
         rows: list[dict[str, Value]] = [

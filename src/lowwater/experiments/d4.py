@@ -99,7 +99,7 @@ class WindowSlide(Experiment):
     def run(self, *, quick: bool) -> Outcome:
         """Find the rate for each slide and excess."""
         slides = (1, 10, 100) if quick else SLIDES
-        ticks, shares = (5_000, (0.0, 0.4)) if quick else (20_000, SHARES)
+        ticks, shares = (5_000, (0.0, 0.4)) if quick else (8_000, SHARES)
         found = measure(slides, ticks, shares)
         rows: list[dict[str, Value]] = [
             {"slide": s, **{f"{e:.0%} excess": percent(found[e][n]) for e in EXCESSES}}

@@ -37,6 +37,8 @@ class Prices:
     row: float = 1_000.0
     shed: float = 20.0
     result: float = 0.0
+    uneven: float = 0.0
+    """How much the machine's speed wanders: the deviation of its logarithm in an epoch."""
 
 
 @dataclass
@@ -84,6 +86,7 @@ def live(query: lw.Query, arrivals: np.ndarray, prices: Prices, shed: Shed, *, u
     machine, lived = Machine(), Lived()
     epochs = LocalEpochs(asked.with_shards(1), machine)
     feed, taken, last = asked.flow.inputs[0].schema, 0, 0
+    random, pace = np.random.default_rng(1), 0.0
     while machine.time < until:
         upto = int(np.searchsorted(arrivals, machine.time, "right"))
         ticks = arrivals[taken:upto]
@@ -91,7 +94,8 @@ def live(query: lw.Query, arrivals: np.ndarray, prices: Prices, shed: Shed, *, u
         gone = int(within(known.rows[0], ticks).sum())
         made, last = len(lived.produced) - last, len(lived.produced)
         work = prices.row * (len(ticks) - gone) + prices.shed * gone + prices.result * made
-        machine.length = prices.epoch + int(work)
+        machine.length = int((prices.epoch + work) * np.exp(pace))
+        pace = 0.8 * pace + prices.uneven * random.normal()
         machine.time += machine.length
         table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names)
         packets = epochs.run([[table]], last=[False])

@@ -12,6 +12,8 @@ from lowwater.experiments.contract import Check, said
 from lowwater.experiments.record import Record
 
 PAPERS = {
+    "DROP": "Tatbul and Zdonik, Window-Aware Load Shedding for Aggregation Queries over Data "
+    "Streams (2006)",
     "OOP": "Li et al., Out-of-Order Processing: A New Architecture for High-Performance Stream "
     "Systems (2008)",
     "PROD": "Bhat, Low-latency Estimates for Window-Aggregate Queries over Data Streams (2011)",

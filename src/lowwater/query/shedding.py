@@ -36,6 +36,11 @@ def shedding(assembly: Assembly, shed: Shed, sideline: Any = None) -> Assembly:
         )
     flow = assembly.flow
     _check(flow)
+    if len({i.axis.kind for i in flow.inputs if i.routes}) > 1:
+        raise SpecError(
+            "shed= decides over stretches of one time for all windows of a run, and some of these "
+            "lie over time, others over numbers; run them apart"
+        )
     roots = tuple(_roots(flow, shed.max_gap))
     made = LoadShedder(shed, roots, Slots.of(roots), _inputs(flow))
     _check_gap(made)

@@ -13,7 +13,7 @@ a coin, and no rhythm in the data can fall in step with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -58,7 +58,7 @@ class Place:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return asdict(self)
+        return dict(vars(self))
 
     def skipped_to(self, slot: int) -> Place:
         """Return the place after slots that nobody decided over, which were kept."""
@@ -66,8 +66,6 @@ class Place:
 
     def step(self, rule: Rule) -> tuple[Place, bool]:
         """Decide over the next slot; return the place after it, and whether it is left out."""
-        if rule.p <= 0:
-            return Place(self.slot + 1, number=self.number), False
         at = self if self.left else self._toss(rule)
         owed = at.owed
         left_out = at.run < rule.most and (at.drop or owed > 0)
@@ -86,7 +84,13 @@ class Place:
 
 
 def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]:
-    """Yield the place after each slot before `until`, and whether that slot is left out."""
+    """Yield the place after each slot before `until`, and whether that slot is left out.
+
+    Where nothing is left out, only the last place.
+    """
+    if rule.p <= 0 and place.slot < until:
+        yield Place(until, number=place.number), False
+        return
     while place.slot < until:
         place, left_out = place.step(rule)
         yield place, left_out

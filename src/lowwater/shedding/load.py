@@ -75,6 +75,22 @@ class Costs:
     shed: float
     result: float
 
+    def of(self, epoch: Epoch) -> float:
+        """Return how long an epoch should have taken."""
+        rows = self.kept * epoch.kept + self.shed * epoch.shed
+        return self.fixed + rows + self.result * epoch.results
+
+
+def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
+    """Return how much longer than expected epochs take now and then, as a share.
+
+    >>> surprise(0.0, Costs(100, 1, 0, 0), Epoch(150, 150, 20, 0))
+    0.25
+    """
+    expected_ = costs.of(epoch)
+    longer = epoch.took / expected_ - 1 if expected_ else 0.0
+    return float(np.clip(max(MEMORY * before, longer), 0, 1))
+
 
 def learn(memory: Mapping[str, Any], epoch: Epoch) -> tuple[dict[str, Any], Costs]:
     """Return what is remembered of costs after an epoch, and the costs: least squares, none < 0."""
@@ -139,11 +155,15 @@ class Need:
 
 @dataclass(frozen=True)
 class Bound:
-    """What is asked: results no older than `latency` (ticks), at most `most` slots missing."""
+    """What is asked: results no older than `latency` (ticks), at most `most` slots missing.
+
+    The more epochs `surprise`, the more room is left.
+    """
 
     params: Params
     most: int
     latency: int
+    surprise: float = 0.0
 
     @property
     def limit(self) -> float:
@@ -158,7 +178,8 @@ class Bound:
         """
         each = costs.kept + costs.result * coming.results
         full = max(0.0, each * coming.rate - 1) * self.params.size
-        length = (MARGIN * self.latency - epoch.behind - full) / EPOCHS_TO_ANSWER
+        aim = MARGIN / (1 + self.surprise / 2)
+        length = (aim * self.latency - epoch.behind - full) / EPOCHS_TO_ANSWER
         if length <= costs.fixed:
             return Need(self.limit, self.run(1.0), each * coming.rate, reachable=False)
         rows = coming.rate * length

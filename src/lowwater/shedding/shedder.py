@@ -8,7 +8,7 @@ and made anew while it has not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from lowwater.control import Dropped, Loaded, Shed, Stretches
@@ -17,11 +17,13 @@ from lowwater.shedding.decisions import Place, Rule, decide, stretches
 from lowwater.shedding.load import (
     PATIENCE,
     Bound,
+    Costs,
     Epoch,
     costliest,
     expected,
     learn,
     settled,
+    surprise,
 )
 from lowwater.shedding.policy import Shedding
 from lowwater.shedding.rules import Root, Slots
@@ -164,11 +166,17 @@ class LoadShedder:
         epoch = self._epoch(memory, known, took[0])
         costs_memory, costs = learn(memory.get("costs", {}), epoch)
         coming = expected(memory, epoch)
-        need = Bound(self.slots.params, self.most, self.how.latency).needs(costs, coming, epoch)
+        off = 0.0
+        if "cost" in memory:
+            off = surprise(memory["surprise"], Costs(*memory["cost"]), epoch)
+        bound = Bound(self.slots.params, self.most, self.how.latency, off)
+        need = bound.needs(costs, coming, epoch)
         beyond = 0 if need.reachable else memory.get("beyond", 0) + 1
         return {
             "now": known.now,
             "costs": costs_memory,
+            "cost": list(astuple(costs)),
+            "surprise": off,
             "rate": coming.rate,
             "results": coming.results,
             "waiting": epoch.waiting,
