@@ -87,7 +87,7 @@ def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_pa
 # -- running and reporting -----------------------------------------------------------------------
 
 
-TIMED = ("D5", "O4", "W1")
+TIMED = ("D5", "O4", "Q4", "W1")
 """These measure a real clock; the others give the same figures everywhere."""
 
 
@@ -126,6 +126,14 @@ def test_shapes_of_processor_time_are_measured(tmp_path):
     counted = [c for c in record.checks if not c.name.startswith(timed)]
     assert len(counted) == len(record.checks) - 2
     assert all(c.holds for c in counted), counted
+
+
+def test_cost_of_a_quality_target_is_measured(tmp_path):
+    shown = lowwater("run", "Q4", "--quick", "--out", str(tmp_path))
+    (record,) = saved(tmp_path)
+    assert shown.exit_code == (0 if record.holds else 1)
+    assert record.checks[0].holds, "both ways give the same pairs"
+    assert len(record.checks) == 2
 
 
 @pytest.mark.usefixtures("_with_z9")

@@ -26,8 +26,10 @@ SETTINGS: dict[str, tuple[float, ...]] = {
     "decay": (0.7, 0.8, 0.9),
 }
 STANDARD = {"track ms": 1_000, "granule ms": 10, "decay": 0.8}
-FEW = 15.0
-"""How many percent QCR/ABS may differ from that of the standard setting below a target of 98 %."""
+FEW, FEW_QUICK = 3.0, 10.0
+"""How many percent QCR/ABS may differ from that of the standard setting; a quick run has 80 s."""
+HARD = (("track ms", 500), ("decay", 0.7))
+"""What the thesis found to be worse, at a target of 98 %."""
 
 
 class Case(NamedTuple):
@@ -58,26 +60,26 @@ def against_standard(cases: dict[Case, dict[str, Any]]) -> dict[Case, float]:
     }
 
 
-def check(off: dict[Case, float]) -> Iterator[Check]:
+def check(off: dict[Case, float], few: float) -> Iterator[Check]:
     """Say which shapes hold."""
-    for setting in SETTINGS:
-        mine = {c: v for c, v in off.items() if c.setting == setting and c.target < TARGETS[-1]}
-        if mine:
-            most = max(mine.values(), key=abs)
-            yield Check(
-                f"{setting}: QCR/ABS changes by at most {FEW:g} % below a target of 98 %",
-                abs(most) <= FEW,
-                f"{min(mine.values()):+.1f} to {max(mine.values()):+.1f} %",
-            )
-    hard = {c: v for c, v in off.items() if c.target == TARGETS[-1]}
-    for setting, value in (("track ms", 500), ("decay", 0.7)):
-        mine = {c: v for c, v in hard.items() if c.setting == setting and c.value == value}
-        if mine:
-            yield Check(
-                f"at 98 %, {setting} {value:g} is worse than the standard",
-                max(mine.values()) < 0,
-                f"{min(mine.values()):+.1f} to {max(mine.values()):+.1f} %",
-            )
+    for setting in ("track ms", "decay"):
+        mine = [
+            v
+            for c, v in off.items()
+            if c.setting == setting and not (c.target == TARGETS[-1] and c[2:] in HARD)
+        ]
+        yield Check(
+            f"{setting}: QCR/ABS is within {few:g} % of the standard, but for 98 % with "
+            f"{' or '.join(f'{s} {v:g}' for s, v in HARD if s == setting)}",
+            max(map(abs, mine)) <= few,
+            f"{min(mine):+.1f} to {max(mine):+.1f} %",
+        )
+    finer = [v for c, v in off.items() if c.setting == "granule ms"]
+    yield Check(
+        "smaller granules are better in most cases",
+        sum(v > 0 for v in finer) > len(finer) / 2,
+        f"in {sum(v > 0 for v in finer)} of {len(finer)}; {min(finer):+.1f} to {max(finer):+.1f} %",
+    )
 
 
 def draw(cases: dict[Case, dict[str, Any]], streams: Sequence[str]) -> Figure:
@@ -112,7 +114,7 @@ class Settings(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Vary one setting at a time."""
-        games = [SOCCER_16.shortened(30)] if quick else [SOCCER_16, SOCCER_23]
+        games = [SOCCER_16.shortened(80)] if quick else [SOCCER_16, SOCCER_23]
         targets = (0.9,) if quick else TARGETS
         cases: dict[Case, dict[str, Any]] = {}
         for game in games:
@@ -133,9 +135,8 @@ class Settings(Experiment):
                 told = ", ".join(f"{v:+.1f} %" for v in mine)
                 compared.append(Compared(f"98 %, {setting} {value:g}", paper, told))
         names = [g.name for g in games]
-        return Outcome(
-            list(cases.values()), compared, list(check(off)), draw(cases, names), STANDARD
-        )
+        checks = list(check(off, FEW_QUICK if quick else FEW))
+        return Outcome(list(cases.values()), compared, checks, draw(cases, names), STANDARD)
 
 
 EXPERIMENT = Settings()
