@@ -73,7 +73,7 @@ def test_unknown_experiment_is_named_with_those_there_are(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["experiments", "run", "W4"])
     assert ended.value.code == 2
-    assert "there is no experiment 'W4'; there are: I1, " in capsys.readouterr().err
+    assert "there is no experiment 'W4'; there are: D1, " in capsys.readouterr().err
 
 
 def test_missing_matplotlib_is_named_in_one_sentence(capsys, monkeypatch, tmp_path):

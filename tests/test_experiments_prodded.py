@@ -161,6 +161,7 @@ def test_absent_streams_are_named(monkeypatch, tmp_path):
         "left out: LOWWATER_DATA has no market_feed.parquet",
         "left out: LOWWATER_DATA has no zeek_dns.parquet",
         "left out: LOWWATER_DATA has no zeek_dns.parquet",
+        "left out: LOWWATER_DATA has no zeek_dns.parquet",
     ]
     monkeypatch.delenv("LOWWATER_DATA")
     with pytest.raises(lw.LowwaterError, match="set LOWWATER_DATA to the folder of market_feed"):
