@@ -23,7 +23,7 @@ from lowwater.progress.controlling import ByControl, Controlled
 from lowwater.progress.model import quality
 
 TARGETS = (0.80, 0.90, 0.95, 0.98)
-STEPS = 5
+STEPS = 10
 """How often in a track our rule is asked."""
 PROPORTIONAL = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 DERIVATIVE = (0.0, 0.25, 0.5, 1.0)
