@@ -53,9 +53,11 @@ def thesis(stream: Pair, target: float, asked: Asked | None = None, **how: Any) 
     return by_rule(stream, asked or Asked(), ByModel(target=target, **how))
 
 
-def ours(stream: Pair, target: float, asked: Asked | None = None, **how: Any) -> Delivered:
+def ours(
+    stream: Pair, target: float, asked: Asked | None = None, *, steps: int = STEPS, **how: Any
+) -> Delivered:
     """Run under the default rule."""
-    asked = replace(asked or Asked(), steps=STEPS)
+    asked = replace(asked or Asked(), steps=steps)
     return by_rule(stream, asked, ByFeedback(target=target, **how))
 
 
