@@ -74,6 +74,11 @@ def check(off: dict[Case, float], few: float) -> Iterator[Check]:
             max(map(abs, mine)) <= few,
             f"{min(mine):+.1f} to {max(mine):+.1f} %",
         )
+    for setting, value in HARD:
+        mine = [v for c, v in off.items() if c.target == TARGETS[-1] and c[2:] == (setting, value)]
+        if mine:
+            told = ", ".join(f"{v:+.1f} %" for v in mine)
+            yield Check(f"at 98 %, {setting} {value:g} is worse", max(mine) < 0, told)
     finer = [v for c, v in off.items() if c.setting == "granule ms"]
     yield Check(
         "smaller granules are better in most cases",

@@ -23,7 +23,7 @@ from lowwater.progress.controlling import ByControl, Controlled
 from lowwater.progress.model import quality
 
 TARGETS = (0.80, 0.90, 0.95, 0.98)
-STEPS = 5
+STEPS = 10
 """How often in a track our rule is asked."""
 PROPORTIONAL = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
 DERIVATIVE = (0.0, 0.25, 0.5, 1.0)
@@ -53,9 +53,11 @@ def thesis(stream: Pair, target: float, asked: Asked | None = None, **how: Any) 
     return by_rule(stream, asked or Asked(), ByModel(target=target, **how))
 
 
-def ours(stream: Pair, target: float, asked: Asked | None = None, **how: Any) -> Delivered:
+def ours(
+    stream: Pair, target: float, asked: Asked | None = None, *, steps: int = STEPS, **how: Any
+) -> Delivered:
     """Run under the default rule."""
-    asked = replace(asked or Asked(), steps=STEPS)
+    asked = replace(asked or Asked(), steps=steps)
     return by_rule(stream, asked, ByFeedback(target=target, **how))
 
 

@@ -39,8 +39,10 @@ VARIES = 0.1
 """How fast it is learned by how much the results of tracks vary."""
 BURST = 2.0
 """How many times that the rest of a track may have more."""
-FRESH = 0.5
-"""What is left, after a step, of the weight of what came last."""
+FRESH = 0.5**5
+"""What is left, after a track, of the weight of what came last; half after a fifth of one."""
+PAID, SPENT = 2.0, 20.0
+"""Over how many tracks all results so far make up for what they lack, and use what they have."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +115,14 @@ class Remembered:
         varies = self.varies + VARIES * (abs(now - (self.usual or now)) - self.varies)
         return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, varies=varies, passed=0.0)
 
-    def over_all(self, aim: float) -> float:
-        """Return the quality that the next track needs for all results to reach the aim.
+    def over_all(self, aim: float, tracks: float = 1.0) -> float:
+        """Return the quality that the next tracks need for all results to reach the aim.
 
-        As many results are expected of it as of those before.
+        As many results are expected of each as of those before.
         """
         if self.usual <= 0:
             return aim
-        return (aim * (self.wanted + self.usual) - self.given) / self.usual
+        return aim + (aim * self.wanted - self.given) / (self.usual * tracks)
 
     def of_the_rest(self, aim: float) -> float:
         """Return the quality that the rest of this track needs for the track to reach the aim.
@@ -182,9 +184,9 @@ class ByFeedback:
 
     def _late(self, known: Remembered, seen: Observed) -> Remembered:
         """Take late degrees in; forget what no longer holds."""
-        decay = self.decay ** max(0.0, seen.passed - known.passed)
-        slow = _added(_faded(known.degrees, decay), seen.degrees)
-        fresh = _added(_faded(known.fresh, FRESH), seen.degrees)
+        passed = max(0.0, seen.passed - known.passed)
+        slow = _added(_faded(known.degrees, self.decay**passed), seen.degrees)
+        fresh = _added(_faded(known.fresh, FRESH**passed), seen.degrees)
         if any(changed(f, d) for f, d in zip(fresh, known.degrees, strict=False)):
             slow = fresh = seen.degrees
         return replace(known, degrees=slow, fresh=fresh)
@@ -203,10 +205,14 @@ class ByFeedback:
         """Return the quality that is asked of the model."""
         room = 1 - self.target
         aim = self.target + (room / 10 if known.margin is None else known.margin)
-        need = known.over_all if self.overall else known.of_the_rest
-        asked = need(aim)
-        if asked > 1 and need(self.target) > 1 and not self.overall:
-            asked = aim  # What cannot be saved is not worth a wait.
+        if self.overall:
+            # A steady wait is the shortest: what is ahead is spent slowly, what is owed paid soon.
+            owed = aim * known.wanted > known.given
+            asked = known.over_all(aim, PAID if owed else SPENT)
+        else:
+            asked = known.of_the_rest(aim)
+            if asked > 1 and known.of_the_rest(self.target) > 1:
+                asked = aim  # What cannot be saved is not worth a wait.
         # The last rows of all are the dearest: what is made up is made up over a few steps.
         return min(asked, 1 - room / 20)
 

@@ -2,10 +2,10 @@
 
 A histogram that fades forgets in its own time: after a change the old rows outweigh the new ones
 for several tracks. So what came last is held against what is remembered. If both were of one kind,
-the log-likelihood of each under their common mixture would fall short of that under its own shares
-by little: the shortfall per row is the Jensen-Shannon divergence, and times twice the number of
-rows it is the G statistic, which grows with the rows only where there is a difference. Both must be
-large: the one so that a difference matters, the other so that it is no accident.
+their common shares would explain each as well as its own do. By how much they do not, summed over
+rows, is half the G statistic, which grows with the rows where there is a difference and only there;
+taken per row, with both weighing the same, it is the Jensen-Shannon divergence. Both must be large:
+the first so that a difference is no accident, the second so that it matters.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from lowwater.progress.late_degrees import EXACT, PER_OCTAVE, Counts, LateDegrees
 
 MATTERS = 0.06
-"""The divergence, in nats per row, from which on a difference matters: late rows 20 % instead of
-50 %, or late twice as long."""
+"""The divergence, in nats per row, from which on a difference matters."""
 NO_ACCIDENT = 30.0
 """The least G statistic: far above what a handful of octaves gives by chance."""
 
@@ -29,13 +28,16 @@ def changed(fresh: LateDegrees, known: LateDegrees) -> bool:
     >>> changed(calm, calm), changed(wild, calm), changed(calm, wild)
     (False, True, True)
     """
-    a, b = _octaves(fresh), _octaves(known)
-    rows = a.sum() * b.sum() / max(a.sum() + b.sum(), 1e-9)
-    if rows <= 0:
+    counts = [_octaves(degrees) for degrees in (fresh, known)]
+    rows = [float(c.sum()) for c in counts]
+    if min(rows) <= 0:
         return False
-    size = max(len(a), len(b))
-    divergence = _divergence(_share(a, size), _share(b, size))
-    return bool(divergence > MATTERS and 4 * rows * divergence > NO_ACCIDENT)
+    size = max(map(len, counts))
+    shares = [_share(c, size) for c in counts]
+    common = (rows[0] * shares[0] + rows[1] * shares[1]) / sum(rows)
+    g = 2 * sum(n * _short(p, common) for n, p in zip(rows, shares, strict=True))
+    middle = (shares[0] + shares[1]) / 2
+    return g > NO_ACCIDENT and sum(_short(p, middle) for p in shares) / 2 > MATTERS
 
 
 def _octaves(degrees: LateDegrees) -> Counts:
@@ -53,11 +55,7 @@ def _share(counts: Counts, size: int) -> Counts:
     return shares
 
 
-def _divergence(p: Counts, q: Counts) -> float:
-    mixed = (p + q) / 2
-    return float((_short(p, mixed) + _short(q, mixed)) / 2)
-
-
-def _short(p: Counts, mixed: Counts) -> float:
-    there = p > 0
-    return float((p[there] * np.log(p[there] / mixed[there])).sum())
+def _short(shares: Counts, other: Counts) -> float:
+    """Return by how much the log-likelihood of a row is less under other shares than its own."""
+    there = shares > 0
+    return float((shares[there] * np.log(shares[there] / other[there])).sum())
