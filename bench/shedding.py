@@ -35,7 +35,8 @@ BOUND_S = 8.0
 MAX_GAP = 10
 EXPENSIVE = "length(regexp_replace(repeat(word, 200), '[aeiou]+[a-z]', '_'))"
 """What the machine is busy with: a text of a thousand letters, read by a regular expression."""
-TRIED_ROWS = 40_000
+TRIED_ROWS, TRIED_EPOCHS, EPOCH_S = 10_000, 8, 2.0
+"""What can be done is tried with so many epochs; first of so many rows, then of so many seconds."""
 
 
 @dataclass
@@ -105,23 +106,23 @@ def _query(path: Path, **options: Any) -> lw.Query:
 
 
 def _capacity(scratch: Path) -> float:
-    """Return how many rows a second can be worked on, in epochs of about a second."""
-    rate, rows = 0.0, 2_000
+    """Return how many rows a second can be worked on, in epochs as long as the bound allows."""
+    rows = TRIED_ROWS
     for n in range(2):
-        path = _recorded(scratch / f"tried-{n}.parquet", [(1.0, TRIED_ROWS)])
-        rates: list[float] = []
-        run = _query(path, speed=1_000.0, max_rows_per_epoch=rows).start(
+        path = _recorded(scratch / f"tried-{n}.parquet", [(1.0, TRIED_EPOCHS * rows)])
+        run = _query(path, speed=None, max_rows_per_epoch=rows).start(
             sink=lw.memory(), checkpoint=str(scratch / f"tried-{n}")
         )
-        until, last = time.time() + 25, -1
-        while not run.wait(0.05) and time.time() < until:
+        noted: list[tuple[int, float, int]] = []
+        while not run.wait(0.02):
             status = run.status()
-            if status.epoch > last and status.rows_per_second:
-                last = status.epoch
-                rates.append(status.rows_per_second)
+            if not noted or status.epoch > noted[-1][0]:
+                noted.append((status.epoch, time.time(), status["in"]))
         run.stop()
-        rate = float(np.median(rates[len(rates) // 3 :]))
-        rows = max(500, round(rate))
+        # The first epochs are slow, and what they take is no measure of what can be done.
+        (_, start, before), *_, (_, end, after) = noted[2:]
+        rate = (after - before) / (end - start)
+        rows = max(500, round(rate * EPOCH_S))
     return rate
 
 
