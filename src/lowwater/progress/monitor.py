@@ -90,6 +90,10 @@ def gathered(
     >>> found.degrees[None].to_json()["bins"], found.largest[None], found.newest[None]
     ([0, 4], 40, 100)
     """
+    blocks = list(blocks)
+    if (plain := _all_in_order(blocks, newest)) is not None:
+        rows, last = plain
+        return Gathered({None: LateDegrees(granule, np.array([rows]))}, {None: 0}, {None: last})
     after, largest = dict(newest), dict.fromkeys(newest, 0)
     parts: dict[Source, list[tuple[np.ndarray, np.ndarray]]] = {}
     for block in blocks:
@@ -103,6 +107,20 @@ def gathered(
             after[source] = max(last, after.get(source, last))
     degrees = {source: _histogram(found, granule) for source, found in parts.items()}
     return Gathered(degrees, largest, after)
+
+
+def _all_in_order(
+    blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[Source, int]
+) -> tuple[float, int] | None:
+    """Return how many rows there are, and the newest time, if no row of any block is late."""
+    rows, reached = 0.0, newest.get(None)
+    for block in blocks:
+        source, first, last, most, _, counts = block[0]
+        ahead = reached is None or first >= reached
+        if len(block) > 1 or source is not None or most or not ahead:
+            return None
+        rows, reached = rows + counts[0], last
+    return None if reached is None or newest.keys() - {None} else (rows, reached)
 
 
 def _behind(
