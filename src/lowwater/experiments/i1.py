@@ -6,11 +6,11 @@ as semantics demand: on disjoint windows, by coverage and by interval score, aga
 empirical quantiles of past windows (see `intervals`).
 
 Streams are those of the paper's generator, and recorded ones where they are present (`recorded`).
-All windows are tumbling, about a thousand or more. The generator's are asked for half a window before
-their end, or 10 to 50 % of a window, in turn. Of recorded streams it is the newest row that tells
-the time. Flights are asked for before, at and after the end of a window, in turn; the market feed
-10 to 50 % of a window before its end; the DNS log by a policy, before the end and at it, and so
-that each window is asked for again and again.
+All windows are tumbling, about a thousand or more. The generator's are asked for half a window
+before their end, or 10 to 50 % of a window, in turn. Of recorded streams it is the newest row that
+tells the time. Flights are asked for before, at and after the end of a window, in turn; the market
+feed 10 to 50 % of a window before its end; the DNS log by a policy, before the end and at it, and
+so that each window is asked for again and again.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Overhead(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Run both ways in turn."""
-        seconds, repeats = (40.0, 1) if quick else (1_436.0, 9)
+        seconds, repeats = (40.0, 1) if quick else (1_436.0, 25)
         warm, pairs = compare(epochs(seconds, EPOCH), repeats)
         more = excess(pairs)
         short = excess(compare(epochs(4.0 if quick else 60.0, SHORT), repeats)[1])
