@@ -13,7 +13,7 @@ WITH_JAVA = JAVA_HOME="$$(scripts/find-java)" && export JAVA_HOME &&
 
 help:
 	@echo 'make demo              replay flights in the order they really took off, live in the terminal'
-	@echo 'make test              run all tests: first those without Spark, then those with it'
+	@echo 'make test              run all tests: first the quick ones, then Spark and experiments'
 	@echo 'make lint              check format, style, types and imports'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
@@ -27,8 +27,9 @@ demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/lowwater demo
 
 test: $(READY)
-	$(BIN)/pytest -m 'not spark' --numprocesses auto
-	@echo "$(BIN)/pytest -m spark $(BESIDE)"; $(WITH_JAVA) $(BIN)/pytest -m spark $(BESIDE)
+	$(BIN)/pytest -m 'not spark and not experiment' --numprocesses auto
+	@echo "$(BIN)/pytest -m 'spark or experiment' $(BESIDE)"; \
+	$(WITH_JAVA) $(BIN)/pytest -m 'spark or experiment' $(BESIDE)
 
 lint: $(READY)
 	$(BIN)/ruff format --check

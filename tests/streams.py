@@ -50,7 +50,7 @@ _BOOLS = (None, True, False)
 
 def examples(count: int) -> settings:
     """Draw so many examples; in the profile "explore", ten times as many."""
-    return settings(max_examples=max(2, count * settings.default.max_examples // 100))
+    return settings(max_examples=max(1, count * settings.default.max_examples // 100))
 
 
 def row(t: int | None, group: int, value: int) -> dict[str, Any]:

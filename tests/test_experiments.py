@@ -22,6 +22,8 @@ from lowwater.experiments.registry import experiments, find
 
 SECOND = 1_000_000
 
+pytestmark = pytest.mark.experiment
+
 
 def lowwater(*arguments):
     return CliRunner(env={"COLUMNS": "160"}).invoke(app, ["experiments", *arguments])

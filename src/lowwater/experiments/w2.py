@@ -197,7 +197,7 @@ class BoundedDisorder(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Play one stream under all slacks, in both modes, and punctuated."""
-        seconds, epoch = (128, SECOND // 5) if quick else (400, SECOND // 10)
+        seconds, epoch = (100, SECOND // 5) if quick else (400, SECOND // 10)
         slacks = [0.32 * n for n in ((1, 7) if quick else range(1, 11))]
         trial = Trial.over(seconds, slide=SLIDE, epoch=epoch)
         consistent = [trial.with_slack(CONSISTENT, s) for s in slacks]
