@@ -119,9 +119,8 @@ class Recording:
 
 AT_END = "DNS log, 0.5 s, asked at the end"
 AGAIN = "DNS log, 1 s, asked again and again"
-MANY = 900
-"""So many windows make a coverage that can be held against 3 points; the DNS log has not many more
-of which something has come before their end."""
+MANY = 1_000
+"""So many windows make a coverage that can be held against 3 points."""
 RECORDINGS = {
     "flights, 1 h": Recording(
         recorded.flights, 60 * MINUTE, 180 * MINUTE, (15 * MINUTE, 0, -20 * MINUTE), 2_400
