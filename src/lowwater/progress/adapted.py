@@ -6,15 +6,14 @@ delays the punctuation and nothing else: no row waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from lowwater.control import Marks, Seen
 from lowwater.errors import SpecError
 from lowwater.progress.policy import Progress, Tracker
+from lowwater.progress.slack import TimeSlack
 from lowwater.windows import Axis
 
 
@@ -43,7 +42,7 @@ class Chosen(Progress):
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker:  # noqa: D102
         self.spans(axis)
-        return ChosenSlack()
+        return TimeSlack(None)
 
     def spans(self, axis: Axis) -> tuple[int, int]:
         """Return interval and granularity in ticks."""
@@ -136,20 +135,3 @@ def number(
         bounds += "" if upto is None else f" and at most {upto:g}"
         bounds += "" if below is None else f" and below {below:g}"
         raise SpecError(f"{name}={value!r} must be a number {bounds}")
-
-
-class ChosenSlack(Tracker):
-    """mark = newest − the slack that was chosen."""
-
-    def begin(self) -> dict[str, Any]:  # noqa: D102
-        return {"newest": None}
-
-    def advance(  # noqa: D102
-        self, memory: Mapping[str, Any], seen: Seen, now: int
-    ) -> tuple[dict[str, Any], Marks]:
-        del now
-        times = [t for t in (memory["newest"], seen.newest) if t is not None]
-        if not times:
-            return dict(memory), Marks()
-        newest = max(times)
-        return {"newest": newest}, Marks(newest - seen.slack)

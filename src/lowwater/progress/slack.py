@@ -49,9 +49,9 @@ class Slack(Progress):
 
 
 class TimeSlack(Tracker):
-    """mark = newest - span."""
+    """mark = newest - span; without a span, as much behind as was chosen."""
 
-    def __init__(self, span: int, *, consistent: bool = False) -> None:
+    def __init__(self, span: int | None, *, consistent: bool = False) -> None:
         self.span, self.consistent = span, consistent
 
     def begin(self) -> dict[str, Any]:  # noqa: D102
@@ -65,7 +65,7 @@ class TimeSlack(Tracker):
         if not times:
             return dict(memory), Marks()
         newest = max(times)
-        return {"newest": newest}, Marks(newest - self.span)
+        return {"newest": newest}, Marks(newest - (seen.slack if self.span is None else self.span))
 
 
 class RowSlack(Tracker):
