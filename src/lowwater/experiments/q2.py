@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lowwater.experiments.adapted import Delivered
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
-from lowwater.experiments.drawing import BLUE, GREY, INK, ORANGE, canvas, label, legend
+from lowwater.experiments.drawing import INK, canvas, label, legend
+from lowwater.experiments.q1 import COLOURS, Runs
 from lowwater.experiments.qdj import Pair
 from lowwater.experiments.quality_runs import (
     GAINS,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 LEAST = 93.17
 """The least QCR that the thesis reports."""
-COLOURS = {"thesis": GREY, "ours": BLUE, "PD": ORANGE}
-
-Runs = Mapping[tuple[str, float], Mapping[str, Delivered]]
 
 
 def measure(
