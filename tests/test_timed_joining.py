@@ -60,7 +60,7 @@ def windows_of(windows):
     return 1 - windows[1], windows[0] - 1
 
 
-@examples(200)
+@examples(120)
 @given(arrivals(), WINDOWS, st.data())
 def test_pairs_are_those_of_the_pseudo_code_in_its_order(stream, windows, data):
     """Random streams, and slacks that change with every epoch."""
@@ -204,7 +204,7 @@ def by_time(numbered):
     return r[TICK], number
 
 
-@examples(200)
+@examples(120)
 @given(plans, epochs(), st.integers(1, 3), st.integers(1, 5))
 def test_every_epoch_gives_what_the_definition_says_in_order(plan, stream, cuts, bucket):
     plan = pickle.loads(pickle.dumps(plan))
