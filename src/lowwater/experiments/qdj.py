@@ -10,7 +10,7 @@ counted: of time t there are on_a * held_b + on_b * held_a - on_a * on_b, where 
 time t that came in time and `held` those in the window, which each row is from max(t, window end)
 on. A window of W holds rows of W units, the last being t (the algorithm, against definition 8).
 
-The join that queries run (`kernels/timed_joining.py`) keeps the rows and moves by epochs. Here every
+The join that queries run (`kernels/timed_joining.py`) keeps rows, and moves by epochs. Here every
 row moves the window end, as in the thesis, and pairs are too many to be made (semantics 27).
 """
 
