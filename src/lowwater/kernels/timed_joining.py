@@ -186,36 +186,45 @@ class TimedJoinEpoch(RowEpoch):
 
 
 class TrackedTimedJoinEpoch(TimedJoinEpoch):
-    """An epoch of an inner join that counts the pairs which were dropped because they were late.
+    """An epoch of an inner join that counts pairs when their later row comes: `made` or `lost`.
 
-    Rows are kept a while longer for it, once some come out of order. Of a row that reaches back
-    further, what it lost beyond is not known (`unseen`); nor of one that its own stream gave up.
+    Not when they leave: a mark that stands, because slack has grown, would look as if there were no
+    pairs, while late rows go on to lose some. Once rows come out of order they are kept a while
+    longer for it. Of a row that reaches back further, what it lost beyond is not known (`unseen`);
+    nor of one that its own stream gave up.
     """
 
     def __init__(self, plan: TimedJoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
         super().__init__(plan, shard, state)
-        self.counts |= {"lost": 0, "unseen": 0}
+        self.counts |= {"made": 0, "lost": 0, "unseen": 0}
+
+    def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
+        """Join as ever; while all rows are in order, nothing is lost, and what leaves was made."""
+        super().advance(arrivals, marks)
+        if not self.noted:
+            self.counts["made"] = self.counts["results"]
 
     def track(self, arrivals: list[Arrivals], fresh: list[Kept], mark: int) -> None:
-        """Count the pairs behind the mark that new rows would have made."""
-        if not self.noted and any(any_late(rows) for rows in arrivals):
+        """Count the pairs of new rows: those behind the mark are lost."""
+        if not self.noted:
+            if not any(any_late(rows) for rows in arrivals):
+                return
             # Rows are remembered from here on; those let go before this are not known.
             self.noted = {"since": [self.plan.kept_from(port, mark) for port in (SELF, OTHER)]}
+            stored = [[store.read(b) for b in store.all] for store in self.stores]
+            self._count(stored[SELF], stored[OTHER], mark)
         self.counts["unseen"] += sum(int(rows.dead.sum()) for rows in arrivals)
-        if not self.noted:
-            return
-        mine, theirs = (self._behind(port, rows, mark) for port, rows in enumerate(fresh))
-        if len(mine):
-            self._count([mine], [*self._near(OTHER, mine), fresh[OTHER]], mark)
-        if len(theirs):
-            self._count(self._near(SELF, theirs), [theirs], mark)
+        for port, rows in enumerate(fresh):
+            self.counts["unseen"] += self._unseen(port, rows, mark)
+        mine, theirs = fresh
+        self._count([mine], [*self._near(OTHER, mine), theirs], mark)
+        self._count(self._near(SELF, theirs), [theirs], mark)
 
-    def _behind(self, port: int, fresh: Kept, mark: int) -> Kept:
-        """Return the new rows of a side with results behind the mark."""
-        found = fresh.where(self.plan.results_of(port, fresh.ticks)[0] < mark)
+    def _unseen(self, port: int, fresh: Kept, mark: int) -> int:
+        """Return how many rows may have lost pairs with rows that are not remembered."""
+        behind = self.plan.results_of(port, fresh.ticks)[0] < mark
         known = max(self.limit(1 - port, mark), self.noted["since"][1 - port])
-        self.counts["unseen"] += int((self.plan.reaches[port].first(found.ticks) < known).sum())
-        return found
+        return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
 
     def _near(self, port: int, partners: Kept) -> list[Kept]:
         """Return stored rows of a side that some of the other may meet."""
@@ -223,12 +232,14 @@ class TrackedTimedJoinEpoch(TimedJoinEpoch):
         return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
 
     def _count(self, mine: list[Kept], theirs: list[Kept], mark: int) -> None:
-        """Count the pairs of some rows that are behind the mark."""
+        """Count the pairs of some rows, those behind the mark and the others."""
         if not sum(map(len, mine)) or not sum(map(len, theirs)):
             return
         sides = _Sides.of(self.plan, Kept.together(mine), Kept.together(theirs))
-        _, start, end = sides.met(self.plan, MIN, mark)
-        self.counts["lost"] += int((end - start).sum())
+        for word, since, until in (("lost", MIN, mark), ("made", mark, FOREVER)):
+            if since < until:
+                _, start, end = sides.met(self.plan, since, until)
+                self.counts[word] += int((end - start).sum())
 
     def limit(self, port: int, mark: int) -> int:
         """Return the time before which rows are deleted: a while after their results have left."""

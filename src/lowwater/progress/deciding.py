@@ -15,7 +15,7 @@ import numpy as np
 
 from lowwater.control import Source
 from lowwater.progress.adapting import ByFeedback, Observed, Remembered
-from lowwater.progress.below import Below, Port
+from lowwater.progress.below import Below, Port, typical, with_lag
 from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.steered import Steered, Steering
 from lowwater.progress.tracking import Windowed, in_time, quality_of
@@ -25,8 +25,8 @@ REMEMBERED = 32
 """How many intervals the status tells."""
 MOMENTS = 16
 """At how many moments it is remembered how far one stream was ahead."""
-TYPICAL = 3
-"""How many lags stand for all that are remembered."""
+STEPS = 10
+"""How often in an interval slack is chosen for a join, if epochs are as short."""
 ENOUGH = 5.0
 """How many rows the target must allow to be lost, of those that are known, to choose by them."""
 Known: TypeAlias = Remembered | Steering
@@ -58,6 +58,15 @@ class Deciding:
     by_source: frozenset[int] = frozenset()
 
     @property
+    def steps(self) -> int:
+        """How often in an interval slack is chosen.
+
+        For windows once: they end in lumps, and what was lost shows only when late rows come, well
+        after the slack that lost it was chosen. Pairs come and are missed all the time.
+        """
+        return STEPS if len(self.ports) > 1 else 1
+
+    @property
     def remembers(self) -> type[Known]:
         """What its rule remembers."""
         return Steering if isinstance(self.rule, Steered) else Remembered
@@ -66,6 +75,7 @@ class Deciding:
         """Return the memory of a run that has not begun."""
         return {
             "interval": None,
+            "step": 0,
             "ended": False,
             "calm": False,
             "sure": isinstance(self.rule, Steered),
@@ -90,11 +100,7 @@ class Deciding:
         inputs: Mapping[str, Memory],
         measured: Sequence[Mapping[str, Any]],
     ) -> Memory:
-        """Count what an epoch produced and lost; at the end of an interval, choose slacks.
-
-        Not more often, though a rule would allow it: what was lost shows only when late rows come,
-        and windows end, well after the slack that lost it was chosen.
-        """
+        """Count what an epoch produced and lost; at the end of a step, choose slacks."""
         new = self._counted(memory, measured)
         ends = [[inputs[str(n)]["ends"][-1:] for n in port] for port in self.ports]
         newest = [max(e) for port in ends for e in port if e]
@@ -103,15 +109,21 @@ class Deciding:
         if all(any(port) for port in ends) and len(ends) > 1:
             mine, other = (min(max(e) for e in port if e) for port in ends[:2])
             new["lags"] = [*new["lags"], (mine - other) / self.granule][-MOMENTS:]
-        interval, before = max(newest) // self.track, memory["interval"]
-        if before is not None and interval <= before:
+        interval, passed = divmod(max(newest), self.track)
+        before, step = memory["interval"], passed * self.steps // self.track
+        if before is not None and (interval, step) <= (before, memory["step"]):
             return self._cautious(new, inputs)
+        new |= {"interval": interval, "step": step}
+        if interval == before:
+            if not memory["rules"]:
+                return self._cautious(new, inputs)
+            return {**self._chosen(new, inputs, passed / self.track), "ended": True}
         if before is not None and interval > before + 1:
             new["longer"] = memory["longer"] + 1
         if not memory["rules"] and self._in_order(inputs):
-            calm = {"interval": interval, "estimated": 1.0, "news": [0, 0], "lags": []}
-            return {**self._judged({**new, "estimated": 1.0}), **calm, "calm": True}
-        return {**self._chosen(self._judged(new), inputs), "interval": interval, "ended": True}
+            judged = self._judged({**new, "estimated": 1.0}, before)
+            return {**judged, "news": [0, 0], "lags": [], "calm": True}
+        return {**self._chosen(self._judged(new, before), inputs, 1.0), "ended": True}
 
     def _in_order(self, inputs: Mapping[str, Memory]) -> bool:
         """Whether no row has been late so far: then there is nothing to choose by."""
@@ -142,8 +154,8 @@ class Deciding:
 
     # -- adapter -----------------------------------------------------------------------------------
 
-    def _chosen(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
-        """Choose slacks for the next interval."""
+    def _chosen(self, memory: Memory, inputs: Mapping[str, Memory], passed: float) -> Memory:
+        """Choose slacks for the next step, when so much of an interval has passed."""
         fresh = [self._fresh(port, inputs) for port in self.ports]
         ports = self._ports(memory, fresh, inputs)
         rules = {self._key(k): self.remembers.from_json(kept) for k, kept in memory["rules"]}
@@ -153,7 +165,7 @@ class Deciding:
         given, lost = memory["news"]
         *_, results, rows = memory["count"]
         ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
-        seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
+        seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost, passed)
         rules[None], slacks = self._ask(rules.get(None, self.remembers()), seen, ports)
         by_source = self._sources(rules, seen, ports, inputs)
         known = rules[None].degrees
@@ -173,16 +185,16 @@ class Deciding:
             "estimated": round(self.below.estimate(now, slacks), 6),
         }
 
-    def _judged(self, memory: Memory) -> Memory:
+    def _judged(self, memory: Memory, interval: int | None) -> Memory:
         """Note how an interval was that has ended."""
-        if memory["interval"] is None:
+        if interval is None:
             return memory
         given, lost, *held = memory["count"]
         quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
         met, judged = memory["met"]
         if quality is not None:
             met, judged = met + (quality >= self.target), judged + 1
-        end = (memory["interval"] + 1) * self.track
+        end = (interval + 1) * self.track
         told = [end, quality, memory["estimated"], memory["slacks"]]
         return {
             **memory,
@@ -197,7 +209,7 @@ class Deciding:
         """Ask the rule for a slack, and part it among the ports."""
 
         def model(degrees: Sequence[LateDegrees], lags: Sequence[float]) -> Any:
-            moments = [_with(ports, degrees, lag) for lag in _typical(lags)]
+            moments = [with_lag(ports, degrees, lag) for lag in typical(lags)]
 
             def quality(slack: Any) -> Any:
                 if np.ndim(slack):
@@ -209,7 +221,7 @@ class Deciding:
 
         rule: Any = self.rule
         after, slack = rule.step(known, seen, model)
-        now = _with(ports, after.degrees, seen.lags[-1] if seen.lags else None)
+        now = with_lag(ports, after.degrees, seen.lags[-1] if seen.lags else None)
         return after, self.below.cheapest(now, int(slack))
 
     def _sources(
@@ -257,7 +269,7 @@ class Deciding:
         ports = [
             Port(d, min(e, default=0) / self.granule) for d, e in zip(fresh, epochs, strict=True)
         ]
-        return _with(ports, fresh, lag)
+        return with_lag(ports, fresh, lag)
 
 
 def _plus(memory: Memory, *more: float) -> Memory:
@@ -267,24 +279,6 @@ def _plus(memory: Memory, *more: float) -> Memory:
         for name in ("count", "news", "total")
     }
     return {**memory, **counts}
-
-
-def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | None) -> list[Port]:
-    """Return ports with other late degrees, the first so far ahead of the second."""
-    ahead = [0.0 for _ in ports]
-    if lag is not None:
-        ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
-    told = zip(ports, degrees, ahead, strict=True)
-    return [replace(p, degrees=d, ahead=a) for p, d, a in told]
-
-
-def _typical(lags: Sequence[float]) -> Sequence[float | None]:
-    """Return a few lags that stand for many."""
-    if not len(lags):
-        return [None]
-    if len(lags) <= TYPICAL:
-        return list(lags)
-    return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
 def _epoch(ends: Sequence[int]) -> int:
