@@ -105,8 +105,10 @@ class TrackedJoinEpoch(JoinEpoch):
         if not self.noted and any(_any_late(rows) for rows in arrivals):
             # Rows that are let go are remembered from here on; those before this are not known.
             self.noted = {"since": [self.purged(port) for port in (SELF, OTHER)]}
-        if self.noted:
-            self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
+        if not self.noted:
+            super().advance(arrivals, marks)
+            return
+        self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
         super().advance(arrivals, marks)
         for port, store in enumerate(self.late_stores):
             store.cut(self.limit(port), wanted=False)
@@ -156,8 +158,10 @@ class TrackedJoinEpoch(JoinEpoch):
 
     def known(self, port: int, stored: list[Kept]) -> list[Kept]:
         """Return stored rows without those that were let go."""
+        if not self.noted:
+            return stored
         limit = self.purged(1 - port)
-        return [rows.where(rows.ticks >= limit) if self.noted else rows for rows in stored]
+        return [rows.where(rows.ticks >= limit) for rows in stored]
 
     def limit(self, port: int) -> int:
         """Return the time before which rows of a side are deleted: a while after it lets go."""
@@ -169,4 +173,4 @@ class TrackedJoinEpoch(JoinEpoch):
 
 def _any_late(rows: Arrivals) -> bool:
     """Whether any row is behind one that arrived before it."""
-    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().any())
+    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().max() > 0)
