@@ -266,6 +266,9 @@ def test_each_source_has_a_slack_of_its_own():
     assert waits[0] == timedelta(0)
     assert waits[3] > timedelta(seconds=1)
     assert told.overall >= 0.9
+    assert told.of_sources[0] == 1.0 > told.of_sources[3] >= 0.9
+    (one,) = local.log.newest().adapting["decisions"]
+    assert [sum(counts) for counts in list(zip(*one["own"], strict=True))[3:]] == one["total"]
 
 
 def test_windows_are_within_the_error_that_is_allowed():

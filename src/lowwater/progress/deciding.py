@@ -18,7 +18,7 @@ from lowwater.progress.adapting import ByFeedback, Observed, Remembered
 from lowwater.progress.below import Below, Port, typical, with_lag
 from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.steered import Steered, Steering
-from lowwater.progress.tracking import Windowed, in_time, quality_of
+from lowwater.progress.tracking import Windowed, by_source, in_time, quality_of
 
 Memory = dict[str, Any]
 REMEMBERED = 32
@@ -88,6 +88,7 @@ class Deciding:
             "lags": [],
             "slacks": [0 for _ in self.ports],
             "sources": [],
+            "own": [],
             "rules": [],
             "recent": [],
             "met": [0, 0],
@@ -150,6 +151,8 @@ class Deciding:
         mine = [m for m in told if m["operator"] == self.operator]
         found = quality_of(self.measured, mine, Windowed(memory["windows"], self.error))
         new |= {"unseen": memory["unseen"] + found.unseen, "windows": found.windows}
+        if self.by_source and self.measured == "rows":
+            new["own"] = _added(memory["own"], by_source(mine))
         return _plus(new, *found.counts)
 
     # -- adapter -----------------------------------------------------------------------------------
@@ -167,7 +170,8 @@ class Deciding:
         ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
         seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost, passed)
         rules[None], slacks = self._ask(rules.get(None, self.remembers()), seen, ports)
-        by_source = self._sources(rules, seen, ports, inputs)
+        own = {source: counts for source, *counts in memory["own"]}
+        by_source = self._sources(rules, seen, ports, inputs, own)
         known = rules[None].degrees
         sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
         sure = sure or isinstance(self.rule, Steered)
@@ -181,6 +185,7 @@ class Deciding:
             "lags": memory["lags"][-1:],
             "slacks": [s * self.granule for s in slacks],
             "sources": [[*place, s * self.granule] for place, s in by_source.items()],
+            "own": [[source, 0, 0, *total] for source, (_, _, *total) in own.items()],
             "rules": [[list(k) if k else None, r.to_json()] for k, r in rules.items()],
             "estimated": round(self.below.estimate(now, slacks), 6),
         }
@@ -230,8 +235,9 @@ class Deciding:
         seen: Observed,
         ports: Sequence[Port],
         inputs: Mapping[str, Memory],
+        own: Mapping[Source, Sequence[int]],
     ) -> dict[tuple[int, Source], int]:
-        """Return a slack for each source, from its own late degrees."""
+        """Return a slack for each source, by its own late degrees and, if known, its own losses."""
         found = {}
         for at, port in enumerate(self.ports):
             for n in port:
@@ -243,7 +249,11 @@ class Deciding:
                     mine = came.get(source, LateDegrees.none(self.granule))
                     of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
                     before = rules.get((n, source), self.remembers())
-                    after, slacks = self._ask(before, replace(seen, degrees=of), ports)
+                    alone = replace(seen, degrees=of)
+                    if own:
+                        given, lost, *_ = own.get(source, (0, 0))
+                        alone = replace(alone, given=given, wanted=given + lost)
+                    after, slacks = self._ask(before, alone, ports)
                     rules[n, source], found[n, source] = after, slacks[at]
         return found
 
@@ -279,6 +289,15 @@ def _plus(memory: Memory, *more: float) -> Memory:
         for name in ("count", "news", "total")
     }
     return {**memory, **counts}
+
+
+def _added(own: Sequence[Sequence[Any]], more: Mapping[Source, tuple[int, int]]) -> list[list[Any]]:
+    """Return what sources gave and lost, since slacks were chosen and in all, with more of it."""
+    known = {source: counts for source, *counts in own}
+    for source, (given, lost) in more.items():
+        new = (given, lost, given, lost)
+        known[source] = [a + b for a, b in zip(known.get(source, [0] * 4), new, strict=True)]
+    return [[source, *counts] for source, counts in known.items()]
 
 
 def _epoch(ends: Sequence[int]) -> int:
