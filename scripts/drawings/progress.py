@@ -30,7 +30,7 @@ def draw() -> Sheet:
         height=392,
     )
     sheet.box((LEFT, y(RANGE)), (580, RANGE * HEIGHT), "area", round=0)
-    sheet.text((LEFT + 10, y(RANGE) + 18), "window [12:00, 12:04)", "small muted")
+    sheet.text((LEFT + 570, BOTTOM - 10), "window [12:00, 12:04)", "small muted", anchor="end")
     sheet.text((LEFT + 10, y(2 * RANGE) + 18), "window [12:04, 12:08)", "small muted")
     _axes(sheet)
     _lines(sheet)
@@ -70,6 +70,6 @@ def _lines(sheet: Sheet) -> None:
     sheet.text((x(18) + 8, y(top - SLACK) + 4), "mark", "small tone-green")
     middle = x(17.5)
     sheet.arrow((middle, y(top) + 3), (middle, y(top - SLACK) - 3))
-    sheet.text((middle + 8, y(top - SLACK / 2) + 4), "slack", "small muted")
+    sheet.text((middle + 8, y(top - SLACK / 4) + 4), "slack", "small muted")
     sheet.dot((x(11), y(RANGE)), "tone-green", radius=6)
     sheet.text((x(11) + 12, y(RANGE) + 15), "the window closes", "small tone-green")

@@ -140,8 +140,6 @@ def quality(
     decay
         What late degrees of the interval before still count.
 
-    Examples
-    --------
     >>> quality(0.95, track="5 seconds").target
     0.95
     """

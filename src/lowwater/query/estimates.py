@@ -45,8 +45,6 @@ def estimates(
         A function of (early value, final value, seconds between them), from 0 to 1, instead of
         1 − |final − early| / |final|.
 
-    Examples
-    --------
     >>> estimates("raw", interval=0.95).interval
     0.95
     """

@@ -189,8 +189,6 @@ class Stream(Runnable):
             that share of the pairs comes out. They are then made without `progress=`. To say more,
             `lw.quality(0.95, track="5 seconds")`.
 
-        Examples
-        --------
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
         >>> a, b = (lw.stream(f, time="ts", progress=lw.ordered()) for f in feeds)
@@ -292,8 +290,6 @@ class Stream(Runnable):
             How far the mark may be beyond a window's end, "1 hour", for late rows to correct its
             result: it comes again, its `kind` "revised". By default finals are final.
 
-        Examples
-        --------
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
         >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())

@@ -50,8 +50,6 @@ def shed(
         "linear" gives rows for windows that were left out, too, on a line between the finals
         around them: their `kind` is "filled", and `error` says how far off they may be.
 
-    Examples
-    --------
     >>> shed(max_gap=10, p=0.3)
     Shedding(max_gap=10, p=0.3, latency=None, seed=0, fill=False)
     """
