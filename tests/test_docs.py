@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from pkgutil import resolve_name
+from types import ModuleType
 
 import pytest
 
@@ -68,7 +70,14 @@ def test_commands_of_others_are_targets_of_the_makefile():
 
 def test_the_reference_has_every_public_name_once():
     text = (ROOT / "docs" / "api.md").read_text()
-    assert sorted(re.findall(r"^::: lowwater\.(\w+)$", text, re.MULTILINE)) == sorted(lw.__all__)
+    paths = re.findall(r"^::: (lowwater\.[\w.]+)$", text, re.MULTILINE)
+    names = [path.rpartition(".")[2] for path in paths]
+    by_hand, beside = ["windows"], ["Windowed"]
+    assert sorted([*names, *by_hand]) == sorted([*lw.__all__, *beside])
+    for path, name in zip(paths, names, strict=True):
+        there = resolve_name(path)
+        assert name in beside or there is getattr(lw, name)
+        assert not isinstance(there, ModuleType)
 
 
 def test_every_page_is_on_the_site():
