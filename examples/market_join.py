@@ -24,7 +24,7 @@ import lowwater as lw
 
 SCHEMA = "ts timestamp, venue string, price double"
 BAND = ("-20 milliseconds", "20 milliseconds")
-EPOCH_MS, SECONDS = 50, 3
+EPOCH_MS, SECONDS = 50, 4
 Feeds = tuple[list[pa.Table], list[pa.Table]]
 
 
