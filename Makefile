@@ -17,7 +17,7 @@ help:
 	@echo 'make lint              check format, style, types and imports'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
-	@echo 'make docs              run the examples in the docstrings, check links'
+	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
 
@@ -46,12 +46,13 @@ experiments: $(READY)
 docs: $(READY)
 	$(BIN)/pytest src
 	$(BIN)/python scripts/check_links.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
-	rm -rf .venv build dist lowwater-demo experiments-out
+	rm -rf .venv build dist lowwater-demo experiments-out site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
-	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
+	find src tests bench scripts examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
 
 $(READY): .venv/installed pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

@@ -8,11 +8,9 @@ out           0                 3           5
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -374,12 +372,3 @@ def test_a_gap_too_short_to_spare_rows_is_told_with_one_that_would_help():
     query = stream_of().window(range=10, slide=2).agg(n=lw.count())
     with pytest.warns(lw.ShedWarning, match="max_gap from 5 for results"):
         query.explain(shed=lw.shed(max_gap=4, p=0.5))
-
-
-def test_the_example_on_the_page_runs(capsys):
-    page = (Path(__file__).parent.parent / "docs" / "shedding.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(code, {})  # noqa: S102
-    told = capsys.readouterr().out
-    assert "'reason': 'p was given'" in told
-    assert "rows of the stream are dropped as they come in, before where x >= 0" in told

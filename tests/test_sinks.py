@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -88,6 +90,23 @@ def test_the_console_shows_rows_as_a_person_reads_them(capsys):
     assert "NULL" in shown
     assert "1.5" in shown
     assert "1970-01-01" in shown
+
+
+def test_the_console_fails_when_nobody_reads_any_more(tmp_path, monkeypatch):
+    with (tmp_path / "closed").open("w") as closed:
+
+        class Closed(io.StringIO):
+            """A pipe whose reader has gone."""
+
+            def write(self, _):
+                raise BrokenPipeError
+
+            def fileno(self):
+                return closed.fileno()
+
+        monkeypatch.setattr("sys.stdout", Closed())
+        with pytest.raises(lw.SinkError, match="nobody reads"):
+            outcome(sink=lw.console())
 
 
 def test_the_console_shows_the_first_rows_only(capsys):

@@ -51,8 +51,8 @@ def least(took: Costs) -> Costs:
 def excess(took: Costs) -> float:
     """Return by how many percent the first way takes longer than the second.
 
-    >>> excess(np.array([[[1.1, 2.0], [1.0, 2.2]], [[1.0, 1.5], [1.2, 1.5]]]))
-    20.0
+    >>> excess(np.array([[[1.1, 2.0], [1.0, 2.2]], [[1.0, 1.0], [1.2, 1.0]]]))
+    50.0
     """
     first, second = least(took)
     return 100 * float(first / second - 1)

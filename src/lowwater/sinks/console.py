@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lowwater.errors import SinkError
 from lowwater.sinks.sink import Sink
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ class Console(Sink):
         from rich.console import Console as Screen
 
         title = f"epoch {epoch}: {len(rows):,} row{'' if len(rows) == 1 else 's'}"
-        Screen().print(as_table(rows.slice(0, self.rows), title=title))
+        try:
+            Screen().print(as_table(rows.slice(0, self.rows), title=title))
+        except SystemExit as closed:
+            # rich would end the program; a thread of Spark's that ends so is waited for for ever.
+            raise SinkError("console(): nobody reads standard output any more") from closed
 
 
 def as_table(rows: pa.Table, *, title: str) -> Table:
