@@ -14,6 +14,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.cli import main
+from lowwater.control import Tuned
 from lowwater.local.running import LocalRun
 from lowwater.query import Outputs
 from lowwater.query.prodding import prodded
@@ -182,20 +183,25 @@ def test_a_prod_of_the_page_gives_an_early_row_and_its_final_follows(started):
         assert events.next()["about"]["values"] == ["n"]
 
 
-def test_the_slider_changes_the_policy_that_the_log_names(started):
+def test_a_slider_changes_what_the_log_says(started):
     run, rows = started(lw.aggressive(0.25))
     with lw.dashboard(run, controls=True) as page, Events(page) as events:
-        assert events.next()["aggressiveness"] == 0.25
+        assert events.next()["settings"] == {"aggressiveness": 0.25}
         body = json.dumps({"aggressiveness": 0.75})
         token = {"X_Lowwater_Token": page.token}
         assert answered(page, "/retune", method="POST", body=body, **token)[0] == 200
+        # The stream is silent: what was asked for is an epoch of its own.
+        heard = events.until(lambda e: e["settings"] == {"aggressiveness": 0.75})
+        tuned = run.epochs.log.read(heard["status"]["epoch"]).tuned
+        assert tuned == {"aggressiveness": Tuned(0.75, 0.25, heard["status"]["epoch"])}
         rows.send(0, 3)
         events.until(lambda e: e["status"]["counts"]["in"] == 2)
-        entry = run.epochs.log.read(run.status().epoch)
-        assert list(entry.prodding["policies"]) == ["Aggressive(share=0.75)"]
         for wrong in ('{"aggressiveness": 2}', '{"aggressiveness": "x"}', "{}", "["):
             assert answered(page, "/retune", method="POST", body=wrong, **token)[0] == 400
-        assert run.aggressiveness == 0.75
+        for other in ('{"quality": 0.9}', '{"max_gap": 3}', '{"speed": 1}'):
+            status, said = answered(page, "/retune", method="POST", body=other, **token)
+            assert (status, "started without" in said or "no parameter" in said) == (400, True)
+        assert run.settings == {"aggressiveness": 0.75}
 
 
 def test_late_rows_are_told_with_what_they_missed(started):

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lowwater.control import Entry, Prod
+from lowwater.control import Entry, Prod, Retuning
 from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.local.host import DEFAULT_SHARDS, LocalEpochs, Sized, SystemClock
 from lowwater.query import Assembly, Outputs, Run, Status, leaving
-from lowwater.query.prodding import aggressiveness_of, demand, retuned
+from lowwater.query.prodding import demand
+from lowwater.query.retuning import retuning, settings_of
+from lowwater.shedding.policy import Gap
 from lowwater.sources import BlockSource
 
 POLL_SECONDS = 0.02
@@ -28,13 +30,12 @@ class LocalRun(Run):
     def __init__(self, assembly: Assembly, outputs: Outputs, folder: str) -> None:
         cut = assembly.with_shards(DEFAULT_SHARDS)
         self.flow, self.prodded = cut.flow, cut.prodder is not None
-        self.aggressiveness = aggressiveness_of(cut.prodder)
         self.epochs = LocalEpochs(cut, SystemClock())
         self.sources = [_laid_out(s, f"{folder}/{n}") for n, s in enumerate(cut.sources)]
         self.at = [source.begin() for source in self.sources]
         self.over = [source.rows() == 0 for source in self.sources]
-        self.way = next(iter(leaving(self.flow, prodded=self.prodded).values()))
-        self.outputs, self.asked = outputs, list[Prod]()
+        self.way = next(iter(leaving(self.flow, prodded=self.prodded, filled=cut.filled).values()))
+        self.outputs, self.asked = outputs, list[Prod | Retuning]()
         self.rate: float | None = None
         self.told = self._newest
         """Where the query stands: the entry of the last epoch whose rows have been written."""
@@ -96,7 +97,7 @@ class LocalRun(Run):
 
     def status(self) -> Status:
         """Return where the query stands after its newest epoch."""
-        return Status.of(self.told, self.flow, self.rate)
+        return Status.of(self.told, self.flow, self.rate, adapter=self.epochs.adapter)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Ask for early results now."""
@@ -104,10 +105,27 @@ class LocalRun(Run):
             raise PlanError("the query was started without prods=; start it with lw.on_demand()")
         self.asked.append(demand(self.flow, upto, groups))
 
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for."""
-        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
-        self.aggressiveness = aggressiveness
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters in force that can be changed."""
+        return settings_of(self.epochs.controller, self.told)
+
+    def retune(
+        self,
+        *,
+        quality: float | None = None,
+        aggressiveness: float | None = None,
+        accuracy: float | None = None,
+        max_gap: Gap | Mapping[str, Gap] | None = None,
+    ) -> None:
+        """Change parameters of the query while it runs."""
+        given = {
+            "quality": quality,
+            "aggressiveness": aggressiveness,
+            "accuracy": accuracy,
+            "max_gap": max_gap,
+        }
+        self.asked.append(retuning(self.epochs.controller, given))
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves."""

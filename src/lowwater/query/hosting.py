@@ -18,6 +18,7 @@ from lowwater.kernels import Dataflow
 from lowwater.prodding import PROD_TALLIES
 from lowwater.progress.slacks import Slacks
 from lowwater.query.quality import Delivered, delivered
+from lowwater.shedding.policy import Gap
 from lowwater.sinks import Memory, Sink, both
 from lowwater.windows import FOREVER
 
@@ -276,11 +277,15 @@ class Outcome:
 
 
 class Run(ABC):
-    """A running query: its plan, whether it was started with `prods=`, and how aggressive it is."""
+    """A running query: its plan, and whether it was started with `prods=`."""
 
     flow: Dataflow
     prodded: bool
-    aggressiveness: float | None
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The parameters in force that `retune` can change, by name."""
 
     @abstractmethod
     def status(self) -> Status:
@@ -296,11 +301,21 @@ class Run(ABC):
         """
 
     @abstractmethod
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for: the share of a slide before they end.
+    def retune(
+        self,
+        *,
+        quality: float | None = None,
+        aggressiveness: float | None = None,
+        accuracy: float | None = None,
+        max_gap: Gap | Mapping[str, Gap] | None = None,
+    ) -> None:
+        """Change parameters of the query while it runs.
 
-        It holds from the next decision on, which the control log shows; a query that is started
-        again begins with what it was started with.
+        `quality` is the target of `lw.quality` or `lw.pd`, `aggressiveness` and `accuracy` are
+        those of `lw.aggressive`, `max_gap` is that of `lw.shed`. What is changed is decided when
+        the epoch at work ends, and stands in the control log from that entry on. A query that is
+        started again goes on with it, until it is retuned, or is written with another value than
+        it had.
         """
 
     @abstractmethod

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.control import Controller, Entry, FolderLog, Prod
+from lowwater.control import Controller, Entry, FolderLog, Prod, Retuning
 from lowwater.errors import HostError
 from lowwater.kernels import Came, Dataflow, Packet, ingest, portions
 from lowwater.kernels.packets import measures_of
@@ -71,8 +71,8 @@ class Epochs:
         self.lock = threading.Lock()
         self.rate: float | None = None
         self.closed = False
-        self.asked: list[Prod] = []
-        """Prods that came from outside, not yet decided on."""
+        self.asked: list[Prod | Retuning] = []
+        """What came from outside, not yet decided on."""
         self.worker: int | None = None
         """The thread that runs the epoch at work."""
 

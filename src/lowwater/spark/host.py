@@ -21,7 +21,9 @@ from lowwater.control import FolderLog
 from lowwater.durations import ticks
 from lowwater.errors import HostError, PlanError
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
-from lowwater.query.prodding import aggressiveness_of, demand, retuned
+from lowwater.query.prodding import demand
+from lowwater.query.retuning import retuning, settings_of
+from lowwater.shedding.policy import Gap
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
@@ -114,7 +116,6 @@ class SparkRun(Run):
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
-        self.aggressiveness = aggressiveness_of(assembly.prodder)
         self.adapter = assembly.adapter
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
@@ -285,10 +286,27 @@ class SparkRun(Run):
             )
         self.epochs.asked.append(demand(self.flow, upto, groups))
 
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for."""
-        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
-        self.aggressiveness = aggressiveness
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters in force that can be changed."""
+        return settings_of(self.epochs.controller, self.epochs.newest)
+
+    def retune(
+        self,
+        *,
+        quality: float | None = None,
+        aggressiveness: float | None = None,
+        accuracy: float | None = None,
+        max_gap: Gap | Mapping[str, Gap] | None = None,
+    ) -> None:
+        """Change parameters of the query while it runs."""
+        given = {
+            "quality": quality,
+            "aggressiveness": aggressiveness,
+            "accuracy": accuracy,
+            "max_gap": max_gap,
+        }
+        self.epochs.asked.append(retuning(self.epochs.controller, given))
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves by the first output."""

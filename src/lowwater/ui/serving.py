@@ -16,6 +16,8 @@ from lowwater.errors import LowwaterError, SpecError
 
 HOST = "127.0.0.1"
 _FILES = {
+    "/static/words.js": "text/javascript",
+    "/static/charts.js": "text/javascript",
     "/static/page.js": "text/javascript",
     "/static/page.css": "text/css",
     "/static/uPlot.iife.min.js": "text/javascript",
