@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.streaming import StreamingQueryListener
 
 import lowwater as lw
 from lowwater.control import Entry, FolderLog
@@ -205,3 +206,47 @@ def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark,
     run = start(quality=0.95)
     assert run.settings == {**retuned, "quality": 0.95}
     run.stop()
+
+
+def test_listeners_of_the_session_hear_of_every_epoch(spark, tmp_path, pieces):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    for i, piece in enumerate(pieces[:3]):
+        pq.write_table(piece, folder / f"{i}.parquet")
+    heard = []
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event):  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event):  # noqa: N802
+            heard.append(event.progress)
+
+        def onQueryIdle(self, event):  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event):  # noqa: N802
+            pass
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        source = lw.files(folder, files_per_epoch=1)
+        stream = lw.stream(source, time="ts", progress=lw.slack("1 second"))
+        query = stream.window(range="5 seconds").group_by("key").agg(n=lw.count())
+        run = query.start(sink=lw.memory(), checkpoint=str(tmp_path / "c"))
+        wait_until(lambda: run.status().counts.get("in") == 600 and run.epochs.newest.quiet)
+        status = run.status()
+        wait_until(lambda: any(p.batchId == status.epoch and p.observedMetrics for p in heard))
+        run.stop()
+    finally:
+        spark.streams.removeListener(listener)
+    told = [p for p in heard if "lowwater" in p.observedMetrics]
+    rows = [p.observedMetrics["lowwater"] for p in told]
+    assert [row["epoch"] for row in rows] == list(range(status.epoch + 1))
+    for name in ("in", "admitted", "late", "results"):
+        assert sum(row[name] for row in rows) == status[name]
+    assert [p.numInputRows for p in told] == [row["in"] for row in rows]
+    assert {str(p.runId) for p in told} == {run.query.runId}
+    assert told[-1].stateOperators[0].numRowsTotal == status.cells
+    assert told[-1].eventTime["watermark"] == f"{status.lwm:%Y-%m-%dT%H:%M:%S.000Z}"

@@ -28,6 +28,7 @@ from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
 from lowwater.spark.inputs import Inputs
+from lowwater.spark.listening import EpochEvents
 from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.shipping import ship
 from lowwater.spark.state import ShardState
@@ -135,7 +136,7 @@ class SparkRun(Run):
             now=self._now,
         )
         self.query = self._start(spark, folder)
-        self._take_over(log, folder)
+        self._take_over(log, folder, spark)
 
     def _start(self, spark: SparkSession, folder: Checkpoint) -> StreamingQuery:
         if self.inputs.frames:
@@ -154,9 +155,10 @@ class SparkRun(Run):
             started: StreamingQuery = writer.start()
         return started
 
-    def _take_over(self, log: FolderLog, folder: Checkpoint) -> None:
+    def _take_over(self, log: FolderLog, folder: Checkpoint, spark: SparkSession) -> None:
         """Go on from what is there; another run on this checkpoint has ended by now."""
         self.epochs.newest = log.newest() or self.epochs.newest
+        self.epochs.heard = EpochEvents(spark, self.query, self.flow, self.status).post
         for number, operator in enumerate(self.flow.operators):
             for shard in range(operator.plan.shards):
                 ShardState.forget(f"{folder.state}/{number}", shard, self.epochs.newest.epoch)

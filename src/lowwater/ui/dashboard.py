@@ -13,11 +13,13 @@ import pyarrow as pa
 from lowwater.durations import ticks
 from lowwater.errors import HostError, PlanError, SpecError
 from lowwater.query import Outputs, Run
+from lowwater.query.figures import Figure, figures
 from lowwater.query.retuning import PARAMETERS
 from lowwater.sinks import callback
 from lowwater.ui.describing import Described
+from lowwater.ui.exposition import exposition
 from lowwater.ui.history import History
-from lowwater.ui.serving import HOST, Channel, Server
+from lowwater.ui.serving import HOST, Channel, Server, check_token
 
 _LOOK_SECONDS = 0.05
 
@@ -25,13 +27,16 @@ _LOOK_SECONDS = 0.05
 class Dashboard:
     """A page about a running query; `url` is where it is, token included."""
 
-    def __init__(self, run: Run, *, port: int, controls: bool, title: str) -> None:
+    def __init__(
+        self, run: Run, *, port: int, controls: bool, title: str, token: str | None = None
+    ) -> None:
         self.run = run
         sheds = "max_gap" in run.settings
         self.history = History(Described(run.flow, run.prodded, controls, title, sheds))
         self.channel = Channel(self._whole)
-        self.token = secrets.token_urlsafe(16)
-        self.server = Server(port, self.token, self.channel, self._actions(controls=controls))
+        self.token = secrets.token_urlsafe(16) if token is None else token
+        actions = self._actions(controls=controls)
+        self.server = Server(port, self.token, self.channel, actions, self._metrics)
         self.closed = threading.Event()
         results, late, shed = (
             _tap(take)
@@ -85,6 +90,11 @@ class Dashboard:
     def _actions(self, *, controls: bool) -> dict[str, Callable[[dict[str, Any]], str]]:
         return {"/prod": self._prod, "/retune": self._retune} if controls else {}
 
+    def _metrics(self) -> str:
+        """Return the figures of the run as Prometheus reads them."""
+        info = Figure("info", "gauge", "The run.", 1, {"title": self.history.described.title})
+        return exposition([info, *figures(self.run.flow, self.run.status())])
+
     def _prod(self, given: dict[str, Any]) -> str:
         """Ask for early results now."""
         del given
@@ -117,13 +127,21 @@ def _tap(take: Callable[[pa.Table], None]) -> Any:
 
 
 def dashboard(
-    run: Run, *, port: int = 0, controls: bool = False, title: str = "Lowwater"
+    run: Run,
+    *,
+    port: int = 0,
+    controls: bool = False,
+    title: str = "Lowwater",
+    token: str | None = None,
 ) -> Dashboard:
     """Serve a live page about a running query, on this machine only; return it.
 
     `dashboard.url` has the token without which nothing is shown. With `controls=True` the page can
-    ask for early results and change how early they are asked for; else it is for reading only.
+    ask for early results and change parameters of the query; else it is for reading only.
+    Prometheus finds the figures of the run under /metrics, with the token as its credentials;
+    `token` is then one of your own, of 16 characters or more.
     """
+    check_token(token)
     if not isinstance(run, Run):
         raise HostError(f"{run!r} is no running query; give what query.start(...) returned")
-    return Dashboard(run, port=port, controls=controls, title=title)
+    return Dashboard(run, port=port, controls=controls, title=title, token=token)

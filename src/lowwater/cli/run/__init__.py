@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -63,7 +64,8 @@ def run(
     if settings.json and any(t.printed for t in asked.targets.values()):
         raise SpecError("--json and rows would mix on standard output; name a folder with --sink")
     shown = settings.ui or settings.ui_control or settings.ui_port is not None
-    page = Page(settings.ui_port or 0, settings.ui_control) if shown else None
+    token = os.environ.get("LOWWATER_TOKEN")
+    page = Page(settings.ui_port or 0, settings.ui_control, token) if shown else None
     _carry_out(asked, page, as_json=settings.json)
 
 
@@ -93,17 +95,19 @@ class Page:
 
     port: int
     controls: bool
+    token: str | None = None
 
     def __post_init__(self) -> None:
-        from lowwater.ui.serving import check_port
+        from lowwater.ui.serving import check_port, check_token
 
         check_port(self.port)
+        check_token(self.token)
 
     def beside(self, run: Any, console: Console) -> Any:
         """Open the page and say where it is."""
         from lowwater.ui import dashboard
 
-        made = dashboard(run, port=self.port, controls=self.controls)
+        made = dashboard(run, port=self.port, controls=self.controls, token=self.token)
         console.print(f"The page is at {made.url}", soft_wrap=True)
         return made
 
