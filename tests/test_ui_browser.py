@@ -223,7 +223,6 @@ def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_ch
             traffic.go_on(20)
             page.wait_for_timeout(40)
         picture(page, "page-dark")
-        picture(again, "page-light")
 
         # Every control has a name, and the newest result is told to who cannot see it.
         unnamed = page.evaluate(

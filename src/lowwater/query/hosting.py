@@ -259,6 +259,11 @@ class Outcome:
     malformed: pa.Table | None
     status: Status
     shed: pa.Table | None = None
+    groups: tuple[str, ...] = ()
+    """The columns of the results that name a group."""
+
+    def _repr_html_(self) -> str:
+        return str(_notebook().html_of(self))
 
     @classmethod
     def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
@@ -273,6 +278,7 @@ class Outcome:
             read(outputs.malformed, leaving.malformed_schema),
             status,
             read(outputs.shed, leaving.shed_schema),
+            leaving.key[1:],
         )
 
 
@@ -286,6 +292,12 @@ class Run(ABC):
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
         """The parameters in force that `retune` can change, by name."""
+
+    def _repr_html_(self) -> str:
+        return str(_notebook().view(self).html(self))
+
+    def _ipython_display_(self) -> None:
+        _notebook().display(self)
 
     @abstractmethod
     def status(self) -> Status:
@@ -329,6 +341,11 @@ class Run(ABC):
     @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the query to end, or for some seconds; say whether it has ended."""
+
+
+def _notebook() -> Any:
+    """Return how notebooks show things. That stands above queries, so it is looked up."""
+    return import_module("lowwater.ui.notebook")
 
 
 class Host(Protocol):

@@ -39,7 +39,7 @@ class Dashboard:
         self.server = Server(port, self.token, self.channel, actions, self._metrics)
         self.closed = threading.Event()
         results, late, shed = (
-            _tap(take)
+            tap(take)
             for take in (self.history.take_results, self.history.take_late, self.history.take_shed)
         )
         run.watch(Outputs(results, late, shed=shed))
@@ -113,7 +113,7 @@ class Dashboard:
         return f"From the next decision on: {told}."
 
 
-def _tap(take: Callable[[pa.Table], None]) -> Any:
+def tap(take: Callable[[pa.Table], None]) -> Any:
     """Return a sink that sees rows; whatever is wrong with the page, the query goes on."""
 
     def write(epoch: int, rows: pa.Table) -> None:

@@ -17,7 +17,8 @@ from lowwater.sinks.console import show
 from lowwater.ui.picture import picture
 from lowwater.windows import Shared, Sliding
 
-_APART = {"window", "wid", "kind", *KNOWN}
+APART = frozenset({"window", "wid", "kind", *KNOWN})
+"""Columns of results that are neither groups nor values."""
 _TICKS = 1_000_000
 
 
@@ -45,9 +46,9 @@ class Described:
     @cached_property
     def values(self) -> list[str]:
         """The columns that can be drawn."""
-        apart = _APART | set(self.keys)
+        apart = APART | set(self.keys)
         schema = self._way.result_schema
-        return [f.name for f in schema if f.name not in apart and _is_number(f.type)]
+        return [f.name for f in schema if f.name not in apart and is_number(f.type)]
 
     @cached_property
     def timed(self) -> bool:
@@ -154,7 +155,8 @@ def _drawn(value: Any) -> float | None:
     return found if found is not None and found - found == 0 else None
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Say whether values of a type can be drawn."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

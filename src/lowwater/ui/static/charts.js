@@ -91,6 +91,17 @@ function results_of(value, group) {
   return [x, final, early, low, high, filled];
 }
 
+// One interval that is far too wide must not press all results into a line.
+function results_range(u) {
+  const known = (list) => (list || []).filter((v) => v != null);
+  const shown = [u.data[1], u.data[2], u.data[5]].flatMap(known);
+  if (!shown.length) return [0, 1];
+  const least = Math.min(...shown), most = Math.max(...shown), room = most - least || Math.abs(most) || 1;
+  const low = Math.max(least - room / 2, Math.min(least, ...known(u.data[3])));
+  const high = Math.min(most + room / 2, Math.max(most, ...known(u.data[4])));
+  return uPlot.rangeNum(low, high, 0.05, true);
+}
+
 function draw_shed(u) {
   if (!seen.shed.length) return;
   u.ctx.save();
@@ -122,6 +133,9 @@ function draw_intervals(u) {
   u.ctx.lineWidth = 2 * devicePixelRatio;
   u.ctx.globalAlpha = 0.45;
   u.ctx.beginPath();
+  u.ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+  u.ctx.clip();
+  u.ctx.beginPath();
   xs.forEach((x, i) => {
     if (low[i] == null || high[i] == null) return;
     const at = u.valToPos(x, "x", true);
@@ -144,7 +158,7 @@ function draw_results() {
   if (!charts.results) {
     const final = line("final", { spanGaps: false, points: { show: true, size: 4, fill: () => colour("final") } });
     // A window that has no final yet is not a gap.
-    charts.results = chart("results", [final, dots("early", 9), unseen_line, unseen_line, dots("shed", 5)], { x_timed: seen.about.timed, hooks: { drawClear: [draw_shed], draw: [draw_intervals] } });
+    charts.results = chart("results", [final, dots("early", 9), unseen_line, unseen_line, dots("shed", 5)], { x_timed: seen.about.timed, range: results_range, hooks: { drawClear: [draw_shed], draw: [draw_intervals] } });
   }
   const data = results_of(value, group);
   charts.results.series[2].points.size = data[0].length > 60 ? 6 : 9;
