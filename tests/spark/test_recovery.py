@@ -70,7 +70,7 @@ def run_with_kills(mode, folder, kills):
 
 def outcome_of(folder):
     tables = {}
-    for output in ("results", "late", "malformed"):
+    for output in ("results", "late", "malformed", "shed"):
         files = sorted((folder / output).glob("*.parquet"))
         tables[output] = [row for f in files for row in ordered_rows(pq.read_table(f))]
     counts = json.loads((folder / "counts.json").read_text())
@@ -102,6 +102,7 @@ def test_kills_leave_no_trace_when_epochs_are_pinned(tmp_path, mode, kills):
     expected, counts = outcome_of(calm)
     assert expected["late"]
     assert counts["prods"].get("early", 1) > 0
+    assert bool(expected["shed"]) == (mode == "pinned")
     found, counts_after = outcome_of(stormy)
     assert found == expected
     assert counts_after == counts

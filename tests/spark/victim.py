@@ -13,7 +13,7 @@ EPOCHS = 90
 
 
 def pinned(folder, checkpoint):
-    """Slack is chosen by what is remembered of late rows, and of what they have missed."""
+    """Slack is chosen by what is remembered of late rows; windows are left out by coins."""
     feed = lw.feed(SCHEMA)
     stream = lw.stream(feed, time="ts", progress=lw.quality(0.98, track="5 seconds"))
     query = (
@@ -26,6 +26,8 @@ def pinned(folder, checkpoint):
         epochs=epochs,
         host="spark",
         checkpoint=checkpoint,
+        shed=lw.shed(p=0.3, max_gap=6),
+        left_out=lw.parquet(folder / "shed"),
         sink=lw.parquet(folder / "results"),
         late=lw.parquet(folder / "late"),
         malformed=lw.parquet(folder / "malformed"),
@@ -67,10 +69,12 @@ def driven(folder, checkpoint):
 
 
 def joined(folder, checkpoint):
-    """Two folders of files, joined, then windows, with early results of both levels."""
+    """Two folders of files, joined under a target, then windows, early results of both levels."""
     left, right = (
         lw.stream(
-            lw.files(folder / name, files_per_epoch=1), time="ts", progress=lw.slack("2 seconds")
+            lw.files(folder / name, files_per_epoch=1),
+            time="ts",
+            progress=lw.quality(0.9, track="5 seconds"),
         )
         for name in ("left", "right")
     )

@@ -139,10 +139,11 @@ class WindowEpoch:
         self.counts["partly_late"] += int((missed & ~late).sum())
         self.counts["admitted"] += int((~late).sum())
         if missed.any():
-            self.note_missed(first[missed], missed_until[missed])
+            behind = table.filter(pa.array(missed))
+            self.note_missed(first[missed], missed_until[missed], behind)
             rows = late_rows(
                 plan,
-                table.filter(pa.array(missed)),
+                behind,
                 needed_windows(plan.dropped, spec, first[missed], missed_until[missed] - 1),
                 admitted=~late[missed],
             )
@@ -237,14 +238,14 @@ class WindowEpoch:
         for seq, chunk in enumerate(chunks):
             if len(chunk.wid):
                 self.counts["results"] += len(chunk.wid)
-                self.note_closed(chunk)
+                self.note_closed(chunk, cells.keys)
                 self.send_results(result_rows(plan, cells, chunk), seq)
 
-    def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
+    def note_missed(self, first: np.ndarray, until: np.ndarray, rows: pa.Table) -> None:
         """Hear which windows late rows have missed."""
 
-    def note_closed(self, closed: Closed) -> None:
-        """Hear which windows have closed."""
+    def note_closed(self, closed: Closed, keys: pa.Table) -> None:
+        """Hear which windows have closed, of groups with these keys."""
 
     def send_results(self, rows: pa.Table, seq: int) -> None:
         """Send finished windows on."""

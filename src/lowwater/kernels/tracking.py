@@ -8,13 +8,16 @@ count the pairs that late rows would have made with them (semantics 26).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from lowwater.aggregates import spread
 from lowwater.kernels.aggregate import WindowEpoch
 from lowwater.kernels.bands import MIN
 from lowwater.kernels.closing import Closed
+from lowwater.kernels.groups import group_rows
 from lowwater.kernels.joined import has_keys, key_codes
 from lowwater.kernels.joining import JoinEpoch
 from lowwater.kernels.joins import OTHER, SELF, JoinPlan
@@ -31,28 +34,41 @@ __all__ = ["TrackedJoinEpoch", "TrackedWindowEpoch"]
 class TrackedWindowEpoch(WindowEpoch):
     """An epoch that tells the rows of windows that closed, and the rows that missed one.
 
-    By window, or all of them under one.
+    By window, or all of them under one; where sources close groups, also by source.
     """
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         super().__init__(plan, shard, state)
-        self.told |= {"closed": [], "missed": []}
+        self.told |= {"closed": [], "missed": [], "closed_of": [], "missed_of": []}
 
-    def note_closed(self, closed: Closed) -> None:
+    def note_closed(self, closed: Closed, keys: pa.Table) -> None:
         """Count the rows of windows, over all groups."""
         rows = closed.parts[0].arrays[0]
+        if self.plan.sources_close_groups:
+            of_group = np.bincount(closed.code, rows, minlength=len(keys))
+            self.told["closed_of"] += self._by_source(keys, of_group)
         if self.plan.tracked == "windows":
             self.told["closed"] += _by_window(closed.wid, rows)
         else:
             self.told["closed"].append([int(closed.wid[0]), int(rows.sum())])
 
-    def note_missed(self, first: np.ndarray, until: np.ndarray) -> None:
+    def note_missed(self, first: np.ndarray, until: np.ndarray, rows: pa.Table) -> None:
         """Count the rows that windows would have had, `first` to `until` of each row."""
+        if self.plan.sources_close_groups:
+            self.told["missed_of"] += self._by_source(rows, until - first)
         if self.plan.tracked == "windows":
             wid, _ = spread(first, until)
             self.told["missed"] += _by_window(wid, np.ones_like(wid))
         else:
             self.told["missed"].append([int(first[0]), int((until - first).sum())])
+
+    def _by_source(self, table: pa.Table, rows: np.ndarray) -> list[list[Any]]:
+        """Add up rows by the source that each line of a table belongs to."""
+        column = table.column(self.plan.source).combine_chunks()
+        codes, chosen = group_rows([column], len(column))
+        names = column.take(pa.array(chosen)).to_pylist()
+        counts = np.bincount(codes, rows, minlength=len(names)).tolist()
+        return [[name, int(n)] for name, n in zip(names, counts, strict=True) if n]
 
 
 def _by_window(wid: np.ndarray, rows: np.ndarray) -> list[list[int]]:
@@ -89,8 +105,10 @@ class TrackedJoinEpoch(JoinEpoch):
         if not self.noted and any(_any_late(rows) for rows in arrivals):
             # Rows that are let go are remembered from here on; those before this are not known.
             self.noted = {"since": [self.purged(port) for port in (SELF, OTHER)]}
-        if self.noted:
-            self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
+        if not self.noted:
+            super().advance(arrivals, marks)
+            return
+        self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
         super().advance(arrivals, marks)
         for port, store in enumerate(self.late_stores):
             store.cut(self.limit(port), wanted=False)
@@ -140,8 +158,10 @@ class TrackedJoinEpoch(JoinEpoch):
 
     def known(self, port: int, stored: list[Kept]) -> list[Kept]:
         """Return stored rows without those that were let go."""
+        if not self.noted:
+            return stored
         limit = self.purged(1 - port)
-        return [rows.where(rows.ticks >= limit) if self.noted else rows for rows in stored]
+        return [rows.where(rows.ticks >= limit) for rows in stored]
 
     def limit(self, port: int) -> int:
         """Return the time before which rows of a side are deleted: a while after it lets go."""
@@ -153,4 +173,4 @@ class TrackedJoinEpoch(JoinEpoch):
 
 def _any_late(rows: Arrivals) -> bool:
     """Whether any row is behind one that arrived before it."""
-    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().any())
+    return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().max() > 0)

@@ -21,6 +21,8 @@ MODELLED = 128
 """With how many bins of late rows a join is modelled; finer ones are put together."""
 STEPS = 64
 """In how many steps slacks of two streams are tried against each other."""
+TYPICAL = 3
+"""How many lags stand for all that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,26 @@ class Port:
     epoch: float = 0.0
     ahead: float = 0.0
     rows: float = 1.0
+
+
+def with_lag(
+    ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | None
+) -> list[Port]:
+    """Return ports with other late degrees, the first so far ahead of the second."""
+    ahead = [0.0 for _ in ports]
+    if lag is not None:
+        ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
+    told = zip(ports, degrees, ahead, strict=True)
+    return [replace(p, degrees=d, ahead=a) for p, d, a in told]
+
+
+def typical(lags: Sequence[float]) -> Sequence[float | None]:
+    """Return a few lags that stand for many."""
+    if not len(lags):
+        return [None]
+    if len(lags) <= TYPICAL:
+        return list(lags)
+    return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
 class Below(ABC):

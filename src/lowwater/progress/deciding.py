@@ -15,18 +15,18 @@ import numpy as np
 
 from lowwater.control import Source
 from lowwater.progress.adapting import ByFeedback, Observed, Remembered
-from lowwater.progress.below import Below, Port
+from lowwater.progress.below import Below, Port, typical, with_lag
 from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.steered import Steered, Steering
-from lowwater.progress.tracking import Windowed, in_time, quality_of
+from lowwater.progress.tracking import Windowed, by_source, in_time, quality_of
 
 Memory = dict[str, Any]
 REMEMBERED = 32
 """How many intervals the status tells."""
 MOMENTS = 16
 """At how many moments it is remembered how far one stream was ahead."""
-TYPICAL = 3
-"""How many lags stand for all that are remembered."""
+STEPS = 10
+"""How often in an interval slack is chosen for a join, if epochs are as short."""
 ENOUGH = 5.0
 """How many rows the target must allow to be lost, of those that are known, to choose by them."""
 Known: TypeAlias = Remembered | Steering
@@ -58,6 +58,15 @@ class Deciding:
     by_source: frozenset[int] = frozenset()
 
     @property
+    def steps(self) -> int:
+        """How often in an interval slack is chosen.
+
+        For windows once: they end in lumps, and what was lost shows only when late rows come, well
+        after the slack that lost it was chosen. Pairs come and are missed all the time.
+        """
+        return STEPS if len(self.ports) > 1 else 1
+
+    @property
     def remembers(self) -> type[Known]:
         """What its rule remembers."""
         return Steering if isinstance(self.rule, Steered) else Remembered
@@ -66,6 +75,7 @@ class Deciding:
         """Return the memory of a run that has not begun."""
         return {
             "interval": None,
+            "step": 0,
             "ended": False,
             "calm": False,
             "sure": isinstance(self.rule, Steered),
@@ -78,6 +88,7 @@ class Deciding:
             "lags": [],
             "slacks": [0 for _ in self.ports],
             "sources": [],
+            "own": [],
             "rules": [],
             "recent": [],
             "met": [0, 0],
@@ -90,11 +101,7 @@ class Deciding:
         inputs: Mapping[str, Memory],
         measured: Sequence[Mapping[str, Any]],
     ) -> Memory:
-        """Count what an epoch produced and lost; at the end of an interval, choose slacks.
-
-        Not more often, though a rule would allow it: what was lost shows only when late rows come,
-        and windows end, well after the slack that lost it was chosen.
-        """
+        """Count what an epoch produced and lost; at the end of a step, choose slacks."""
         new = self._counted(memory, measured)
         ends = [[inputs[str(n)]["ends"][-1:] for n in port] for port in self.ports]
         newest = [max(e) for port in ends for e in port if e]
@@ -103,15 +110,21 @@ class Deciding:
         if all(any(port) for port in ends) and len(ends) > 1:
             mine, other = (min(max(e) for e in port if e) for port in ends[:2])
             new["lags"] = [*new["lags"], (mine - other) / self.granule][-MOMENTS:]
-        interval, before = max(newest) // self.track, memory["interval"]
-        if before is not None and interval <= before:
+        interval, passed = divmod(max(newest), self.track)
+        before, step = memory["interval"], passed * self.steps // self.track
+        if before is not None and (interval, step) <= (before, memory["step"]):
             return self._cautious(new, inputs)
+        new |= {"interval": interval, "step": step}
+        if interval == before:
+            if not memory["rules"]:
+                return self._cautious(new, inputs)
+            return {**self._chosen(new, inputs, passed / self.track), "ended": True}
         if before is not None and interval > before + 1:
             new["longer"] = memory["longer"] + 1
         if not memory["rules"] and self._in_order(inputs):
-            calm = {"interval": interval, "estimated": 1.0, "news": [0, 0], "lags": []}
-            return {**self._judged({**new, "estimated": 1.0}), **calm, "calm": True}
-        return {**self._chosen(self._judged(new), inputs), "interval": interval, "ended": True}
+            judged = self._judged({**new, "estimated": 1.0}, before)
+            return {**judged, "news": [0, 0], "lags": [], "calm": True}
+        return {**self._chosen(self._judged(new, before), inputs, 1.0), "ended": True}
 
     def _in_order(self, inputs: Mapping[str, Memory]) -> bool:
         """Whether no row has been late so far: then there is nothing to choose by."""
@@ -138,12 +151,14 @@ class Deciding:
         mine = [m for m in told if m["operator"] == self.operator]
         found = quality_of(self.measured, mine, Windowed(memory["windows"], self.error))
         new |= {"unseen": memory["unseen"] + found.unseen, "windows": found.windows}
+        if self.by_source and self.measured == "rows":
+            new["own"] = _added(memory["own"], by_source(mine))
         return _plus(new, *found.counts)
 
     # -- adapter -----------------------------------------------------------------------------------
 
-    def _chosen(self, memory: Memory, inputs: Mapping[str, Memory]) -> Memory:
-        """Choose slacks for the next interval."""
+    def _chosen(self, memory: Memory, inputs: Mapping[str, Memory], passed: float) -> Memory:
+        """Choose slacks for the next step, when so much of an interval has passed."""
         fresh = [self._fresh(port, inputs) for port in self.ports]
         ports = self._ports(memory, fresh, inputs)
         rules = {self._key(k): self.remembers.from_json(kept) for k, kept in memory["rules"]}
@@ -153,9 +168,10 @@ class Deciding:
         given, lost = memory["news"]
         *_, results, rows = memory["count"]
         ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
-        seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost)
+        seen = Observed(tuple(fresh), tuple(memory["lags"]), given, given + lost, passed)
         rules[None], slacks = self._ask(rules.get(None, self.remembers()), seen, ports)
-        by_source = self._sources(rules, seen, ports, inputs)
+        own = {source: counts for source, *counts in memory["own"]}
+        by_source = self._sources(rules, seen, ports, inputs, own)
         known = rules[None].degrees
         sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
         sure = sure or isinstance(self.rule, Steered)
@@ -169,20 +185,21 @@ class Deciding:
             "lags": memory["lags"][-1:],
             "slacks": [s * self.granule for s in slacks],
             "sources": [[*place, s * self.granule] for place, s in by_source.items()],
+            "own": [[source, 0, 0, *total] for source, (_, _, *total) in own.items()],
             "rules": [[list(k) if k else None, r.to_json()] for k, r in rules.items()],
             "estimated": round(self.below.estimate(now, slacks), 6),
         }
 
-    def _judged(self, memory: Memory) -> Memory:
+    def _judged(self, memory: Memory, interval: int | None) -> Memory:
         """Note how an interval was that has ended."""
-        if memory["interval"] is None:
+        if interval is None:
             return memory
         given, lost, *held = memory["count"]
         quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
         met, judged = memory["met"]
         if quality is not None:
             met, judged = met + (quality >= self.target), judged + 1
-        end = (memory["interval"] + 1) * self.track
+        end = (interval + 1) * self.track
         told = [end, quality, memory["estimated"], memory["slacks"]]
         return {
             **memory,
@@ -197,7 +214,7 @@ class Deciding:
         """Ask the rule for a slack, and part it among the ports."""
 
         def model(degrees: Sequence[LateDegrees], lags: Sequence[float]) -> Any:
-            moments = [_with(ports, degrees, lag) for lag in _typical(lags)]
+            moments = [with_lag(ports, degrees, lag) for lag in typical(lags)]
 
             def quality(slack: Any) -> Any:
                 if np.ndim(slack):
@@ -209,7 +226,7 @@ class Deciding:
 
         rule: Any = self.rule
         after, slack = rule.step(known, seen, model)
-        now = _with(ports, after.degrees, seen.lags[-1] if seen.lags else None)
+        now = with_lag(ports, after.degrees, seen.lags[-1] if seen.lags else None)
         return after, self.below.cheapest(now, int(slack))
 
     def _sources(
@@ -218,8 +235,9 @@ class Deciding:
         seen: Observed,
         ports: Sequence[Port],
         inputs: Mapping[str, Memory],
+        own: Mapping[Source, Sequence[int]],
     ) -> dict[tuple[int, Source], int]:
-        """Return a slack for each source, from its own late degrees."""
+        """Return a slack for each source, by its own late degrees and, if known, its own losses."""
         found = {}
         for at, port in enumerate(self.ports):
             for n in port:
@@ -231,7 +249,11 @@ class Deciding:
                     mine = came.get(source, LateDegrees.none(self.granule))
                     of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
                     before = rules.get((n, source), self.remembers())
-                    after, slacks = self._ask(before, replace(seen, degrees=of), ports)
+                    alone = replace(seen, degrees=of)
+                    if own:
+                        given, lost, *_ = own.get(source, (0, 0))
+                        alone = replace(alone, given=given, wanted=given + lost)
+                    after, slacks = self._ask(before, alone, ports)
                     rules[n, source], found[n, source] = after, slacks[at]
         return found
 
@@ -257,7 +279,7 @@ class Deciding:
         ports = [
             Port(d, min(e, default=0) / self.granule) for d, e in zip(fresh, epochs, strict=True)
         ]
-        return _with(ports, fresh, lag)
+        return with_lag(ports, fresh, lag)
 
 
 def _plus(memory: Memory, *more: float) -> Memory:
@@ -269,22 +291,13 @@ def _plus(memory: Memory, *more: float) -> Memory:
     return {**memory, **counts}
 
 
-def _with(ports: Sequence[Port], degrees: Sequence[LateDegrees], lag: float | None) -> list[Port]:
-    """Return ports with other late degrees, the first so far ahead of the second."""
-    ahead = [0.0 for _ in ports]
-    if lag is not None:
-        ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
-    told = zip(ports, degrees, ahead, strict=True)
-    return [replace(p, degrees=d, ahead=a) for p, d, a in told]
-
-
-def _typical(lags: Sequence[float]) -> Sequence[float | None]:
-    """Return a few lags that stand for many."""
-    if not len(lags):
-        return [None]
-    if len(lags) <= TYPICAL:
-        return list(lags)
-    return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
+def _added(own: Sequence[Sequence[Any]], more: Mapping[Source, tuple[int, int]]) -> list[list[Any]]:
+    """Return what sources gave and lost, since slacks were chosen and in all, with more of it."""
+    known = {source: counts for source, *counts in own}
+    for source, (given, lost) in more.items():
+        new = (given, lost, given, lost)
+        known[source] = [a + b for a, b in zip(known.get(source, [0] * 4), new, strict=True)]
+    return [[source, *counts] for source, counts in known.items()]
 
 
 def _epoch(ends: Sequence[int]) -> int:

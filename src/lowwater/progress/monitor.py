@@ -91,7 +91,7 @@ def gathered(
     ([0, 4], 40, 100)
     """
     blocks = list(blocks)
-    if (plain := _all_in_order(blocks, newest)) is not None:
+    if (plain := all_in_order(blocks, newest)) is not None:
         rows, last = plain
         return Gathered({None: LateDegrees(granule, np.array([rows]))}, {None: 0}, {None: last})
     after, largest = dict(newest), dict.fromkeys(newest, 0)
@@ -109,7 +109,7 @@ def gathered(
     return Gathered(degrees, largest, after)
 
 
-def _all_in_order(
+def all_in_order(
     blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[Source, int]
 ) -> tuple[float, int] | None:
     """Return how many rows there are, and the newest time, if no row of any block is late."""

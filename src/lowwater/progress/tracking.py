@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lowwater.control import Source
+
 WATCHED = 512
 """How many windows are remembered, to know their errors when late rows come."""
 
@@ -40,6 +42,19 @@ def quality_of(what: str, measured: Sequence[Mapping[str, Any]], windows: Window
     if what == "rows":
         return Found((closed, _rows(measured, "missed"), results, closed))
     return _windows(measured, windows, (results, closed))
+
+
+def by_source(measured: Sequence[Mapping[str, Any]]) -> dict[Source, tuple[int, int]]:
+    """Return the rows that windows had, and that missed them, of each source."""
+    found: dict[Source, tuple[int, int]] = {}
+    for m in measured:
+        for source, rows in m.get("closed_of", ()):
+            given, lost = found.get(source, (0, 0))
+            found[source] = given + rows, lost
+        for source, rows in m.get("missed_of", ()):
+            given, lost = found.get(source, (0, 0))
+            found[source] = given, lost + rows
+    return found
 
 
 def in_time(sides: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[float, float]:

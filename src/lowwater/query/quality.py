@@ -56,6 +56,8 @@ class Delivered:
         Which share of the intervals was at or above the target.
     slack
         The slack in force by input, in its own unit; `sources` has that of single sources.
+    of_sources
+        As `overall`, of single sources, where they close groups of their own.
     intervals
         The last intervals, the newest last.
     warnings
@@ -72,6 +74,7 @@ class Delivered:
     sources: Mapping[Source, Any] = field(default_factory=dict)
     intervals: tuple[TrackInterval, ...] = ()
     warnings: tuple[str, ...] = ()
+    of_sources: Mapping[Source, float] = field(default_factory=dict)
 
 
 def delivered(
@@ -117,6 +120,7 @@ def _delivered(
         {source: span(flow.inputs[n].axis, k) for n, source, k in kept["sources"]},
         intervals,
         tuple(_warnings(one, kept, inputs, flow)),
+        {source: g / (g + lost) for source, _, _, g, lost in kept["own"] if g + lost},
     )
 
 
