@@ -214,6 +214,11 @@ def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_ch
             page.get_by_label(label).focus()
             page.keyboard.press(key)
             expect(page.locator("#said")).to_contain_text(said)
+        # What cannot be is refused with a sentence, and the slider goes back.
+        page.get_by_label("max gap").evaluate("e => { e.min = 0; e.value = 0; }")
+        page.get_by_label("max gap").dispatch_event("change")
+        expect(page.locator("#said")).to_contain_text("must be a number of results from 1")
+        expect(page.get_by_label("max gap")).to_have_value("7")
         tuned = query.epochs.log.read(query.status().epoch).tuned
         assert {n: t.value for n, t in tuned.items()} == {"quality": 1, "max_gap": 7}
         assert query.status().quality["window"].target == 1

@@ -150,12 +150,17 @@ function say_news() {
 
 // -- asking ----------------------------------------------------------------------------------------
 
-async function ask(path, body) {
+// Ask for something and say what came of it; return whether it was taken. What was asked for may
+// be done before the answer is here: then that has been said.
+async function ask(path, body, is_done = () => false) {
   try {
     const answer = await fetch(path, { method: "POST", headers: { "X-Lowwater-Token": token, "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    $("said").textContent = (await answer.text()).trim();
+    const text = (await answer.text()).trim();
+    if (!is_done()) $("said").textContent = text;
+    return answer.ok;
   } catch {
     $("said").textContent = "The run cannot be reached.";
+    return false;
   }
 }
 
@@ -198,10 +203,14 @@ function made_slider(name, value) {
   place.append(how.name, slider, output);
   $("sliders").append(place);
   slider.addEventListener("input", () => say_slider(name, Number(slider.value)));
-  slider.addEventListener("change", () => {
+  slider.addEventListener("change", async () => {
     slider.dataset.asked = "yes";
     const chosen = Number(slider.value);
-    ask("retune", how.as ? how.as(chosen) : { [name]: chosen });
+    const taken = await ask("retune", how.as ? how.as(chosen) : { [name]: chosen }, () => !slider.dataset.asked);
+    if (taken) return;
+    delete slider.dataset.asked;
+    slider.value = seen.settings[name];
+    say_slider(name, seen.settings[name]);
   });
   return slider;
 }
