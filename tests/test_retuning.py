@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.control import Entry
 from lowwater.local.host import LocalEpochs
-from lowwater.query.retuning import retuning, settings_of
+from lowwater.query.retuning import retuning
 from lowwater.query.running import asked_for
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -122,9 +122,9 @@ def test_a_restarted_query_keeps_its_values_until_it_is_written_otherwise():
 
     def in_force(**written):
         again = restarted(local, **written)
-        found = settings_of(again.controller, again.log.before(1))
+        found = again.controller.tuned(again.log.before(1).tuned).settings
         again.run([[ROWS[1]]], last=[False])
-        assert settings_of(again.controller, again.log.before(2)) == found
+        assert again.controller.tuned(again.log.before(2).tuned).settings == found
         return found
 
     kept = {"quality": 0.8, "aggressiveness": 0.5, "max_gap": "6000000 microseconds"}

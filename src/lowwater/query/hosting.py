@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -18,12 +17,12 @@ from lowwater.kernels import Dataflow
 from lowwater.prodding import PROD_TALLIES
 from lowwater.progress.slacks import Slacks
 from lowwater.query.quality import Delivered, delivered
-from lowwater.shedding.policy import Gap
 from lowwater.sinks import Memory, Sink, both
 from lowwater.windows import FOREVER
 
 if TYPE_CHECKING:
     from lowwater.query.assembly import Assembly
+    from lowwater.query.handle import Run
     from lowwater.query.leaving import Leaving
 
 
@@ -263,7 +262,7 @@ class Outcome:
     """The columns of the results that name a group."""
 
     def _repr_html_(self) -> str:
-        return str(_notebook().html_of(self))
+        return str(notebook().html_of(self))
 
     @classmethod
     def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
@@ -282,68 +281,7 @@ class Outcome:
         )
 
 
-class Run(ABC):
-    """A running query: its plan, and whether it was started with `prods=`."""
-
-    flow: Dataflow
-    prodded: bool
-
-    @property
-    @abstractmethod
-    def settings(self) -> Mapping[str, Any]:
-        """The parameters in force that `retune` can change, by name."""
-
-    def _repr_html_(self) -> str:
-        return str(_notebook().view(self).html(self))
-
-    def _ipython_display_(self) -> None:
-        _notebook().display(self)
-
-    @abstractmethod
-    def status(self) -> Status:
-        """Return where the query stands after its newest epoch."""
-
-    @abstractmethod
-    def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now: of every window that has begun and is open.
-
-        `upto` asks only for windows that end not later, `segment=6` only for one group. The rows
-        leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
-        final. The query must have been started with `prods=`.
-        """
-
-    @abstractmethod
-    def retune(
-        self,
-        *,
-        quality: float | None = None,
-        aggressiveness: float | None = None,
-        accuracy: float | None = None,
-        max_gap: Gap | Mapping[str, Gap] | None = None,
-    ) -> None:
-        """Change parameters of the query while it runs.
-
-        `quality` is the target of `lw.quality` or `lw.pd`, `aggressiveness` and `accuracy` are
-        those of `lw.aggressive`, `max_gap` is that of `lw.shed`. What is changed is decided when
-        the epoch at work ends, and stands in the control log from that entry on. A query that is
-        started again goes on with it, until it is retuned, or is written with another value than
-        it had.
-        """
-
-    @abstractmethod
-    def watch(self, tap: Outputs) -> None:
-        """Let more sinks see what leaves by the first output, from the next epoch on."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stop after the epoch at work; the checkpoint holds all that is needed to go on."""
-
-    @abstractmethod
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end, or for some seconds; say whether it has ended."""
-
-
-def _notebook() -> Any:
+def notebook() -> Any:
     """Return how notebooks show things. That stands above queries, so it is looked up."""
     return import_module("lowwater.ui.notebook")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lowwater.control import Controller, Entry, Retuning
+from lowwater.control import Controller, Retuning
 from lowwater.errors import PlanError, SpecError
 from lowwater.query.shedding import check_gap
 from lowwater.shedding import LoadShedder
@@ -44,8 +44,3 @@ def retuning(controller: Controller, given: Mapping[str, Any]) -> Retuning:
         told = ", ".join(f"{name}={value!r}" for name, value in values.items())
         raise SpecError(f"retune({told}): {problem}") from problem
     return Retuning({name: tuned.settings[name] for name in values})
-
-
-def settings_of(controller: Controller, entry: Entry) -> dict[str, Any]:
-    """Return the parameters in force, by name."""
-    return controller.tuned(entry.tuned).settings

@@ -17,13 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.progress import Progress
 
-from lowwater.control import FolderLog
+from lowwater.control import Entry, FolderLog
 from lowwater.durations import ticks
-from lowwater.errors import HostError, PlanError
+from lowwater.errors import HostError
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
-from lowwater.query.prodding import demand
-from lowwater.query.retuning import retuning, settings_of
-from lowwater.shedding.policy import Gap
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
@@ -120,13 +117,13 @@ class SparkRun(Run):
         self.adapter = assembly.adapter
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
-        controller = assembly.controller(log)
-        controller.begin(self._now(0))
+        self.controller = assembly.controller(log)
+        self.controller.begin(self._now(0))
         self.ways = leaving(self.flow, prodded=self.prodded, filled=assembly.filled)
         self.epochs = Epochs(
             spark,
             self.flow,
-            controller,
+            self.controller,
             log,
             prodder=assembly.prodder,
             shedder=assembly.shedder,
@@ -135,6 +132,7 @@ class SparkRun(Run):
             outputs=[(self.ways[name], sinks) for name, sinks in outputs.items()],
             now=self._now,
         )
+        self.asked = self.epochs.asked
         self.query = self._start(spark, folder)
         self._take_over(log, folder, spark)
 
@@ -275,40 +273,14 @@ class SparkRun(Run):
         if not self.query.isActive:
             raise HostError("the query was stopped before its end; run it again to go on")
 
+    @property
+    def newest(self) -> Entry:
+        """The entry of the last epoch that has ended."""
+        return self.epochs.newest
+
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
         return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
-
-    def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now."""
-        if not self.prodded:
-            raise PlanError(
-                "the query was started without prods=, so its results have no columns for what is "
-                "known about early rows; start it with prods=lw.on_demand()"
-            )
-        self.epochs.asked.append(demand(self.flow, upto, groups))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The parameters in force that can be changed."""
-        return settings_of(self.epochs.controller, self.epochs.newest)
-
-    def retune(
-        self,
-        *,
-        quality: float | None = None,
-        aggressiveness: float | None = None,
-        accuracy: float | None = None,
-        max_gap: Gap | Mapping[str, Gap] | None = None,
-    ) -> None:
-        """Change parameters of the query while it runs."""
-        given = {
-            "quality": quality,
-            "aggressiveness": aggressiveness,
-            "accuracy": accuracy,
-            "max_gap": max_gap,
-        }
-        self.epochs.asked.append(retuning(self.epochs.controller, given))
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves by the first output."""
