@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 import lowwater as lw
-from lowwater.experiments.q4 import excess, in_step, least
+from lowwater.experiments.side_by_side import excess, in_step, least
 from lowwater.progress import Progress
+from lowwater.query import Assembly
 
 ROWS = 2_000_000
 SECONDS = 600
@@ -38,7 +39,7 @@ def targets(scale: float = 1.0) -> Iterator[str]:
     tables = [_ordered(round(ROWS * scale), _SEED + i) for i in range(2)]
     for name, build in _BUILDS.items():
         ways = [_built(build, tables, p) for p in (lw.quality(0.95), lw.ordered())]
-        blocks = [_cut(t) for t in tables[: len(ways[0].assembly.sources)]]
+        blocks = [_cut(t) for t in tables[: len(ways[0].sources)]]
         _, took = in_step(ways, blocks, RUNS)
         aimed, plain = least(took)
         yield (
@@ -47,8 +48,9 @@ def targets(scale: float = 1.0) -> Iterator[str]:
         )
 
 
-def _built(build: Build, tables: list[pa.Table], progress: Progress) -> lw.Query | lw.Stream:
-    return build(*(lw.stream(lw.feed(t.schema), time="ts", progress=progress) for t in tables))
+def _built(build: Build, tables: list[pa.Table], progress: Progress) -> Assembly:
+    made = build(*(lw.stream(lw.feed(t.schema), time="ts", progress=progress) for t in tables))
+    return made.assembly
 
 
 def _ordered(rows: int, seed: int) -> pa.Table:

@@ -1,12 +1,11 @@
 """D5: what it costs that windows could be left out, when none are (DROP, table 4).
 
 The plan is a filter, a tumbling count and nothing else, over one row per tick, on the local host.
-Processor time is measured, both ways alternately, and the median of the ratios is compared.
+Processor time is measured, both ways side by side (see `side_by_side`).
 """
 
 from __future__ import annotations
 
-import time
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ import pyarrow as pa
 import lowwater as lw
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
 from lowwater.experiments.drawing import BLUE, ORANGE, canvas, label, legend
+from lowwater.experiments.side_by_side import in_step, least
+from lowwater.query.shedding import shedding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,15 +41,9 @@ def ratio(size: int, selected: float, *, ticks: int, epochs: int, rounds: int) -
     at, x = np.arange(ticks), np.random.default_rng(1).random(ticks)
     cut = np.array_split(np.arange(ticks), epochs)
     tables = [pa.table({"t": at[part], "x": x[part]}) for part in cut]
-    ways = (None, lw.shed(p=0.0))
-    took: list[list[float]] = [[], []]
-    for turn in range(rounds + 1):
-        for way in (0, 1) if turn % 2 else (1, 0):
-            began = time.process_time()
-            query.run(epochs={feed: tables}, shards=1, shed=ways[way])
-            took[way].append(time.process_time() - began)
-    # The first of each warms up. What else the machine does falls on both of a turn.
-    return median(a / b for a, b in zip(took[0][1:], took[1][1:], strict=True))
+    ways = [query.assembly, shedding(query.assembly, lw.shed(p=0.0))]
+    plain, dropping = least(in_step(ways, [tables], rounds, shards=1)[1])
+    return float(plain / dropping)
 
 
 def check(found: Ratios) -> list[Check]:
@@ -84,8 +79,8 @@ class Overhead(Experiment):
     title = "What a drop costs that drops nothing"
     reports = "windows of 25 to 100, selectivity 1.0 and 0.5: 0.96 to 1.00 of that without."
     here = (
-        "Processor time of whole runs on the local host, without shed= over with lw.shed(p=0), "
-        "by turns; the median of the ratios."
+        "Processor time on the local host, without shed= over with lw.shed(p=0), epoch by epoch by "
+        "turns, the least of all runs."
     )
 
     def run(self, *, quick: bool) -> Outcome:

@@ -11,28 +11,23 @@ epochs of a second it is shown, too, and not judged.
 
 from __future__ import annotations
 
-import gc
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 import lowwater as lw
 from lowwater.durations import TICKS_PER_SECOND as SECOND
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome, Value
 from lowwater.experiments.drawing import BLUE, canvas, label
+from lowwater.experiments.side_by_side import Costs, excess, in_step, least
 from lowwater.experiments.soccer import SOCCER_23, generate
-from lowwater.local.host import LocalEpochs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lowwater.progress.policy import Progress
 
-Costs: TypeAlias = npt.NDArray[np.float64]
 KEYS = 200
 EPOCH, SHORT = 20, 1
 """How long epochs are, in seconds of the stream."""
@@ -66,39 +61,6 @@ def query(progress: Progress) -> lw.Stream:
     return a.join(b, on="sensor", band=("-3 seconds", "2 seconds"))
 
 
-def in_step(
-    ways: Sequence[lw.Query | lw.Stream], blocks: Sequence[Sequence[pa.Table]], repeats: int
-) -> tuple[list[int], Costs]:
-    """Run queries side by side, every epoch of one after that of the other, in changing order.
-
-    Returns how many results each gave, and what each epoch took in each run: way, run, epoch.
-    """
-    took = np.zeros((len(ways), repeats, len(blocks[0])))
-    given = [0 for _ in ways]
-    for run in range(repeats):
-        hosts = [LocalEpochs(way.assembly.with_shards(2), lw.VirtualClock()) for way in ways]
-        gc.collect()
-        for n, epoch in enumerate(zip(*blocks, strict=True)):
-            for at in range(len(ways)):
-                turn = (at + n + run) % len(ways)
-                began = time.process_time()
-                hosts[turn].run([[block] for block in epoch], last=[False for _ in epoch])
-                took[turn, run, n] = time.process_time() - began
-        given = [sum(o["results"] for o in h.status().operators.values()) for h in hosts]
-    return given, took
-
-
-def least(took: Costs) -> Costs:
-    """Return what each way takes when nothing disturbs it: of every epoch the quickest run."""
-    return np.asarray(took.min(axis=1).sum(axis=1))
-
-
-def excess(took: Costs) -> float:
-    """Return by how many percent the first way takes longer than the second."""
-    first, second = least(took)
-    return 100 * float(first / second - 1)
-
-
 def draw(took: Costs) -> Figure:
     """Draw the difference in every epoch."""
     figure, (axes,) = canvas("What a quality target costs")
@@ -124,7 +86,7 @@ class Overhead(Experiment):
     def run(self, *, quick: bool) -> Outcome:
         """Run both ways in turn."""
         seconds, repeats = (40.0, 1) if quick else (1_436.0, 25)
-        ways = [query(lw.quality(0.95)), query(lw.ordered())]
+        ways = [query(p).assembly for p in (lw.quality(0.95), lw.ordered())]
         given, took = in_step(ways, epochs(seconds, EPOCH), repeats)
         more = excess(took)
         short = excess(in_step(ways, epochs(4.0 if quick else 60.0, SHORT), repeats)[1])
