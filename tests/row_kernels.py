@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from lowwater.control import Control, Marks
-from lowwater.kernels import joining, row_buckets, row_epoch
+from lowwater.kernels import joining, row_buckets, row_epoch, timed_joining
 from lowwater.kernels.aggregate import META
 from lowwater.kernels.packets import Packet, measures_of, table_of, table_packet
 from lowwater.kernels.row_buckets import RowBuckets
@@ -33,6 +33,7 @@ def small_buckets(rows=2, portion=3):
         patch.setattr(row_buckets, "TARGET_ROWS", rows)
         patch.setattr(row_epoch, "PORTION", portion)
         patch.setattr(joining, "PORTION", portion)
+        patch.setattr(timed_joining, "PORTION", portion)
         yield
 
 

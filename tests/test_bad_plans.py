@@ -103,6 +103,10 @@ JOINS = {
         lambda s: s.a.join(s.b, band=(0, 1), order="sorted"),
         "order='sorted' is unknown; it is 'free' or 'time'",
     ),
+    "both in order": (
+        lambda s: s.a.join(s.b, band=(0, 1), order="time", time="both"),
+        "time='both' and order='time' contradict each other",
+    ),
     "left by other": (
         lambda s: s.a.join(s.b, band=(0, 1), how="left", time="other"),
         "time='other': .* left join has no time of other; take time='max' or 'min'",

@@ -185,6 +185,10 @@ PLANNED = {
     "join in the same window": Planned.of(
         lambda s: s.join(s.select("t", "b"), on="b", band=lw.same_window(7), how="full")
     ),
+    "join in order of time, with a target": Planned.of(
+        lambda s: met(s, order="time"), lw.quality(0.8, track=10, granularity=1)
+    ),
+    "full join in order of time": Planned.of(lambda s: met(s, order="time", how="full")),
     "slow flush": Driven.of(range=9, smooth=_SLOW),
     "lazy flush": Driven.of(range=9, smooth=_LAZY),
     "revised": Driven.of(range=15, slide=4, revise_for=11),

@@ -325,6 +325,7 @@ def test_a_name_is_needed_for_each_stream():
         (A.join(B, band=(0, 0), time="both"), "time='both' has no text"),
         (A.join(B, on="ts", band=(0, 0)), "band=\\(0, 0\\)"),
         (A.order("time"), "order of time"),
+        (A.join(B, band=(0, 0), order="time"), "order of time"),
         (A.join(B, band=(0, 0), how="left", smooth=FLUSH), "smooth= has no text"),
         (A.window(range="1 hour", smooth=FLUSH).group_by("k").agg(n=lw.count()), "smooth= has no"),
         (A.distinct("k", within="1 minute"), "SELECT DISTINCT"),

@@ -63,6 +63,7 @@ PLANS = {
         .agg(most=lw.max("n"), groups=lw.count())
     ),
     "in order": lambda a, _: a.order(),
+    "pairs in order": lambda a, b: a.join(b, on="k", band=(-2, 2), how="left", order="time"),
     "three levels": lambda a, b: (
         a.join(b, on="k", band=(-2, 2), how="full")
         .window(range=4)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.experiments.qdj import Join, Pair, Windows
+from lowwater.progress.below import Port, TimedPairs
 from lowwater.progress.late_degrees import EDGES, EXACT, LateDegrees, late_degrees
 from lowwater.progress.model import (
     Band,
@@ -78,6 +79,21 @@ def test_no_row_counts_as_less_late_than_it_is(degrees, granule):
 def test_worked_example_is_exact():
     late = LateDegrees(1, np.array([0.6, 0.2, 0.1, 0.1]))
     assert quality(late, late, 3, 2, 0) == pytest.approx(0.465, abs=1e-15)
+
+
+@given(SHARES, SHARES, WINDOWS, WINDOWS, st.integers(0, 8), st.integers(-6, 6))
+def test_slack_of_a_join_in_order_of_time_is_chosen_by_the_model_of_the_thesis(
+    p, q, w_a, w_b, slack, lag
+):
+    degrees = [LateDegrees(1, np.asarray(shares)) for shares in (p, q)]
+    ahead = max(lag, 0), max(-lag, 0)
+    ports = [Port(d, ahead=float(a)) for d, a in zip(degrees, ahead, strict=True)]
+    pairs = TimedPairs((1.0 - w_b, w_a - 1.0))
+    expected = quality(*degrees, w_a, w_b, slack, lag=lag)
+    assert pairs.estimate(ports, [slack, slack]) == pytest.approx(expected, rel=1e-12)
+    # More slack for the stream that is ahead changes nothing until it is no longer ahead.
+    more = [slack + a for a in ahead]
+    assert pairs.estimate(ports, more) == pytest.approx(expected, rel=1e-12)
 
 
 @given(SHARES, SHARES, WINDOWS, WINDOWS, st.integers(0, 8), st.integers(-6, 6), SEEDS)

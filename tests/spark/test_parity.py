@@ -238,6 +238,20 @@ def test_plans_give_identical_rows_on_both_hosts(spark, plan):
     assert_identical(here, there)
 
 
+def test_pairs_leave_in_the_same_order_on_both_hosts(spark):
+    feeds = [lw.feed(SCHEMA) for _ in range(2)]
+    a, b = (lw.stream(f, time="ts") for f in feeds)
+    query = a.join(b, on="name", band=BAND, order="time", quality=0.7)
+    rows = [disordered(600, seconds=30, late_by=s, seed=s) for s in (8, 10)]
+    given = {f: cut(t, 9) for f, t in zip(feeds, rows, strict=True)}
+    here, there = (query.run(epochs=given, host=host) for host in ("local", "spark"))
+    assert_identical(here, there)
+    assert there.results.equals(here.results)
+    times = here.results.column("time_max").to_pylist()
+    assert times == sorted(times)
+    assert here.status["late"] + here.status["partly_late"] > 0
+
+
 def test_queries_together_give_identical_rows_on_both_hosts(spark):
     (a, b, _), epochs = three()
     joined = a.join(b, on=["key", "name"], band=BAND)

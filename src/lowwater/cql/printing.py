@@ -19,6 +19,7 @@ from lowwater.errors import SpecError
 from lowwater.kernels import WindowPlan
 from lowwater.kernels.distinct import DistinctPlan
 from lowwater.kernels.joins import JoinPlan
+from lowwater.kernels.timed_joins import TimedJoinPlan
 from lowwater.query import Stream
 from lowwater.query.nodes import Operated, United
 from lowwater.sources import Select, Step, Where, WithColumns
@@ -54,7 +55,7 @@ class _Printer:
         node = base.node
         if self.names.of(base) is not None or not isinstance(node, Operated):
             return self._base(base), steps
-        if isinstance(node.plan, JoinPlan):
+        if isinstance(node.plan, JoinPlan) and not isinstance(node.plan, TimedJoinPlan):
             select, steps = self._join(node.plan, node.of, steps)
         elif isinstance(node.plan, WindowPlan):
             select, steps = self._windows(node.plan, node.of[0], steps)
@@ -89,9 +90,10 @@ class _Printer:
         return exp.Subquery(this=first)
 
     def _distinct(self, node: Operated) -> exp.Select:
-        plan, (of,) = node.plan, node.of
+        plan = node.plan
         if not isinstance(plan, DistinctPlan):
             raise SpecError("rows in the order of time have no text: a text is about a set of rows")
+        (of,) = node.of
         if plan != DistinctPlan(plan.schema, plan.axis, tuple(plan.schema.names), 0):
             raise SpecError("distinct() has a text for equal rows only: SELECT DISTINCT *")
         return exp.select(exp.Star()).distinct().from_(self.source(of))

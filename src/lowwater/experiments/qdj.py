@@ -9,6 +9,9 @@ situations 1 to 4c come to; `tests/qdj.py` has them word by word. So results nee
 counted: of time t there are on_a * held_b + on_b * held_a - on_a * on_b, where `on` are the rows of
 time t that came in time and `held` those in the window, which each row is from max(t, window end)
 on. A window of W holds rows of W units, the last being t (the algorithm, against definition 8).
+
+The join that queries run (`kernels/timed_joining.py`) keeps rows, and moves by epochs. Here every
+row moves the window end, as in the thesis, and pairs are too many to be made (semantics 27).
 """
 
 from __future__ import annotations

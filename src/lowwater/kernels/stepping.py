@@ -25,6 +25,8 @@ from lowwater.kernels.sessions import SessionEpoch
 from lowwater.kernels.sharing import SharedEpoch
 from lowwater.kernels.sidelining import SidelinedEpoch
 from lowwater.kernels.smoothing import SmoothEpoch
+from lowwater.kernels.timed_joining import TimedJoinEpoch, TrackedTimedJoinEpoch
+from lowwater.kernels.timed_joins import TimedJoinPlan
 from lowwater.kernels.tracking import TrackedJoinEpoch, TrackedWindowEpoch
 from lowwater.kernels.unmatched import SmoothJoinEpoch
 from lowwater.windows import Session, Shared, SlideByRow
@@ -41,12 +43,17 @@ def step(
 
 def _epoch(plan: OperatorPlan) -> Any:
     """Return what runs an epoch of an operator."""
+    if isinstance(plan, JoinPlan):
+        return SmoothJoinEpoch if plan.smooth is not None else _JOINS[type(plan)][plan.remember > 0]
     if not isinstance(plan, WindowPlan):
-        smooth = isinstance(plan, JoinPlan) and plan.smooth is not None
-        tracked = isinstance(plan, JoinPlan) and plan.remember
-        return SmoothJoinEpoch if smooth else TrackedJoinEpoch if tracked else _OTHERS[type(plan)]
+        return _OTHERS[type(plan)]
     if plan.smooth is not None:
         return SmoothEpoch
+    return _windows_epoch(plan)
+
+
+def _windows_epoch(plan: WindowPlan) -> Any:
+    """Return what runs an epoch of windows that close at once."""
     if plan.revise:
         return RevisingSharedEpoch if isinstance(plan.spec, Shared) else RevisingEpoch
     if plan.ranged:
@@ -63,8 +70,12 @@ _WINDOWS: dict[type, type[WindowEpoch]] = {
 }
 _OTHERS: dict[type, Any] = {
     PassPlan: PassEpoch,
-    JoinPlan: JoinEpoch,
     DistinctPlan: DistinctEpoch,
     OrderPlan: OrderEpoch,
     HoldPlan: HoldEpoch,
 }
+_JOINS: dict[type, tuple[Any, Any]] = {
+    JoinPlan: (JoinEpoch, TrackedJoinEpoch),
+    TimedJoinPlan: (TimedJoinEpoch, TrackedTimedJoinEpoch),
+}
+"""Each without and with a count of the pairs that are lost."""

@@ -102,7 +102,7 @@ class TrackedJoinEpoch(JoinEpoch):
 
     def advance(self, arrivals: list[Arrivals], marks: list[int | None]) -> None:
         """Count what late rows have missed, then join as ever."""
-        if not self.noted and any(_any_late(rows) for rows in arrivals):
+        if not self.noted and any(any_late(rows) for rows in arrivals):
             # Rows that are let go are remembered from here on; those before this are not known.
             self.noted = {"since": [self.purged(port) for port in (SELF, OTHER)]}
         if not self.noted:
@@ -171,6 +171,6 @@ class TrackedJoinEpoch(JoinEpoch):
         return max(found - self.plan.remember, MIN)
 
 
-def _any_late(rows: Arrivals) -> bool:
+def any_late(rows: Arrivals) -> bool:
     """Whether any row is behind one that arrived before it."""
     return len(rows) > 0 and bool(rows.table.column(LATE_DEGREE).chunk(0).to_numpy().max() > 0)

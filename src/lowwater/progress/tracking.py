@@ -37,7 +37,9 @@ def quality_of(what: str, measured: Sequence[Mapping[str, Any]], windows: Window
     """Return what an epoch of an operator produced and lost, of pairs, rows or windows."""
     results = _sum(measured, "results")
     if what == "pairs":
-        return Found((results, _sum(measured, "lost"), results, results), _sum(measured, "unseen"))
+        # Pairs that leave in order are made before: that is when others are lost.
+        made = sum(m.get("made", m.get("results", 0)) for m in measured)
+        return Found((made, _sum(measured, "lost"), results, results), _sum(measured, "unseen"))
     closed = _rows(measured, "closed")
     if what == "rows":
         return Found((closed, _rows(measured, "missed"), results, closed))

@@ -11,12 +11,13 @@ from lowwater.aggregates.holistic import Quantile
 from lowwater.aggregates.spec import Avg, Count, Extremum, Sum
 from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow, Operator, OperatorPlan, Route, WindowPlan
-from lowwater.kernels.bands import SameWindow
+from lowwater.kernels.bands import Band, SameWindow
 from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.ordering import OrderPlan
+from lowwater.kernels.timed_joins import TimedJoinPlan
 from lowwater.progress import Adaptive, Chosen, Pd, PerSource, Progress, Quality
 from lowwater.progress.adapting import ByFeedback
-from lowwater.progress.below import Below, Errors, FreePairs, OrderedPairs, Windows
+from lowwater.progress.below import Below, Errors, FreePairs, OrderedPairs, TimedPairs, Windows
 from lowwater.progress.controlling import ByControl
 from lowwater.progress.deciding import Deciding, Measured
 from lowwater.progress.slacks import Monitored, Slacks
@@ -207,9 +208,11 @@ def _below(plan: OperatorPlan, one: Chosen, granule: int, *, ordered: bool) -> B
         if ordered:
             return OrderedPairs()
         band = plan.band
-        if isinstance(band, SameWindow):  # how long a row is kept is spread as in such a band
-            return FreePairs((-band.size / 2 / granule, band.size / 2 / granule))
-        return FreePairs((band.lo / granule, band.hi / granule))
+        reach = (band.lo, band.hi) if isinstance(band, Band) else (-band.size / 2, band.size / 2)
+        in_granules = (reach[0] / granule, reach[1] / granule)
+        if isinstance(plan, TimedJoinPlan):
+            return TimedPairs(in_granules, plan.time, -(plan.mark_out(0, 0) or 0) / granule)
+        return FreePairs(in_granules)
     assert isinstance(plan, WindowPlan)  # noqa: S101
     size = _range(plan, one) / granule
     if error is None:

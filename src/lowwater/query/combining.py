@@ -14,6 +14,7 @@ from lowwater.kernels.bands import Band, SameWindow
 from lowwater.kernels.distinct import DistinctPlan
 from lowwater.kernels.joins import How, JoinPlan, Time
 from lowwater.kernels.ordering import OrderPlan
+from lowwater.kernels.timed_joins import TimedJoinPlan
 from lowwater.query.nodes import Operated, United
 from lowwater.query.smoothing import Flush, smooth_join
 from lowwater.sources import Select
@@ -160,22 +161,21 @@ def join(stream: Stream, other: Stream, words: Joining) -> Stream:
     _is_stream("join", other)
     if words.order not in ("free", "time"):
         raise SpecError(f"order={words.order!r} is unknown; it is 'free' or 'time'")
-    if words.order == "time":
-        if words.smooth is not None:
-            raise SpecError(
-                "smooth= and order='time' contradict each other: results in order could not leave "
-                "before the last of those that wait; leave one of them out"
-            )
-        stream, other = in_order(stream), in_order(other)
+    if words.order == "time" and words.smooth is not None:
+        raise SpecError(
+            "smooth= and order='time' contradict each other: results in order could not leave "
+            "before the last of those that wait; leave one of them out"
+        )
     axes = (stream.axis(stream.time), other.axis(other.time))
     how, band = words.how, _band(words.band, axes)
-    plan = JoinPlan(
+    made_by = TimedJoinPlan if words.order == "time" else JoinPlan
+    plan = made_by(
         (stream.schema, other.schema),
         axes,
         _keys(stream, other, words.on),
         band,
         how,
-        words.time or {"right": "other", "full": "max"}.get(how, "self"),  # type: ignore[arg-type]
+        words.time or _usual_time(how, words.order),
         words.suffix,
         smooth=smooth_join(words.smooth, axes[0], band),
     )
@@ -186,8 +186,14 @@ def join(stream: Stream, other: Stream, words: Joining) -> Stream:
     found = [a for a in times if a.column in columns]
     if plan.time in ("min", "max"):
         found.append(Axis(plan.result_times[0], plan.time_type))
-    made = _operated(plan, (stream, other), tuple(found), plan.result_times[0])
-    return in_order(made) if words.order == "time" else made
+    return _operated(plan, (stream, other), tuple(found), plan.result_times[0])
+
+
+def _usual_time(how: How, order: Order) -> Time:
+    """Return the time of results if none is named; pairs in order have the later one (QDJ 4.2)."""
+    if how == "full" or (how == "inner" and order == "time"):
+        return "max"
+    return "other" if how == "right" else "self"
 
 
 def _renamed(axis: Axis, column: str) -> Axis:

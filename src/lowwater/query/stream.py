@@ -178,7 +178,8 @@ class Stream(Runnable):
             What the result progresses on: the time of "self" or of "other", the "min" or "max" of
             both (a column of its own), or "both", each by itself. Both times stay in the result.
         order
-            "time" puts both streams in order before and the result after, at the price of waiting.
+            "time" gives results in the order of their time, by default "max" of both (QDJ 4): each
+            waits for the marks of both streams, and what is behind them by then is dropped.
         suffix
             What a column of the other stream gets whose name is taken.
         smooth
