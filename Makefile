@@ -38,7 +38,7 @@ lint: $(READY)
 	$(BIN)/lint-imports --no-logo
 
 bench: $(READY)
-	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
+	@$(WITH_JAVA) $(BIN)/lowwater bench $(CASE)
 
 experiments: $(READY)
 	$(BIN)/lowwater experiments run; held=$$?; $(BIN)/lowwater experiments report && exit $$held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from datetime import UTC, date, datetime
 
 import pandas as pd
@@ -279,3 +280,25 @@ def test_recent_windows_are_kept_newest_first_in_time():
 )
 def test_bar_is_drawn_to_an_eighth(share, drawn):
     assert bar(share, 4) == drawn
+
+
+def test_the_benchmark_is_that_of_the_checkout(monkeypatch, tmp_path, capfd):
+    called = []
+
+    def run(command, **options):
+        called.append((command[1:], options["cwd"]))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr("lowwater.cli.bench.subprocess.run", run)
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "sliding-60", "--rows-scale", "0.1"])
+    assert ended.value.code == 3
+    (command, folder), *_ = called
+    expected = ["-m", "bench", "sliding-60", "--repetitions", "3", "--rows-scale", "0.1"]
+    assert command == expected
+    assert (folder / "bench" / "cases.py").is_file()
+    monkeypatch.setattr("lowwater.__file__", str(tmp_path / "a" / "lowwater" / "__init__.py"))
+    with pytest.raises(SystemExit) as ended:
+        main(["bench"])
+    assert ended.value.code == 2
+    assert "clone the repository" in capfd.readouterr().err

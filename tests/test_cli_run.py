@@ -139,15 +139,89 @@ def test_a_folder_is_read_in_the_order_of_names(here, capfd):
     assert rows[0].startswith('"2024-05-01T11:58:00Z","2024-05-01T11:59:00Z",')
 
 
-def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(here, capfd):
-    (here / "run.toml").write_text(
-        f'query = "{QUERY}"\nprogress = "slack 10 seconds"\nsink = "json:out"\nhost = "local"\n'
-        '[source.s]\npath = "readings.csv"\ntime = "ts"\n'
-    )
-    assert exit_code("run.toml", "--sink", "json:-") == 0
+TOML = f"""
+query = "{QUERY}"
+progress = "slack 10 seconds"
+sink = "json:out"
+host = "local"
+epoch-rows = 7
+[source.s]
+path = "readings.csv"
+time = "ts"
+"""
+YAML = f"""
+query: {QUERY}
+progress: slack 10 seconds
+sink: json:out
+host: local
+epoch_rows: 7
+source:
+  s: {{path: readings.csv, time: ts}}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("run.toml", TOML), ("run.yaml", YAML)])
+def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(here, capfd, name, text):
+    # Paths of the file begin where it is, those of the command line where the user is.
+    (here / "settings").mkdir()
+    (here / "settings" / name).write_text(text.replace("readings.csv", "../readings.csv"))
+    assert exit_code("--config", f"settings/{name}") == 0
+    in_files = (here / "settings/out").glob("*.json*")
+    found = [json.loads(line) for p in in_files for line in p.read_text().splitlines()]
+    assert in_order(found) == in_order(as_text(expected(epoch_rows=7)[0]))
+    options = ["--sink", "json:-", "--source", "s=readings.parquet", "--epoch-rows", "1000"]
+    assert exit_code("q.cql", "--config", f"settings/{name}", *options) == 0
     found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert in_order(found) == in_order(as_text(expected()[0]))
-    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.toml", "query = ", "'a.toml' is no TOML"),
+        ("a.yaml", "query: [", "'a.yaml' is no YAML"),
+        ("a.yaml", "- a", "'a.yaml' has no settings"),
+        ("a.json", "{}", "name it .toml or .yaml"),
+        ("a.toml", 'progres = "ordered"', "'progres' is no setting; did you mean 'progress'?"),
+        ("a.yaml", "follow: 3", "follow = 3 must be true or false"),
+        ("a.yaml", "epoch_rows: many", "epoch_rows = 'many' must be a whole number"),
+        ("a.toml", "sink = 3", "sink = 3 must be text"),
+        ("a.toml", "[source.s]\ntime = 'ts'", "source 's' has no path"),
+        ("a.yaml", "source: 3", "source must have the streams of the query"),
+        ("a.yaml", "progress: ordered", "there is no query"),
+    ],
+)
+def test_a_mistake_in_a_file_of_settings_names_the_file_and_the_key(here, capfd, name, text, said):
+    (here / name).write_text(text)
+    assert exit_code("--config", name) == 2
+    shown = capfd.readouterr().err
+    assert shown.startswith("lowwater: ")
+    assert said in shown
+
+
+def test_windows_may_be_shed_and_what_was_is_told(here, capfd):
+    shed = ["--shed", "p 0.4, max gap 2", "--left-out", "json:gone", "--epoch-rows", "20"]
+    query = "SELECT count(*) AS n FROM s [RANGE 5 seconds]"
+    options = ["--source", "s=readings.csv", "--progress", "slack 2 minutes", "--host", "local"]
+    assert exit_code(query, *options, *shed, "--sink", "json:out", "--json") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["counts"]["shed"] > 0
+    assert found["balanced"]
+    assert found["written"]["left_out"] > 0
+    gone, kept = (
+        {json.loads(t)["wid"] for p in here.glob(f"{name}/*") for t in p.read_text().splitlines()}
+        for name in ("gone", "out")
+    )
+    assert kept
+    assert not kept & gone
+
+
+def test_a_quality_target_stands_for_progress(here, capfd):
+    options = ["--source", "s=readings.csv", "--host", "local", "--sink", "json:-"]
+    assert exit_code("q.cql", *options, "--quality", "1.0, track 10 seconds") == 0
+    by_short = capfd.readouterr().out
+    assert exit_code("q.cql", *options, "--progress", "quality 1.0, track 10 seconds") == 0
+    assert capfd.readouterr().out == by_short
 
 
 def test_machines_get_an_object_whose_counts_add_up(here, capfd):
@@ -216,7 +290,7 @@ def test_ctrl_c_stops_after_an_epoch_and_says_how_to_go_on(here, capfd, piped, m
 
 MISTAKES = [
     (["nope.cql"], {}, "the query 'nope.cql' cannot be read: no such file"),
-    (["q.yaml"], {}, "settings are read from TOML"),
+    (["q.yaml"], {}, "give settings with --config q.yaml"),
     (["q.cql"], {"source": "s=nope.csv"}, "there is no 'nope.csv'"),
     (["q.cql"], {"source": "nope.csv"}, "should be NAME=PATH"),
     (["q.cql"], {"source": "s=readings.csv,tim=ts"}, "'tim' is no option"),
@@ -237,6 +311,18 @@ MISTAKES = [
     (["q.cql", "--prods", "often"], {}, "prods 'often' is none of"),
     (["q.cql", "--checkpoint", "ck"], {}, "--checkpoint needs --host spark"),
     (["q.cql", "--host", "flink"], {}, "'flink' is unknown"),
+    (
+        ["q.cql", "--host", "spark", "--checkpoint", "q.cql/c"],
+        {},
+        "--checkpoint: 'q.cql/c' cannot be written to",
+    ),
+    (["q.cql", "--quality", "0.9"], {}, "--progress and --quality both say"),
+    (["q.cql", "--shed", "p 0.3, gap 3"], {}, "'gap 3' is no option of it"),
+    (["q.cql", "--shed", "max gap 3"], {}, "must say one of the two"),
+    (["q.cql", "--sideline", "every 0"], {}, "must be a whole number from 1"),
+    (["q.cql", "--sink", "postgres:host=x"], {}, "should be postgres:ADDRESS,table=NAME"),
+    (["q.cql", "--sink", "postgres:host=/nowhere,table=t"], {}, "postgres(table='t'): "),
+    (["q.cql", "--config", "nope.toml"], {}, "'nope.toml' cannot be read: no such file"),
 ]
 
 

@@ -19,6 +19,7 @@ from lowwater.cli.profile.measuring import profile_of, round_up, spoken
 from lowwater.control import FolderLog
 from lowwater.durations import ticks
 from lowwater.local.host import LocalEpochs
+from lowwater.query.retuning import retuning
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -71,6 +72,27 @@ def test_state_reads_well(checkpoint, capfd):
     assert "2 was the last to end; 3 had begun, and is run again when the query goes on" in text
     assert "range 5 minutes, slide 1 minute, by segment, giving n" in text
     assert "mark 2024-05-01 12:06:00" in text
+
+
+def test_state_shows_what_was_retuned_while_the_query_ran(tmp_path, capfd):
+    feed = lw.feed("ts timestamp")
+    progress = lw.quality(0.95, track="1 minute")
+    query = (
+        lw.stream(feed, time="ts", progress=progress).window(range="5 minutes").agg(n=lw.count())
+    )
+    local = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
+    log = FolderLog(str(tmp_path / "control"))
+    for epoch in range(3):
+        asked = [retuning(local.controller, {"quality": 0.8})] if epoch == 1 else []
+        local.run([[feed.table([(START,)])]], last=[False], asked=asked)
+        log.append(local.log.read(epoch))
+    (tmp_path / "lowwater.json").write_text(json.dumps(query.fingerprint(2)))
+    found = json.loads(said(capfd, "state", tmp_path, "--json").out)
+    assert found["retuned"] == {"quality": {"value": 0.8, "written": 0.95, "epoch": 1}}
+    assert [d.get("retuned") for d in found["decisions"]] == [None, {"quality": 0.8}, None]
+    text = " ".join(said(capfd, "state", tmp_path).out.split())
+    assert "retuned quality 0.8 instead of 0.95, since epoch 1" in text
+    assert "1 the query quality 0.8" in text
 
 
 def test_state_of_what_is_no_checkpoint_is_a_mistake(checkpoint, capfd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
+from lowwater.cli import main
 from lowwater.errors import SinkError, SpecError
 from lowwater.sinks import Postgres
 
@@ -156,3 +158,24 @@ def test_all_types_of_results_arrive(dsn):
     )
     first = (True, dt.date(2024, 1, 1), 1, "", at(1), 1.5, ["a"], float("-inf"))
     assert found == [first, (None,) * 8]
+
+
+def test_the_command_writes_into_a_table(dsn, tmp_path, capfd):
+    (tmp_path / "s.csv").write_text("ts,k\n2024-01-01 00:00:01,a\n2024-01-01 00:00:02,b\n")
+    query = "SELECT k, count(*) AS n FROM s [RANGE 1 minute] GROUP BY k"
+    source = f"s={tmp_path}/s.csv"
+    options = ["--source", source, "--progress", "ordered", "--host", "local", "--json"]
+    for _ in range(2):  # rows of a window and group are there once, however often they come
+        with pytest.raises(SystemExit) as ended:
+            main(["run", query, *options, "--sink", f"postgres:{dsn},table=by_command"])
+        assert ended.value.code == 0
+        found = json.loads(capfd.readouterr().out)
+        assert found["written"] == {"sink": 2}
+        assert found["sinks"] == {"sink": "postgres:by_command"}
+        assert asked(dsn, "SELECT k, n FROM by_command ORDER BY k") == [("a", 1), ("b", 1)]
+    # A table that does not fit is a mistake: nothing is run.
+    other = "SELECT k, max(ts) AS last FROM s [RANGE 1 minute] GROUP BY k"
+    with pytest.raises(SystemExit) as ended:
+        main(["run", other, *options, "--sink", f"postgres:{dsn},table=by_command"])
+    assert ended.value.code == 2
+    assert "has no column 'last'" in capfd.readouterr().err

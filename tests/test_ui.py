@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
+import secrets
 import socket
 import time
 from datetime import UTC, datetime, timedelta
@@ -14,6 +16,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.cli import main
+from lowwater.control import Tuned
 from lowwater.local.running import LocalRun
 from lowwater.query import Outputs
 from lowwater.query.prodding import prodded
@@ -182,20 +185,25 @@ def test_a_prod_of_the_page_gives_an_early_row_and_its_final_follows(started):
         assert events.next()["about"]["values"] == ["n"]
 
 
-def test_the_slider_changes_the_policy_that_the_log_names(started):
+def test_a_slider_changes_what_the_log_says(started):
     run, rows = started(lw.aggressive(0.25))
     with lw.dashboard(run, controls=True) as page, Events(page) as events:
-        assert events.next()["aggressiveness"] == 0.25
+        assert events.next()["settings"] == {"aggressiveness": 0.25}
         body = json.dumps({"aggressiveness": 0.75})
         token = {"X_Lowwater_Token": page.token}
         assert answered(page, "/retune", method="POST", body=body, **token)[0] == 200
+        # The stream is silent: what was asked for is an epoch of its own.
+        heard = events.until(lambda e: e["settings"] == {"aggressiveness": 0.75})
+        tuned = run.epochs.log.read(heard["status"]["epoch"]).tuned
+        assert tuned == {"aggressiveness": Tuned(0.75, 0.25, heard["status"]["epoch"])}
         rows.send(0, 3)
         events.until(lambda e: e["status"]["counts"]["in"] == 2)
-        entry = run.epochs.log.read(run.status().epoch)
-        assert list(entry.prodding["policies"]) == ["Aggressive(share=0.75)"]
         for wrong in ('{"aggressiveness": 2}', '{"aggressiveness": "x"}', "{}", "["):
             assert answered(page, "/retune", method="POST", body=wrong, **token)[0] == 400
-        assert run.aggressiveness == 0.75
+        for other in ('{"quality": 0.9}', '{"max_gap": 3}', '{"speed": 1}'):
+            status, said = answered(page, "/retune", method="POST", body=other, **token)
+            assert (status, "started without" in said or "no parameter" in said) == (400, True)
+        assert run.settings == {"aggressiveness": 0.75}
 
 
 def test_late_rows_are_told_with_what_they_missed(started):
@@ -264,3 +272,61 @@ def test_picture_names_every_part_of_the_plan_and_escapes_it():
 def test_what_is_no_run_has_no_page():
     with pytest.raises(lw.HostError, match="is no running query"):
         lw.dashboard("run")
+
+
+# -- figures for Prometheus -----------------------------------------------------------------------
+
+TEXT = r'"(?:[^"\\\n]|\\["\\n])*"'
+SAMPLE = re.compile(rf"(\w+)(?:\{{(\w+={TEXT}(?:,\w+={TEXT})*)\}})? (\S+)")
+
+
+def parsed(text):
+    """Read text of version 0.0.4 as strictly as it is written down; return samples by name."""
+    found, kinds, open_name = {}, {}, None
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            open_name = line.split(" ")[2]
+            assert open_name not in kinds, "the samples of a name stand together"
+        elif line.startswith("# TYPE "):
+            _, _, name, kinds[open_name] = line.split(" ")
+            assert (name, kinds[name] == "counter") == (open_name, name.endswith("_total"))
+        else:
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            assert name == open_name
+            key = tuple(re.findall(rf"(\w+)=({TEXT})", labels or ""))
+            assert key not in found.setdefault(name, {})
+            found[name][key] = float(value)
+    return found
+
+
+def test_prometheus_reads_figures_that_add_up(started):
+    run, rows = started(lw.on_demand())
+    token = secrets.token_urlsafe(16)
+    with lw.dashboard(run, token=token, title='say "so"\n') as page:
+        for second in (0, 40, 41, 2):
+            rows.send(second)
+            wait_for(lambda n=rows.number: run.status()["in"] == n)
+        assert answered(page, "/metrics")[0] == 403
+        assert answered(page, "/metrics", Authorization="Bearer another-token-of-16")[0] == 403
+        connection, answer = get(page, "/metrics", Authorization=f"Bearer {token}")
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        found = parsed(answer.read().decode())
+        connection.close()
+        assert parsed(answered(page, f"/metrics?token={token}")[1]).keys() == found.keys()
+    gone = found["lowwater_rows_total"]
+    assert gone[(("outcome", '"late"'),)] == 1
+    waiting = found["lowwater_sidelined_rows"][()]
+    assert sum(gone.values()) + waiting == found["lowwater_rows_in_total"][()] == 4
+    assert found["lowwater_lag_seconds"] == {(): 41 - 30}  # the mark, 36 s, rounded to a window
+    assert found["lowwater_open_windows"] == {(): 2}
+    assert found["lowwater_info"] == {(("title", r'"say \"so\"\n"'),): 1}
+    with pytest.raises(lw.SpecError, match="16 characters or more"):
+        lw.dashboard(run, token=token[:15])
+
+
+def wait_for(condition):
+    limit = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)

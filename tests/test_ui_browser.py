@@ -10,6 +10,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ import lowwater as lw
 from lowwater.local.running import LocalRun
 from lowwater.query import Outputs
 from lowwater.query.prodding import prodded
+from lowwater.query.running import asked_for
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -60,22 +62,36 @@ class Traffic:
         return {"ts": ts.isoformat(), "segment": self.random.randint(1, 3), "speed": speed}
 
 
-@pytest.fixture
-def run(tmp_path):
+def traffic_query(tmp_path, progress):
     folder = tmp_path / "traffic"
     folder.mkdir()
     schema = "ts timestamp, segment int, speed double"
     source = lw.files(folder, format="json", schema=schema, files_per_epoch=1)
-    stream = lw.stream(source, time="ts", progress=lw.slack("15 seconds"))
-    query = lw.sql(QUERY, traffic=stream)
-    started = LocalRun(
-        prodded(query.assembly, lw.aggressive(0.0)), Outputs(), str(tmp_path / "run")
-    )
-    yield started, Traffic(folder)
+    stream = lw.stream(source, time="ts", progress=progress)
+    return lw.sql(QUERY, traffic=stream), Traffic(folder)
+
+
+@pytest.fixture
+def run(tmp_path):
+    made, traffic = traffic_query(tmp_path, lw.slack("15 seconds"))
+    started = LocalRun(prodded(made.assembly, lw.aggressive(0.0)), Outputs(), str(tmp_path / "run"))
+    yield started, traffic
     started.stop()
 
 
 @pytest.fixture
+def overloaded(tmp_path):
+    """The same with a quality target, and with windows left out."""
+    progress = lw.quality(0.99, track="20 seconds", granularity="100 milliseconds")
+    made, traffic = traffic_query(tmp_path, progress)
+    shed = lw.shed(p=0.5, max_gap=6)
+    asked = asked_for(made.assembly, lw.aggressive(0.5), "complete", sideline=False, shed=shed)
+    started = LocalRun(asked, Outputs(), str(tmp_path / "run"))
+    yield started, traffic
+    started.stop()
+
+
+@pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
         opened = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
@@ -83,8 +99,9 @@ def browser():
         opened.close()
 
 
-def opened(browser, url, asked):
-    page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
+def opened(browser, url, asked, *, dark=False):
+    scheme = "dark" if dark else "light"
+    page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
     page.set_default_timeout(20_000)
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
@@ -116,19 +133,18 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
         windows = early.locator("td:first-child").all_inner_texts()
         assert "[2024-05-01 11:58:20, 2024-05-01 12:00:20)" in windows
 
-        # The slider, by the keyboard: the policy in the log is another from the next epoch on.
-        page.locator("#share").focus()
+        # The slider, by the keyboard: the decision is in the log.
+        page.get_by_label("aggressiveness").focus()
         page.keyboard.press("End")
-        expect(page.locator("#share-said")).to_have_text("100 %")
-        expect(page.locator("#said")).to_contain_text("100% of a slide before they end")
+        expect(page.locator("#slider-aggressiveness-said")).to_have_text("100 %")
+        expect(page.locator("#said")).to_contain_text("aggressiveness 100 %: decided after epoch")
+        assert query.epochs.log.read(query.status().epoch).tuned["aggressiveness"].value == 1
 
         # Its final follows, and many others; late rows are listed, accuracy is known.
         for _ in range(40):
             traffic.go_on(10)
             page.wait_for_timeout(60)
         expect(page.locator("#newest")).to_contain_text("12:06:44")
-        policies = query.epochs.log.read(query.status().epoch).prodding["policies"]
-        assert list(policies) == ["Aggressive(share=1.0)"]
         page.wait_for_function(
             "[...seen.groups.values()].flatMap(w => [...w.values()]).filter(p => p.final).length"
             " === seen.status.results && seen.status.results > 50"
@@ -140,7 +156,7 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
         expect(page.locator("#chart-results canvas")).to_be_visible()
         label = page.locator("#chart-results").get_attribute("aria-label")
         assert "windows with early results" in label
-        picture(page)
+        picture(page, "page")
 
         # Another page begins with the same windows; nobody else was asked for anything.
         again = opened(browser, served.url, asked)
@@ -157,9 +173,75 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
         assert "needs the token" in stranger.inner_text("body")
 
 
-def picture(page):
+def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_change_both(
+    overloaded, browser
+):
+    query, traffic = overloaded
+    expect = playwright.expect
+    with lw.dashboard(query, controls=True, title="Busy traffic") as served:
+        page = opened(browser, served.url, [], dark=True)
+        for _ in range(16):
+            traffic.go_on(20)
+            page.wait_for_timeout(40)
+
+        # What is shed is told apart from what never came, in the chart and in its table.
+        page.wait_for_function("seen.shed.length > 3")
+        expect(page.locator("#shed-said")).to_contain_text("windows were shed")
+        page.locator("#table-results summary").press("Enter")
+        expect(page.locator("#table-results")).to_contain_text("shed")
+        finals, shed = page.evaluate(
+            "[[...seen.groups.get('1')].filter(([, p]) => p.final).map(([end]) => end),"
+            " seen.shed.map(([end]) => end)]"
+        )
+        assert finals
+        assert not set(finals) & set(shed)
+
+        # Quality, measured and estimated, with the slack that was chosen for it.
+        expect(page.locator("#quality-said")).to_contain_text("target 99.0 %")
+        last = page.evaluate("seen.moments[seen.moments.length - 1].quality.window")
+        told = query.status().quality["window"]
+        assert (last["measured"], last["estimated"]) == (told.measured, told.estimated)
+        assert last["slack"] == told.slack["input 1"].total_seconds() > 0
+        expect(page.locator("#chart-slack")).to_have_attribute(
+            "aria-label", re.compile("Slack in force")
+        )
+
+        # The sliders: what they change is decided by an epoch, and a second page shows it, too.
+        for label, key, said in [
+            ("target quality", "End", "target quality 100 %: decided"),
+            ("max gap", "ArrowRight", "max gap 7 windows: decided"),
+        ]:
+            page.get_by_label(label).focus()
+            page.keyboard.press(key)
+            expect(page.locator("#said")).to_contain_text(said)
+        # What cannot be is refused with a sentence, and the slider goes back.
+        page.get_by_label("max gap").evaluate("e => { e.min = 0; e.value = 0; }")
+        page.get_by_label("max gap").dispatch_event("change")
+        expect(page.locator("#said")).to_contain_text("must be a number of results from 1")
+        expect(page.get_by_label("max gap")).to_have_value("7")
+        tuned = query.epochs.log.read(query.status().epoch).tuned
+        assert {n: t.value for n, t in tuned.items()} == {"quality": 1, "max_gap": 7}
+        assert query.status().quality["window"].target == 1
+        again = opened(browser, served.url, [])
+        expect(again.get_by_label("target quality")).to_have_value("1")
+        for _ in range(10):
+            traffic.go_on(20)
+            page.wait_for_timeout(40)
+        picture(page, "page-dark")
+
+        # Every control has a name, and the newest result is told to who cannot see it.
+        unnamed = page.evaluate(
+            "[...document.querySelectorAll('button, input, select, [role=img], [role=region]')]"
+            ".filter(e => !(e.labels?.length || e.textContent.trim() || e.ariaLabel ||"
+            " e.getAttribute('aria-labelledby'))).map(e => e.id)"
+        )
+        assert unnamed == []
+        expect(page.locator("#news")).to_contain_text("newest result: window [")
+
+
+def picture(page, name):
     folder = os.environ.get("LOWWATER_PICTURES")
     if folder:
         page.wait_for_timeout(500)
         page.evaluate("document.activeElement.blur()")
-        page.screenshot(path=Path(folder) / "page.png", full_page=True)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)

@@ -7,8 +7,10 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql.streaming import StreamingQueryListener
 
 import lowwater as lw
+from lowwater.control import Entry, FolderLog
 from tests.spark.streams import cut, disordered
 
 
@@ -156,3 +158,95 @@ def test_an_epoch_without_rows_that_had_begun_is_repeated_without_rows(spark, tm
     log = run.epochs.log
     assert log.read(newest.epoch + 1).totals["inputs"] == [200]
     assert log.read(newest.epoch + 2).totals["inputs"] == [400]
+
+
+def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark, tmp_path, pieces):
+    folder, control = tmp_path / "stream", tmp_path / "c" / "control"
+    folder.mkdir()
+    pq.write_table(pieces[0], folder / "0.parquet")
+
+    def start(quality=0.9):
+        progress = lw.quality(quality, track="2 seconds")
+        stream = lw.stream(lw.files(folder), time="ts", progress=progress)
+        query = stream.window(range="1 second").agg(n=lw.count())
+        return query.start(
+            sink=lw.memory(),
+            checkpoint=str(tmp_path / "c"),
+            prods=lw.aggressive(0.25),
+            shed=lw.shed(p=0.2, max_gap=5),
+        )
+
+    run = start()
+    wait_until(lambda: run.status().counts.get("in") == 200)
+    run.retune(quality=0.99, aggressiveness=0.5, max_gap="3 seconds")
+    retuned = {"quality": 0.99, "aggressiveness": 0.5, "max_gap": "3 seconds"}
+    wait_until(lambda: run.settings == retuned)
+    decided_at = FolderLog(str(control)).newest().tuned["quality"].epoch
+    pq.write_table(pieces[1], folder / "1.parquet")
+    wait_until(lambda: run.status().counts.get("in") == 400)
+    run.stop()
+    newest = FolderLog(str(control)).newest()
+    assert {t.epoch for t in newest.tuned.values()} == {decided_at}
+
+    # The last epoch had not ended when the machine went down: it is decided as it was.
+    lost = max(control.glob("*.json"))
+    before = Entry.from_bytes(lost.read_bytes())
+    lost.unlink()
+    run = start()
+    wait_until(lambda: run.status().epoch >= before.epoch)
+    assert run.settings == retuned
+    run.stop()
+    again = FolderLog(str(control)).read(before.epoch)
+    # Only what depends on the wall clock, when early results come, may differ.
+    assert (again.tuned, again.adapting) == (before.tuned, before.adapting)
+    assert again.standing.inputs == before.standing.inputs
+    assert again.standing.dropped == before.standing.dropped
+
+    # Who writes another target means it.
+    run = start(quality=0.95)
+    assert run.settings == {**retuned, "quality": 0.95}
+    run.stop()
+
+
+def test_listeners_of_the_session_hear_of_every_epoch(spark, tmp_path, pieces):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    for i, piece in enumerate(pieces[:3]):
+        pq.write_table(piece, folder / f"{i}.parquet")
+    heard = []
+
+    class Listener(StreamingQueryListener):
+        def onQueryStarted(self, event):  # noqa: N802
+            pass
+
+        def onQueryProgress(self, event):  # noqa: N802
+            heard.append(event.progress)
+
+        def onQueryIdle(self, event):  # noqa: N802
+            pass
+
+        def onQueryTerminated(self, event):  # noqa: N802
+            pass
+
+    listener = Listener()
+    spark.streams.addListener(listener)
+    try:
+        source = lw.files(folder, files_per_epoch=1)
+        stream = lw.stream(source, time="ts", progress=lw.slack("1 second"))
+        query = stream.window(range="5 seconds").group_by("key").agg(n=lw.count())
+        run = query.start(sink=lw.memory(), checkpoint=str(tmp_path / "c"))
+        wait_until(lambda: run.status().counts.get("in") == 600 and run.epochs.newest.quiet)
+        status = run.status()
+        wait_until(lambda: any(p.batchId == status.epoch and p.observedMetrics for p in heard))
+        run.stop()
+    finally:
+        spark.streams.removeListener(listener)
+    told = [p for p in heard if "lowwater" in p.observedMetrics]
+    rows = [p.observedMetrics["lowwater"] for p in told]
+    assert [row["epoch"] for row in rows] == list(range(status.epoch + 1))
+    for name in ("in", "admitted", "late", "results"):
+        assert sum(row[name] for row in rows) == status[name]
+    assert [p.numInputRows for p in told] == [row["in"] for row in rows]
+    assert {str(p.runId) for p in told} == {run.query.runId}
+    assert told[-1].stateOperators[0].numRowsTotal == status.cells
+    assert told[-1].eventTime["watermark"] == f"{status.lwm:%Y-%m-%dT%H:%M:%S.000Z}"

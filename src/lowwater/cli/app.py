@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lowwater import LowwaterError, PlanError, SpecError, StateError, __version__
+from lowwater.cli.bench import bench
 from lowwater.cli.demo import demo
 from lowwater.cli.experiments import experiments
 from lowwater.cli.profile import profile
@@ -30,6 +31,7 @@ app.command()(explain)
 app.command()(profile)
 app.command()(state)
 app.command()(demo)
+app.command()(bench)
 app.add_typer(experiments, name="experiments")
 
 

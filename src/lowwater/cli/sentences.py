@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from lowwater import prodding
 from lowwater.errors import SpecError
 from lowwater.progress import functions as progress
+from lowwater.shedding import shed
 
 Functions = Mapping[str, Callable[..., Any]]
 
@@ -46,6 +48,24 @@ def prods_of(text: str) -> Any:
     return _said(text, known, "prods")
 
 
+def shed_of(text: str) -> Any:
+    """Return how windows are left out.
+
+    >>> shed_of("latency 5 seconds, max gap 10").max_gap
+    10
+    """
+    return _called(shed, text.split(","), text, "shed")
+
+
+def sideline_of(text: str) -> Any:
+    """Return how rows of a burst are put aside.
+
+    >>> sideline_of("every 3, max delay 1 minute")
+    Sideline(every=3, max_delay=60000000)
+    """
+    return _called(prodding.sideline, text.split(","), text, "sideline")
+
+
 def _public(module: Any) -> Functions:
     own = inspect.getmembers(module, inspect.isfunction)
     return {n: f for n, f in own if f.__module__ == module.__name__ and n[0] != "_"}
@@ -59,16 +79,29 @@ def _said(text: str, known: Functions, what: str) -> Any:
         close = get_close_matches((head.split() or [""])[0], known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise SpecError(f"{what} {text!r} is none of: {words}.{hint}")
-    function = known[name]
-    options = dict(_option(clause, function, text, known, what) for clause in clauses if clause)
     given = head[len(name) :].strip()
+    return _called(known[name], clauses, text, what, given=given, known=known)
+
+
+def _called(
+    function: Callable[..., Any],
+    clauses: Sequence[str],
+    text: str,
+    what: str,
+    *,
+    given: str = "",
+    known: Functions = MappingProxyType({}),
+) -> Any:
+    """Return what a function makes of its argument and its options."""
+    said = [clause.strip() for clause in clauses]
+    options = dict(_option(clause, function, text, known, what) for clause in said if clause)
     if match := _ROWS.fullmatch(given):
         options["rows"], given = int(match[1]), ""
     try:
         return function(*([_value(given)] if given else []), **options)
     except TypeError as wrong:
-        said = str(wrong).replace(f"{name}()", "it", 1)
-        raise SpecError(f"{what} {text!r}: {said}") from wrong
+        why = str(wrong).replace(f"{function.__name__}()", "it", 1)
+        raise SpecError(f"{what} {text!r}: {why}") from wrong
 
 
 def _option(

@@ -10,6 +10,7 @@ from lowwater.control.log import ControlLog, Entry, Folder, FolderLog, MemoryLog
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Pair, Reached, Seen, Source, Standing
 from lowwater.control.sidelined import Sidelined
+from lowwater.control.tuning import Retuning, Tuned
 
 __all__ = [
     "ACCOUNTS",
@@ -34,10 +35,12 @@ __all__ = [
     "Pair",
     "Prod",
     "Reached",
+    "Retuning",
     "Seen",
     "Shed",
     "Sidelined",
     "Source",
     "Standing",
     "Stretches",
+    "Tuned",
 ]

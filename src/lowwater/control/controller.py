@@ -18,6 +18,7 @@ from lowwater.control.log import ControlLog, Entry
 from lowwater.control.prods import Prod
 from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
 from lowwater.control.sidelined import Sidelined
+from lowwater.control.tuning import Retuning, Tunable, Tuned, in_force, settled
 
 SIDELINE, SHED = "sideline", "shed"
 """Under which names an entry remembers what is put aside, and what is left out."""
@@ -65,7 +66,7 @@ class Known:
     ended: bool = False
 
 
-class Prodder(Protocol):
+class Prodder(Tunable, Protocol):
     """What the controller asks of a source of prods."""
 
     def advance(
@@ -83,7 +84,7 @@ class Prodder(Protocol):
         """
 
 
-class Adapter(Protocol):
+class Adapter(Tunable, Protocol):
     """What the controller asks of one that chooses slacks, of all inputs together."""
 
     def advance(
@@ -137,6 +138,34 @@ class Controller:
         """Open the log of a query that has not begun."""
         self.log.begin(self._wall(now))
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters that can be changed while the query runs, by name."""
+        known = (self.prodder, self.adapter, self.shedder)
+        return {n: v for one in known if one is not None for n, v in one.settings.items()}
+
+    def tuned(self, tuned: Mapping[str, Tuned]) -> Controller:
+        """Return a controller that decides with parameters as they were changed."""
+        return self.having(in_force(tuned, self.settings))
+
+    def having(self, values: Mapping[str, Any]) -> Controller:
+        """Return a controller that decides with other parameters."""
+        if not values:
+            return self
+        prodder, adapter, shedder = (
+            None if one is None else one.tuned(values)
+            for one in (self.prodder, self.adapter, self.shedder)
+        )
+        return Controller(
+            self.log,
+            self.gauges,
+            self.flow,
+            prodder,  # type: ignore[arg-type]  # each is what it was
+            self.sideliner,
+            adapter=adapter,  # type: ignore[arg-type]
+            shedder=shedder,  # type: ignore[arg-type]
+        )
+
     def decide(
         self,
         epoch: int,
@@ -145,17 +174,34 @@ class Controller:
         *,
         ending: bool = False,
         taken: Any = None,
-        asked: Sequence[Prod] = (),
+        asked: Sequence[Prod | Retuning] = (),
     ) -> Entry:
         """Write the entry of an epoch, or return the one that stands.
 
-        `asked` are prods that came from outside.
+        `asked` are prods that came from outside, and new values of parameters.
         """
         standing = self.log.read(epoch)
         if standing is not None:
             return standing
         before = self.log.before(epoch)
-        measured = list(measures)
+        tuned = settled(before.tuned, asked, self.settings, epoch)
+        prods = [one for one in asked if isinstance(one, Prod)]
+        entry = self.tuned(tuned)._decided(  # noqa: SLF001
+            before, epoch, list(measures), now, ending=ending, asked=prods
+        )
+        return self.log.append(replace(entry, taken=taken, tuned=tuned))
+
+    def _decided(
+        self,
+        before: Entry,
+        epoch: int,
+        measured: Sequence[Mapping[str, Any]],
+        now: int,
+        *,
+        ending: bool,
+        asked: Sequence[Prod],
+    ) -> Entry:
+        """Return the entry of an epoch."""
         memory, inputs, adapting = self._advance(before, measured, now, ending=ending)
         aside = self._put_aside(before, inputs, measured, now)
         shed = self._left_out(before, inputs, measured, now)
@@ -170,14 +216,13 @@ class Controller:
             tuple(memory),
             totals(before, measured, len(self.gauges), self.flow.contradictable),
             ended=all(i.ended for i in inputs),
-            taken=taken,
             adapting=adapting,
         )
         entry = self._prodded(entry, before, measured, now, asked)
         for name, memory_of in ((SIDELINE, aside.memory), (SHED, shed.memory)):
             if memory_of:
                 entry = replace(entry, prodding={**entry.prodding, name: memory_of})
-        return self.log.append(entry)
+        return entry
 
     def _left_out(
         self,
@@ -253,7 +298,8 @@ class Controller:
 
         What decides over the next block then does not depend on how blocks are cut into epochs.
         """
-        memory, inputs, adapting = self._advance(entry, [measured], now=0)
+        tuned = self.tuned(entry.tuned)
+        memory, inputs, adapting = tuned._advance(entry, [measured], now=0)  # noqa: SLF001
         standing = replace(entry.standing, inputs=tuple(inputs))
         return replace(entry, memory=tuple(memory), standing=standing, adapting=adapting)
 
@@ -261,6 +307,9 @@ class Controller:
         """Say whether, after `entry`, the wall clock alone would close a window or ask for one."""
         if entry.ended or not _something_open(entry):
             return False
+        return self.tuned(entry.tuned)._due(entry, now)  # noqa: SLF001
+
+    def _due(self, entry: Entry, now: int) -> bool:
         if self.prodder is not None and self.prodder.due(
             entry.prodding, Known(entry.standing.inputs, (), now)
         ):

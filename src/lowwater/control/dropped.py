@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lowwater.control.intervals import Stretches, joined
+from lowwater.control.tuning import Tunable
 
 if TYPE_CHECKING:
     from lowwater.control.records import Marks, Reached
@@ -64,7 +65,7 @@ class Shed:
     memory: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Shedder(Protocol):
+class Shedder(Tunable, Protocol):
     """What the controller asks of a policy that leaves windows out."""
 
     @property

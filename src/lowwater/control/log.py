@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from lowwater.control.records import Control, Standing
+from lowwater.control.tuning import Tuned, from_json, to_json
 
 KEPT_ENTRIES = 200
 """Older entries are deleted. A restart needs the newest two; the others are for people."""
@@ -33,7 +34,8 @@ class Entry:
     `control` is for ports by their number, `memory` holds what each input's policy remembers.
     `taken` is how far into its sources the query has come, as the host counts it. `prodding` is
     what is remembered of early results, `adapting` what is remembered of how late rows are, where
-    slack is chosen by it.
+    slack is chosen by it. `tuned` are parameters that were changed while the query ran: the entry
+    was decided with them.
     """
 
     epoch: int
@@ -45,6 +47,7 @@ class Entry:
     taken: Any = None
     prodding: Mapping[str, Any] = field(default_factory=dict)
     adapting: Mapping[str, Any] = field(default_factory=dict)
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
 
     @property
     def quiet(self) -> bool:
@@ -68,6 +71,7 @@ class Entry:
             "taken": self.taken,
             "prodding": self.prodding,
             "adapting": self.adapting,
+            **({"tuned": to_json(self.tuned)} if self.tuned else {}),
         }
         return json.dumps(kept).encode()
 
@@ -85,6 +89,7 @@ class Entry:
             kept["taken"],
             kept["prodding"],
             kept.get("adapting", {}),
+            from_json(kept.get("tuned", {})),
         )
 
 

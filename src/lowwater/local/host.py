@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lowwater.control import MemoryLog, Prod
+from lowwater.control import MemoryLog, Prod, Retuning
 from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.kernels import Came, Kernel, Packet, ingest_epoch, step, work
 from lowwater.kernels.packets import LEAVING, measure_packet, measures_of
@@ -104,7 +104,11 @@ class LocalEpochs:
         self.epoch = 0
 
     def run(
-        self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Prod] = ()
+        self,
+        blocks: Sequence[Blocks],
+        *,
+        last: Sequence[bool],
+        asked: Sequence[Prod | Retuning] = (),
     ) -> list[Packet]:
         """Run one epoch over the blocks of each input, in arrival order; return what came out."""
         before, began = self.log.before(self.epoch), time.perf_counter()

@@ -11,11 +11,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from lowwater.control import Entry, Prod
+from lowwater.control import Entry, Prod, Retuning
 from lowwater.errors import HostError, LowwaterError, PlanError
 from lowwater.local.host import DEFAULT_SHARDS, LocalEpochs, Sized, SystemClock
 from lowwater.query import Assembly, Outputs, Run, Status, leaving
-from lowwater.query.prodding import aggressiveness_of, demand, retuned
 from lowwater.sources import BlockSource
 
 POLL_SECONDS = 0.02
@@ -28,15 +27,15 @@ class LocalRun(Run):
     def __init__(self, assembly: Assembly, outputs: Outputs, folder: str) -> None:
         cut = assembly.with_shards(DEFAULT_SHARDS)
         self.flow, self.prodded = cut.flow, cut.prodder is not None
-        self.aggressiveness = aggressiveness_of(cut.prodder)
         self.epochs = LocalEpochs(cut, SystemClock())
+        self.controller = self.epochs.controller
         self.sources = [_laid_out(s, f"{folder}/{n}") for n, s in enumerate(cut.sources)]
         self.at = [source.begin() for source in self.sources]
         self.over = [source.rows() == 0 for source in self.sources]
-        self.way = next(iter(leaving(self.flow, prodded=self.prodded).values()))
-        self.outputs, self.asked = outputs, list[Prod]()
+        self.way = next(iter(leaving(self.flow, prodded=self.prodded, filled=cut.filled).values()))
+        self.outputs, self.asked = outputs, list[Prod | Retuning]()
         self.rate: float | None = None
-        self.told = self._newest
+        self.told = self._last
         """Where the query stands: the entry of the last epoch whose rows have been written."""
         self.failure: Exception | None = None
         self.stopping = threading.Event()
@@ -47,14 +46,14 @@ class LocalRun(Run):
 
     def _run(self) -> None:
         try:
-            while not self.stopping.is_set() and not self._newest.done:
+            while not self.stopping.is_set() and not self._last.done:
                 if not self._take():
                     self.stopping.wait(POLL_SECONDS)
         except Exception as failure:  # noqa: BLE001  # raised where it is waited for
             self.failure = failure
 
     @property
-    def _newest(self) -> Entry:
+    def _last(self) -> Entry:
         return self.epochs.log.before(self.epochs.epoch)
 
     def _take(self) -> bool:
@@ -78,7 +77,7 @@ class LocalRun(Run):
         return True
 
     def _due(self) -> bool:
-        newest = self._newest
+        newest = self._last
         if self.asked or not newest.quiet or (all(self.over) and not newest.ended):
             return True
         now = self.epochs.clock.now(self.epochs.epoch)
@@ -92,22 +91,16 @@ class LocalRun(Run):
         self.way.write(number, packets, self.outputs)
         rows = sum(len(table) for mine in blocks for table, _ in mine)
         self.rate = rows / (time.perf_counter() - began)
-        self.told = self._newest
+        self.told = self._last
+
+    @property
+    def newest(self) -> Entry:
+        """The entry of the last epoch whose rows have been written."""
+        return self.told
 
     def status(self) -> Status:
         """Return where the query stands after its newest epoch."""
-        return Status.of(self.told, self.flow, self.rate)
-
-    def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now."""
-        if not self.prodded:
-            raise PlanError("the query was started without prods=; start it with lw.on_demand()")
-        self.asked.append(demand(self.flow, upto, groups))
-
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for."""
-        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
-        self.aggressiveness = aggressiveness
+        return Status.of(self.told, self.flow, self.rate, adapter=self.epochs.adapter)
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from lowwater.control import Prod
 from lowwater.durations import Duration, ticks
@@ -46,6 +46,16 @@ class ProdPolicy(ABC):
     def bind(self, asked: Sequence[Asked]) -> None:
         """Refuse a query whose windows the policy cannot ask for."""
         del asked
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What of it can be changed while the query runs."""
+        return {}
+
+    def tuned(self, values: Memory) -> Self:
+        """Return it with other values, of those that are its own."""
+        del values
+        return self
 
     @abstractmethod
     def advance(
@@ -95,6 +105,15 @@ class Aggressive(ProdPolicy):
 
     share: float
 
+    @property
+    def settings(self) -> dict[str, Any]:  # noqa: D102
+        return {"aggressiveness": self.share}
+
+    def tuned(self, values: Memory) -> Self:  # noqa: D102
+        if "aggressiveness" not in values:
+            return self
+        return replace(self, share=aggressive(values["aggressiveness"]).share)
+
     def bind(self, asked: Sequence[Asked]) -> None:  # noqa: D102
         if any(one.grid is None for one in asked):
             raise SpecError(
@@ -136,6 +155,20 @@ class Steered(Aggressive):
     """
 
     accuracy: float
+
+    @property
+    def settings(self) -> dict[str, Any]:  # noqa: D102
+        return {**super().settings, "accuracy": self.accuracy}
+
+    def tuned(self, values: Memory) -> Self:  # noqa: D102
+        made = super().tuned(values)
+        made = replace(made, accuracy=values.get("accuracy", self.accuracy))
+        if not made.share > 0:
+            raise SpecError(
+                f"aggressiveness={made.share!r} must be above 0 where accuracy= finds how early"
+            )
+        made.steering()
+        return made
 
     def steering(self, wait: float = 0.0) -> Steering:
         """Return what finds how early, if finals come so many slides after the end."""

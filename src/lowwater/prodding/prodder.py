@@ -36,6 +36,20 @@ class Prodder:
     arrivals: Arrivals | None = None
     complete: bool = True
     learning: Mapping[int, Learning] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    """Under which names policies remember, where those have been changed since."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What of the policies can be changed while the query runs."""
+        return {n: v for policy in reversed(self.policies) for n, v in policy.settings.items()}
+
+    def tuned(self, values: Mapping[str, Any]) -> Prodder:
+        """Return one with other policies, which remember what those have remembered."""
+        policies = tuple(policy.tuned(values) for policy in self.policies)
+        if policies == self.policies:
+            return self
+        return replace(self, policies=policies, names=self.names or tuple(map(repr, self.policies)))
 
     def advance(self, memory: Memory, known: Known) -> tuple[dict[str, Any], tuple[Prod, ...]]:
         """Return what to remember after an epoch, and the prods for the next one."""
@@ -59,8 +73,7 @@ class Prodder:
         """Ask the policies; what each remembers is kept under its own name."""
         moment = Moment(now, self.clock, memory["clock"], observed or {}, memory.get("lag", 0))
         kept, prods = {}, []
-        for policy in self.policies:
-            name = repr(policy)
+        for name, policy in zip(self.names or map(repr, self.policies), self.policies, strict=True):
             remembered = memory.get("policies", {}).get(name, {})
             kept[name], due = policy.advance(remembered, self.asked, moment)
             prods += due

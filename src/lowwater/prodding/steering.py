@@ -65,7 +65,7 @@ class Steering:
 
     def aggressiveness(self, memory: Mapping[str, Any]) -> float:
         """Return how early to prod next, in slides before the end of a window."""
-        return float(memory["aggressiveness"])
+        return min(float(memory["aggressiveness"]), self.most)
 
     def advance(
         self, memory: Mapping[str, Any], observations: Iterable[Observation]

@@ -174,6 +174,10 @@ class ByFeedback:
     granularity: int = 1
     misses: float = 0.04
 
+    def aiming_at(self, target: float) -> ByFeedback:
+        """Return the rule with another target."""
+        return replace(self, target=target)
+
     def step(self, known: Remembered, seen: Observed, model: Model) -> tuple[Remembered, int]:
         """Return what to remember, and the slack of the next step."""
         known = self._late(known, seen).counted(seen)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.control import Seen, Source
+from lowwater.progress.adapted import number
 from lowwater.progress.deciding import Deciding, Memory
 from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.monitor import all_in_order, gathered
@@ -40,6 +41,27 @@ class Slacks:
     def __init__(self, inputs: Sequence[Monitored], decisions: Sequence[Deciding]) -> None:
         self.inputs = {one.number: one for one in inputs}
         self.decisions = tuple(decisions)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What can be changed while the query runs: the target, or those of several operators."""
+        targets = {one.name: one.target for one in self.decisions}
+        if not targets:
+            return {}
+        alike = len(set(targets.values())) == 1
+        return {"quality": next(iter(targets.values())) if alike else targets}
+
+    def tuned(self, values: Mapping[str, Any]) -> Slacks:
+        """Return one with another target; late degrees and what was delivered stay known."""
+        if "quality" not in values:
+            return self
+        target = values["quality"]
+        number("quality", target, above=0.0, upto=1.0)
+        decisions = [
+            replace(one, target=float(target), rule=one.rule.aiming_at(float(target)))
+            for one in self.decisions
+        ]
+        return Slacks(list(self.inputs.values()), decisions)
 
     def advance(
         self, memory: Mapping[str, Any], seen: Sequence[Seen], measured: Sequence[Mapping[str, Any]]

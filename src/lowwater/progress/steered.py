@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.progress.adapting import Degrees, Model, Observed
@@ -36,6 +36,10 @@ class Steered:
 
     controller: ByControl
     decay: float
+
+    def aiming_at(self, target: float) -> Steered:
+        """Return the rule with another target."""
+        return replace(self, controller=replace(self.controller, target=target))
 
     def step(self, known: Steering, seen: Observed, model: Model) -> tuple[Steering, int]:
         """Return what to remember, and the slack of the next interval."""

@@ -1,7 +1,8 @@
 """Streams and queries: the builder, the plan, explain, and what a host must offer."""
 
 from lowwater.query.assembly import Assembly, assemble
-from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Run, Status, VirtualClock
+from lowwater.query.handle import Run
+from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Status, VirtualClock
 from lowwater.query.leaving import Leaving, given_out, leaving
 from lowwater.query.query import Query
 from lowwater.query.stream import Stream

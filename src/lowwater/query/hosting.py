@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,6 +22,7 @@ from lowwater.windows import FOREVER
 
 if TYPE_CHECKING:
     from lowwater.query.assembly import Assembly
+    from lowwater.query.handle import Run
     from lowwater.query.leaving import Leaving
 
 
@@ -258,6 +258,11 @@ class Outcome:
     malformed: pa.Table | None
     status: Status
     shed: pa.Table | None = None
+    groups: tuple[str, ...] = ()
+    """The columns of the results that name a group."""
+
+    def _repr_html_(self) -> str:
+        return str(notebook().html_of(self))
 
     @classmethod
     def of(cls, leaving: Leaving, outputs: Outputs, status: Status) -> Outcome:
@@ -272,48 +277,13 @@ class Outcome:
             read(outputs.malformed, leaving.malformed_schema),
             status,
             read(outputs.shed, leaving.shed_schema),
+            leaving.key[1:],
         )
 
 
-class Run(ABC):
-    """A running query: its plan, whether it was started with `prods=`, and how aggressive it is."""
-
-    flow: Dataflow
-    prodded: bool
-    aggressiveness: float | None
-
-    @abstractmethod
-    def status(self) -> Status:
-        """Return where the query stands after its newest epoch."""
-
-    @abstractmethod
-    def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now: of every window that has begun and is open.
-
-        `upto` asks only for windows that end not later, `segment=6` only for one group. The rows
-        leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
-        final. The query must have been started with `prods=`.
-        """
-
-    @abstractmethod
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for: the share of a slide before they end.
-
-        It holds from the next decision on, which the control log shows; a query that is started
-        again begins with what it was started with.
-        """
-
-    @abstractmethod
-    def watch(self, tap: Outputs) -> None:
-        """Let more sinks see what leaves by the first output, from the next epoch on."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Stop after the epoch at work; the checkpoint holds all that is needed to go on."""
-
-    @abstractmethod
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end, or for some seconds; say whether it has ended."""
+def notebook() -> Any:
+    """Return how notebooks show things. That stands above queries, so it is looked up."""
+    return import_module("lowwater.ui.notebook")
 
 
 class Host(Protocol):

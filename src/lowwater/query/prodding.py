@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lowwater.aggregates import Growth
 from lowwater.control import Prod
-from lowwater.errors import PlanError, SpecError
+from lowwater.errors import SpecError
 from lowwater.kernels import Dataflow, Input, WindowPlan
 from lowwater.prodding import (
     Arrivals,
@@ -19,10 +19,8 @@ from lowwater.prodding import (
     Learning,
     Prodder,
     ProdPolicy,
-    aggressive,
     grids,
 )
-from lowwater.prodding.policies import Aggressive
 from lowwater.query.assembly import Assembly
 from lowwater.query.early_columns import numbers
 from lowwater.query.estimates import Estimate, Estimates, estimates_of
@@ -163,26 +161,6 @@ def demand(flow: Dataflow, upto: Any, groups: Mapping[str, Any]) -> Prod:
         where[name] = _text(name, value, known[name])
     axis = flow.inputs[0].axis
     return Prod(None, None if upto is None else axis.point(upto, name="upto"), where)
-
-
-def aggressiveness_of(prodder: Prodder | None) -> float | None:
-    """Return how early windows are asked for, as a share of their slide, if a policy says so."""
-    known = () if prodder is None else prodder.policies
-    return next((p.share for p in known if isinstance(p, Aggressive)), None)
-
-
-def retuned(prodder: Prodder | None, aggressiveness: float) -> Prodder:
-    """Return a prodder whose aggressive policies are so aggressive."""
-    if prodder is None or aggressiveness_of(prodder) is None:
-        raise PlanError(
-            "the query was started without prods=lw.aggressive(...), so there is no aggressiveness "
-            "to change"
-        )
-    share = aggressive(aggressiveness).share
-    policies = [
-        replace(p, share=share) if isinstance(p, Aggressive) else p for p in prodder.policies
-    ]
-    return replace(prodder, policies=tuple(policies))
 
 
 def _text(name: str, value: Any, kind: pa.DataType) -> str | None:

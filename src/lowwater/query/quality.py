@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from lowwater.control import Entry, Source
+from lowwater.control.tuning import in_force
 from lowwater.kernels import Dataflow
 from lowwater.kernels.bands import Band
 from lowwater.kernels.joins import JoinPlan
@@ -82,6 +83,7 @@ def delivered(
     """Return what every target came to, by the name of its operator."""
     if adapter is None or not entry.adapting:
         return {}
+    adapter = adapter.tuned(in_force(entry.tuned, adapter.settings))
     found = {}
     for one, kept in zip(adapter.decisions, entry.adapting["decisions"], strict=True):
         if behind is None or one.operator in behind:

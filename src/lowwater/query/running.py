@@ -12,7 +12,8 @@ from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
 from lowwater.query.fingerprint import fingerprint
-from lowwater.query.hosting import Clock, Outcome, Outputs, Run, host_named
+from lowwater.query.handle import Run
+from lowwater.query.hosting import Clock, Outcome, Outputs, host_named
 from lowwater.query.leaving import Leaving, leaving, prepare
 from lowwater.query.prodding import Prods, prodded
 from lowwater.query.shedding import Shed, shedding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from lowwater.kernels.joins import JoinPlan
 from lowwater.kernels.passing import PassPlan
 from lowwater.kernels.skipping import reach
 from lowwater.query.assembly import Assembly
-from lowwater.shedding import LoadShedder, Root, Shedding, Slots, results_in
+from lowwater.shedding import LoadShedder, Root, Shedding, Slots, gap_of, results_in
 from lowwater.windows import Shared, Sliding
 
 Shed = Shedding | None
@@ -43,7 +43,7 @@ def shedding(assembly: Assembly, shed: Shed, sideline: Any = None) -> Assembly:
         )
     roots = tuple(_roots(flow, shed.max_gap))
     made = LoadShedder(shed, roots, Slots.of(roots), _inputs(flow))
-    _check_gap(made)
+    check_gap(made)
     if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in made.inputs):
         raise SpecError(
             "shed(latency=...) is about time, and the windows lie over numbers; take windows over "
@@ -107,24 +107,17 @@ def _obstacle(plan: OperatorPlan) -> str | None:
 def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
     """Yield the windows whose results leave, each as it is for the drop."""
     names = {o.name: o.operator for o in flow.outputs}
-    if isinstance(max_gap, Mapping):
-        odd = [n for n in (*max_gap, *names) if n not in names or n not in max_gap]
-        if odd:
-            raise SpecError(
-                f"shed(max_gap=...) and the queries must have the same names; {odd[0]!r} is only "
-                f"in one of them. The queries are: {', '.join(names)}"
-            )
     for name, number in names.items():
         plan = flow.operators[number].plan
         assert isinstance(plan, WindowPlan)  # noqa: S101
-        gap = max_gap[name] if isinstance(max_gap, Mapping) else max_gap
+        gap = gap_of(name, max_gap, names)
         back = _back(flow, number)
         spec = plan.spec
         windows = spec.named if isinstance(spec, Shared) else (("", spec),)
         for called, window in windows:
             assert isinstance(window, Sliding)  # noqa: S101
             results = results_in(gap, window.slide)
-            yield Root(number, window, back, results, called or name)
+            yield Root(number, window, back, results, called or name, name)
 
 
 def _back(flow: Dataflow, number: int) -> int:
@@ -150,7 +143,7 @@ def _inputs(flow: Dataflow) -> dict[int, int]:
     return {n: len(i.routes) for n, i in enumerate(flow.inputs) if i.routes}
 
 
-def _check_gap(made: LoadShedder) -> None:
+def check_gap(made: LoadShedder) -> None:
     """Refuse a gap that allows nothing, and a share that the gap does not allow."""
     most, shed = made.most, made.how
     if most < 1:

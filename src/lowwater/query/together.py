@@ -11,7 +11,8 @@ from lowwater.errors import SpecError
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.estimates import Estimate
 from lowwater.query.explain import explain
-from lowwater.query.hosting import Clock, Outcome, Outputs, Run
+from lowwater.query.handle import Run
+from lowwater.query.hosting import Clock, Outcome, Outputs
 from lowwater.query.prodding import Prods
 from lowwater.query.running import Chosen, Epochs, HostName, asked_for, run, start
 from lowwater.query.shedding import Shed, shedding

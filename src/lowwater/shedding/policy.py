@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias
@@ -58,8 +58,7 @@ def shed(
             f"shed(p={p!r}, latency={latency!r}) must say one of the two: p=0.3 leaves out that "
             f"share of windows, latency='5 seconds' as many as it takes for results to be no older"
         )
-    for name, gap in max_gap.items() if isinstance(max_gap, Mapping) else [("", max_gap)]:
-        _check_gap(f"max_gap[{name!r}]" if name else "max_gap", gap)
+    check_gaps(max_gap)
     if p is not None and not 0 <= p < 1:
         raise SpecError(f"shed(p={p!r}) must be a share from 0 to below 1")
     if fill not in (None, "linear"):
@@ -68,6 +67,38 @@ def shed(
     if bound is not None and bound <= 0:
         raise SpecError(f"shed(latency={latency!r}) must be greater than zero")
     return Shedding(max_gap, p, bound, seed, fill is not None)
+
+
+def check_gaps(max_gap: Any) -> None:
+    """Refuse what is no gap, or has one that is none."""
+    for name, gap in max_gap.items() if isinstance(max_gap, Mapping) else [("", max_gap)]:
+        _check_gap(f"max_gap[{name!r}]" if name else "max_gap", gap)
+
+
+def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
+    """Return the gap that the results of one of several queries may have."""
+    if not isinstance(max_gap, Mapping):
+        gap: Gap = max_gap
+        return gap
+    odd = [n for n in (*max_gap, *queries) if n not in queries or n not in max_gap]
+    if odd:
+        raise SpecError(
+            f"shed(max_gap=...) and the queries must have the same names; {odd[0]!r} is only in "
+            f"one of them. The queries are: {', '.join(queries)}"
+        )
+    mine: Gap = max_gap[query]
+    return mine
+
+
+def plain(max_gap: Any) -> Any:
+    """Return a gap, or several, as JSON has them.
+
+    >>> plain({"fast": timedelta(seconds=1), "slow": 5})
+    {'fast': '1000000 microseconds', 'slow': 5}
+    """
+    if isinstance(max_gap, Mapping):
+        return {name: plain(gap) for name, gap in max_gap.items()}
+    return f"{ticks(max_gap)} microseconds" if isinstance(max_gap, timedelta) else max_gap
 
 
 def _check_gap(name: str, gap: Any) -> None:

@@ -58,7 +58,8 @@ class Root:
     """Windows whose results leave the query.
 
     `back` is how far below them rows may lie that count in them: operators between the stream and
-    these windows reach back, too. `gap` is how many of their results may be missing in a row.
+    these windows reach back, too. `gap` is how many of their results may be missing in a row,
+    `query` the name of the output they leave by.
     """
 
     operator: int
@@ -66,6 +67,7 @@ class Root:
     back: int
     gap: int
     name: str = ""
+    query: str = ""
 
     @property
     def params(self) -> Params:

@@ -8,7 +8,7 @@ and made anew while it has not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from lowwater.control import Dropped, Loaded, Shed, Stretches
@@ -25,7 +25,7 @@ from lowwater.shedding.load import (
     settled,
     surprise,
 )
-from lowwater.shedding.policy import Shedding
+from lowwater.shedding.policy import Shedding, check_gaps, gap_of, plain, results_in
 from lowwater.shedding.rules import Root, Slots
 from lowwater.windows import FOREVER
 
@@ -61,6 +61,24 @@ class LoadShedder:
         """Whether it goes by how long epochs take."""
         return self.how.latency is not None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What of it can be changed while the query runs."""
+        return {"max_gap": plain(self.how.max_gap)}
+
+    def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
+        """Return one that allows other gaps."""
+        if "max_gap" not in values:
+            return self
+        gap = values["max_gap"]
+        check_gaps(gap)
+        queries = list(dict.fromkeys(root.query for root in self.roots))
+        roots = tuple(
+            replace(r, gap=results_in(gap_of(r.query, gap, queries), r.spec.slide))
+            for r in self.roots
+        )
+        return replace(self, how=replace(self.how, max_gap=gap), roots=roots)
+
     def advance(self, memory: Mapping[str, Any], known: Loaded) -> Shed:
         """Return what is left out from the next epoch on."""
         newest = [known.inputs[n].newest for n in self.inputs]
@@ -80,7 +98,7 @@ class LoadShedder:
         kept: dict[str, Any] = {
             "place": place.to_json(),
             "until": until,
-            "rule": [rule.p, rule.batch],
+            "rule": [rule.p, rule.batch, rule.most],
             "stride": self._stride(memory, first),
             "windows": memory.get("windows", 0) + self._windows(news),
             "news": self._told(news, memory, known, start),
@@ -101,8 +119,9 @@ class LoadShedder:
         place = Place(**memory["place"])
         if first <= place.slot:
             return place, ()
-        p, batch = memory["rule"]
-        rule = Rule(p, batch, self.most, self.how.seed)
+        p, batch, *most = memory["rule"]
+        # What was decided then went by the gap that was allowed then.
+        rule = Rule(p, batch, most[0] if most else self.most, self.how.seed)
         start, chosen = place.slot, []
         for after, left_out in decide(place, rule, min(first, memory["until"])):
             place = after
@@ -156,7 +175,7 @@ class LoadShedder:
         most = self.most
         if self.how.latency is None:
             return Rule(self.how.p or 0.0, most, most, self.how.seed)
-        return Rule(load.get("p", 0.0), load.get("run", 1), most, self.how.seed)
+        return Rule(load.get("p", 0.0), min(load.get("run", 1), most), most, self.how.seed)
 
     def _load(self, memory: Mapping[str, Any], known: Loaded) -> dict[str, Any]:
         """Return what is known of the load after an epoch."""

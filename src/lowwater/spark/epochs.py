@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from lowwater.control import Controller, Entry, FolderLog, Prod
+from lowwater.control import Controller, Entry, FolderLog, Prod, Retuning
 from lowwater.errors import HostError
 from lowwater.kernels import Came, Dataflow, Packet, ingest, portions
 from lowwater.kernels.packets import measures_of
@@ -71,8 +71,10 @@ class Epochs:
         self.lock = threading.Lock()
         self.rate: float | None = None
         self.closed = False
-        self.asked: list[Prod] = []
-        """Prods that came from outside, not yet decided on."""
+        self.asked: list[Prod | Retuning] = []
+        """What came from outside, not yet decided on."""
+        self.heard: Callable[[float], None] | None = None
+        """Who is told that an epoch has ended, and how long it took."""
         self.worker: int | None = None
         """The thread that runs the epoch at work."""
 
@@ -218,8 +220,10 @@ class Epochs:
             del self.asked[: len(asked)]
         finally:
             self.worker = None
-        came = sum(self.newest.totals["inputs"]) - before
-        self.rate = came / (time.perf_counter() - began)
+        came, took = sum(self.newest.totals["inputs"]) - before, time.perf_counter() - began
+        self.rate = came / took
+        if self.heard is not None:
+            self.heard(took)
 
     def _timed(self, taken: Mapping[str, Any], began: float) -> list[dict[str, Any]]:
         """Return how long the epoch took and what waits, for who decides by that."""

@@ -17,15 +17,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.progress import Progress
 
-from lowwater.control import FolderLog
+from lowwater.control import Entry, FolderLog
 from lowwater.durations import ticks
-from lowwater.errors import HostError, PlanError
+from lowwater.errors import HostError
 from lowwater.query import Assembly, Clock, Outcome, Outputs, Run, Status, leaving
-from lowwater.query.prodding import aggressiveness_of, demand, retuned
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
 from lowwater.spark.inputs import Inputs
+from lowwater.spark.listening import EpochEvents
 from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.shipping import ship
 from lowwater.spark.state import ShardState
@@ -114,17 +114,16 @@ class SparkRun(Run):
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
-        self.aggressiveness = aggressiveness_of(assembly.prodder)
         self.adapter = assembly.adapter
         self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
         log = folder.log()
-        controller = assembly.controller(log)
-        controller.begin(self._now(0))
+        self.controller = assembly.controller(log)
+        self.controller.begin(self._now(0))
         self.ways = leaving(self.flow, prodded=self.prodded, filled=assembly.filled)
         self.epochs = Epochs(
             spark,
             self.flow,
-            controller,
+            self.controller,
             log,
             prodder=assembly.prodder,
             shedder=assembly.shedder,
@@ -133,8 +132,9 @@ class SparkRun(Run):
             outputs=[(self.ways[name], sinks) for name, sinks in outputs.items()],
             now=self._now,
         )
+        self.asked = self.epochs.asked
         self.query = self._start(spark, folder)
-        self._take_over(log, folder)
+        self._take_over(log, folder, spark)
 
     def _start(self, spark: SparkSession, folder: Checkpoint) -> StreamingQuery:
         if self.inputs.frames:
@@ -153,9 +153,10 @@ class SparkRun(Run):
             started: StreamingQuery = writer.start()
         return started
 
-    def _take_over(self, log: FolderLog, folder: Checkpoint) -> None:
+    def _take_over(self, log: FolderLog, folder: Checkpoint, spark: SparkSession) -> None:
         """Go on from what is there; another run on this checkpoint has ended by now."""
         self.epochs.newest = log.newest() or self.epochs.newest
+        self.epochs.heard = EpochEvents(spark, self.query, self.flow, self.status).post
         for number, operator in enumerate(self.flow.operators):
             for shard in range(operator.plan.shards):
                 ShardState.forget(f"{folder.state}/{number}", shard, self.epochs.newest.epoch)
@@ -272,23 +273,14 @@ class SparkRun(Run):
         if not self.query.isActive:
             raise HostError("the query was stopped before its end; run it again to go on")
 
+    @property
+    def newest(self) -> Entry:
+        """The entry of the last epoch that has ended."""
+        return self.epochs.newest
+
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return where the query stands, or the part of it behind an output."""
         return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
-
-    def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now."""
-        if not self.prodded:
-            raise PlanError(
-                "the query was started without prods=, so its results have no columns for what is "
-                "known about early rows; start it with prods=lw.on_demand()"
-            )
-        self.epochs.asked.append(demand(self.flow, upto, groups))
-
-    def retune(self, *, aggressiveness: float) -> None:
-        """Change how early windows are asked for."""
-        self.epochs.controller.prodder = retuned(self.epochs.prodder, aggressiveness)
-        self.aggressiveness = aggressiveness
 
     def watch(self, tap: Outputs) -> None:
         """Let more sinks see what leaves by the first output."""

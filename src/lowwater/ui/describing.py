@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +15,10 @@ from lowwater.query import Leaving, leaving
 from lowwater.query.early_columns import KNOWN
 from lowwater.sinks.console import show
 from lowwater.ui.picture import picture
+from lowwater.windows import Shared, Sliding
 
-_APART = {"window", "wid", "kind", *KNOWN}
+APART = frozenset({"window", "wid", "kind", *KNOWN})
+"""Columns of results that are neither groups nor values."""
 _TICKS = 1_000_000
 
 
@@ -28,6 +30,7 @@ class Described:
     prodded: bool
     controls: bool
     title: str
+    sheds: bool = False
 
     @cached_property
     def _way(self) -> Leaving:
@@ -43,9 +46,9 @@ class Described:
     @cached_property
     def values(self) -> list[str]:
         """The columns that can be drawn."""
-        apart = _APART | set(self.keys)
+        apart = APART | set(self.keys)
         schema = self._way.result_schema
-        return [f.name for f in schema if f.name not in apart and _is_number(f.type)]
+        return [f.name for f in schema if f.name not in apart and is_number(f.type)]
 
     @cached_property
     def timed(self) -> bool:
@@ -58,6 +61,19 @@ class Described:
         schema = self._way.result_schema
         return "window" in schema.names and pa.types.is_struct(schema.field("window").type)
 
+    @cached_property
+    def slide(self) -> float:
+        """How far the ends of windows are apart, as the page counts."""
+        plan = self.flow.operators[self._way.output.operator].plan
+        spec = plan.spec if isinstance(plan, WindowPlan) else None
+        several = [w for _, w in spec.named] if isinstance(spec, Shared) else [spec]
+        slides = [w.slide for w in several if isinstance(w, Sliding)]
+        return min(slides, default=0) / (_TICKS if self.timed else self._per_unit)
+
+    @property
+    def _per_unit(self) -> int:
+        return self.flow.inputs[0].axis.per_unit
+
     def about(self) -> dict[str, Any]:
         """Return what does not change while a run goes on."""
         return {
@@ -66,6 +82,7 @@ class Described:
             "values": self.values if self.windowed else [],
             "timed": self.timed,
             "prodded": self.prodded,
+            "sheds": self.sheds,
             "controls": self.controls,
             "picture": picture(self.flow),
         }
@@ -80,9 +97,9 @@ class Described:
         intervals = {n: [_drawn(low.get(n)), _drawn(high.get(n))] for n in self.values if n in low}
         return {
             "group": self.group(row),
-            "start": _position(window["start"]),
-            "end": _position(window["end"]),
-            "kind": "early" if row.get("kind") == "early" else "final",
+            "start": position(window["start"]),
+            "end": position(window["end"]),
+            "kind": row["kind"] if row.get("kind") in ("early", "filled") else "final",
             "values": values,
             "intervals": intervals,
         }
@@ -112,7 +129,7 @@ class Described:
             for n, v in row.items()
             if v is not None and n not in {"late_degree", "missed", "admitted"}
         }
-        scale = _TICKS if self.timed else self.flow.inputs[0].axis.per_unit
+        scale = _TICKS if self.timed else self._per_unit
         return {
             "late by": None if degree is None else degree / scale,
             "missed": "" if not isinstance(missed, dict) else _stretch(missed),
@@ -125,7 +142,10 @@ def _stretch(missed: Mapping[str, Any]) -> str:
     return show({"start": missed["start"], "end": missed["end"]})
 
 
-def _position(value: Any) -> float:
+def position(value: Any) -> float:
+    """Return a position or a length on an axis: seconds of time, a number as it is."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     return value.timestamp() if isinstance(value, datetime) else float(value)
 
 
@@ -135,7 +155,8 @@ def _drawn(value: Any) -> float | None:
     return found if found is not None and found - found == 0 else None
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_number(kind: pa.DataType) -> bool:
+    """Say whether values of a type can be drawn."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

@@ -9,15 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from lowwater.query import Status, given_out
+from lowwater.query.quality import Delivered
 from lowwater.sinks.text import jsonable
-from lowwater.ui.describing import Described
+from lowwater.ui.describing import Described, position
 
 GROUPS = 24
 """So many groups are drawn: the first that come. Of others, rows are listed only."""
@@ -30,11 +31,6 @@ LATE_MARKS = 300
 ROWS = 30
 """So many of the newest results, and of the newest late rows, are listed."""
 
-_KNOWN = {
-    "epoch", "counts", "lwm", "newest", "ended", "cells", "state_bytes", "skew",
-    "rows_per_second", "operators", "prods", "accuracy",
-}  # fmt: skip
-
 
 @dataclass
 class Fresh:
@@ -44,6 +40,7 @@ class Fresh:
     rows: list[dict[str, Any]]
     late: list[dict[str, Any]]
     late_marks: list[list[float]]
+    shed: list[list[float]]
 
 
 class History:
@@ -59,7 +56,9 @@ class History:
         self.moments: deque[dict[str, Any]] = deque(maxlen=MOMENTS)
         self.status: dict[str, Any] | None = None
         self.late_marks: deque[list[float]] = deque(maxlen=LATE_MARKS)
-        self.fresh = Fresh([], [], [], [])
+        self.shed: deque[list[float]] = deque(maxlen=WINDOWS)
+        self.settings: dict[str, Any] = {}
+        self.fresh = Fresh([], [], [], [], [])
 
     def take_results(self, rows: pa.Table) -> None:
         """Take the results of an epoch."""
@@ -101,19 +100,34 @@ class History:
             self.late_marks.extend(marks)
             self.fresh.late_marks = [*self.fresh.late_marks, *marks][-LATE_MARKS:]
 
-    def note(self, status: Status, wall: float) -> dict[str, Any]:
+    def take_shed(self, rows: pa.Table) -> None:
+        """Take the windows that an epoch tells were left out."""
+        listed = rows.slice(max(0, len(rows) - WINDOWS)).column("window").to_pylist()
+        ends = [[position(window["end"]), self.described.slide] for window in listed]
+        with self.lock:
+            self.shed.extend(ends)
+            self.fresh.shed = [*self.fresh.shed, *ends][-WINDOWS:]
+
+    def note(
+        self, status: Status, wall: float, settings: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Take down where the run stands; return what is new since the last time."""
         told = {**told_status(status), "results": given_out(self.described.flow, status)}
         moment = {
             "wall": wall,
-            "newest": number(status.newest),
-            "lwm": number(status.lwm),
+            "newest": known(status.newest),
+            "lwm": known(status.lwm),
             "accuracy": {name: a["recent"] for name, a in told["accuracy"].items()},
+            "quality": {
+                name: {figure: q[figure] for figure in ("measured", "estimated", "target", "slack")}
+                for name, q in told["quality"].items()
+            },
         }
         with self.lock:
             self.status = told
             self.moments.append(moment)
-            new, self.fresh = self.fresh, Fresh([], [], [], [])
+            self.settings = dict(settings or {})
+            new, self.fresh = self.fresh, Fresh([], [], [], [], [])
             return {
                 "status": told,
                 "moments": [moment],
@@ -121,6 +135,8 @@ class History:
                 "rows": new.rows,
                 "late": new.late,
                 "lateMarks": new.late_marks,
+                "shed": new.shed,
+                "settings": self.settings,
                 "otherGroups": len(self.other_groups),
             }
 
@@ -139,13 +155,14 @@ class History:
                 "rows": list(self.rows),
                 "late": list(self.late),
                 "lateMarks": list(self.late_marks),
+                "shed": list(self.shed),
+                "settings": self.settings,
                 "otherGroups": len(self.other_groups),
             }
 
 
 def told_status(status: Status) -> dict[str, Any]:
-    """Return a status in the types of JSON; what a run has beyond the usual comes as `more`."""
-    more = {f.name: getattr(status, f.name) for f in fields(status) if f.name not in _KNOWN}
+    """Return a status in the types of JSON."""
     told: dict[str, Any] = jsonable(
         {
             "epoch": status.epoch,
@@ -162,23 +179,27 @@ def told_status(status: Status) -> dict[str, Any]:
                 name: {"count": a.count, "recent": a.recent, "mean": a.mean, "worst": a.worst}
                 for name, a in status.accuracy.items()
             },
-            "more": {name: plain(value) for name, value in more.items() if value},
+            "quality": {name: _quality(q) for name, q in status.quality.items()},
+            "shed": dict(status.shed),
         }
     )
     return told
 
 
-def plain(value: Any) -> Any:
-    """Return any value without dataclasses."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, dict):
-        return {name: plain(v) for name, v in value.items()}
-    return value
+def _quality(found: Delivered) -> dict[str, Any]:
+    """Return what a target came to; of several slacks, the largest."""
+    return {
+        "target": found.target,
+        "measured": found.measured,
+        "estimated": found.estimated,
+        "overall": found.overall,
+        "kind": found.kind,
+        "met": found.met,
+        "slack": max(map(position, found.slack.values()), default=None),
+        "warnings": list(found.warnings),
+    }
 
 
-def number(value: Any) -> float | None:
-    """Return a position on an axis: seconds of a time, a number as it is."""
-    if isinstance(value, datetime):
-        return value.timestamp()
-    return None if value is None else float(value)
+def known(value: Any) -> float | None:
+    """Return a position on an axis, if there is one yet."""
+    return None if value is None else position(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -16,6 +17,8 @@ from lowwater.errors import LowwaterError, SpecError
 
 HOST = "127.0.0.1"
 _FILES = {
+    "/static/words.js": "text/javascript",
+    "/static/charts.js": "text/javascript",
     "/static/page.js": "text/javascript",
     "/static/page.css": "text/css",
     "/static/uPlot.iife.min.js": "text/javascript",
@@ -91,8 +94,10 @@ class Server(ThreadingHTTPServer):
         token: str,
         channel: Channel,
         actions: dict[str, Callable[[dict[str, Any]], str]],
+        metrics: Callable[[], str] = str,
     ) -> None:
         self.token, self.channel, self.actions = token, channel, actions
+        self.metrics = metrics
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as problem:
@@ -113,6 +118,14 @@ def check_port(port: int) -> None:
     Server(port, "", Channel(dict), {}).server_close()
 
 
+def check_token(token: str | None) -> None:
+    """Refuse a token that could be guessed, or does not fit into an address."""
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9._~-]{16,}", token):
+        raise SpecError(
+            "the token of the page must have 16 characters or more: letters, digits, and . _ ~ -"
+        )
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
 
@@ -131,6 +144,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.FORBIDDEN, b"This page needs the token that the run has printed.\n")
         return True
 
+    def _bearer(self) -> str | None:
+        """Return the token as programs send it."""
+        kind, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token.strip() if kind.lower() == "bearer" else None
+
     def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
         self.send_response(status)
         for name, value in _HEADERS.items():
@@ -145,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Give out the page, its files, and events."""
         asked = urlsplit(self.path)
-        token = parse_qs(asked.query).get("token", [None])[0]
+        token = parse_qs(asked.query).get("token", [self._bearer()])[0]
         if asked.path in _FILES:
             self._answer(HTTPStatus.OK, _file(asked.path), _FILES[asked.path])
         elif self._refused(token):
@@ -154,6 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, _file("/static/page.html"), "text/html")
         elif asked.path == "/events":
             self._events()
+        elif asked.path == "/metrics":
+            body = self.server.metrics().encode()
+            self._answer(HTTPStatus.OK, body, "text/plain; version=0.0.4")
         else:
             self._answer(HTTPStatus.NOT_FOUND, b"There is nothing here.\n")
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import lowwater as lw
 from lowwater.cli.run.settings import Settings
-from lowwater.cli.run.sinks import TABLE, Target, targets_of
+from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import Reading, streams_of
-from lowwater.cli.sentences import prods_of
-from lowwater.errors import SpecError
+from lowwater.cli.sentences import prods_of, shed_of, sideline_of
+from lowwater.errors import ShedWarning, SpecError
+from lowwater.query import Assembly
+from lowwater.query.adapting import refuse_unfed
 from lowwater.query.estimates import estimates_of
-from lowwater.query.prodding import prodded
-from lowwater.sources import Replay
+from lowwater.query.running import asked_for
+from lowwater.sources import Files, Replay
+from lowwater.sources.formats import Format, row_count
 
 HOSTS = ("spark", "local")
 
@@ -24,14 +28,13 @@ class Asked:
     """A run, checked: the query, where its rows go, and how it is run."""
 
     query: lw.Stream
+    assembly: Assembly
     targets: dict[str, Target]
     host: str
     checkpoint: Path | None
-    prods: Any
-    estimate: Any
     resumed: bool
-    bounded: bool
-    """Whether all that there is to read is there already, and nobody waits for the clock."""
+    notes: tuple[str, ...] = ()
+    """What the user should know before it begins."""
 
     @property
     def shown(self) -> bool:
@@ -39,50 +42,70 @@ class Asked:
         return self.targets["sink"].form == TABLE
 
 
-def query_of(settings: Settings) -> tuple[lw.Stream, Reading]:
+def query_of(settings: Settings) -> lw.Stream:
     """Return the query over its sources."""
     text = settings.text()
     if settings.epoch_rows is not None and settings.epoch_rows < 1:
         raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")
-    reading = Reading(settings.folder, settings.epoch_rows, settings.follow)
-    streams = streams_of(settings.source, settings.progress, reading)
-    return lw.sql(text, **streams), reading
+    reading = Reading(settings.epoch_rows, settings.follow)
+    streams = streams_of(settings.source, settings.sentence, reading)
+    return lw.sql(text, **streams)
 
 
-def asked_of(settings: Settings, *, prods: str | None = None) -> Asked:
-    """Check all of a run; `prods` stands in where the settings say nothing of them."""
+def explained(settings: Settings) -> str:
+    """Say what a query means and how it is run."""
+    query = query_of(settings)
+    how = _policies(settings)
+    return query.explain(sideline=how["sideline"], shed=how["shed"])
+
+
+def asked_of(settings: Settings) -> Asked:
+    """Check all of a run."""
     host = settings.host or HOSTS[0]
     if host not in HOSTS:
         raise SpecError(f"--host {host!r} is unknown; it is {' or '.join(HOSTS)}")
     if host == "local" and settings.checkpoint is not None:
         raise SpecError("--checkpoint needs --host spark: the local host keeps nothing")
-    said = {"sink": settings.sink or TABLE, "late": settings.late, "malformed": settings.malformed}
-    targets = targets_of(said, settings.folder)
-    asking = settings.prods or prods
-    policy = None if asking is None else prods_of(asking)
+    said = {name: getattr(settings, name) for name in OUTPUTS}
+    targets = targets_of({**said, "sink": settings.sink or TABLE})
+    how = _policies(settings)
+    query = query_of(settings)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", ShedWarning)
+        assembly = asked_for(query.assembly, **how)
+    refuse_unfed(assembly)
+    checkpoint = None if settings.checkpoint is None else Path(settings.checkpoint)
+    resumed = checkpoint is not None and (checkpoint / "lowwater.json").exists()
+    if checkpoint is not None:
+        check_folder("--checkpoint", checkpoint)
+    for name, target in targets.items():
+        target.check(option(name), resumed=resumed)
+    notes = tuple(str(one.message) for one in raised)
+    return Asked(query, assembly, targets, host, checkpoint, resumed, notes)
+
+
+def _policies(settings: Settings) -> dict[str, Any]:
+    """Return what is asked of a run beyond its query, as `query.start` takes it."""
+    asking = settings.prods or ("on demand" if settings.ui_control else None)
     estimate: Any = settings.estimate or "complete"
     estimates_of(estimate)
-    query, reading = query_of(settings)
-    prodded(query.assembly, policy, estimate)
-    checkpoint = None if settings.checkpoint is None else settings.folder / settings.checkpoint
-    resumed = checkpoint is not None and (checkpoint / "lowwater.json").exists()
-    for name, target in targets.items():
-        target.check(f"--{name}", resumed=resumed)
-    return Asked(
-        query, targets, host, checkpoint, policy, estimate, resumed, _bounded(query, reading)
-    )
-
-
-def _bounded(query: lw.Stream, reading: Reading) -> bool:
-    sources = query.assembly.sources
-    return not reading.follow and not any(s.paced for s in sources)
+    return {
+        "prods": None if asking is None else prods_of(asking),
+        "estimate": estimate,
+        "sideline": False if settings.sideline is None else sideline_of(settings.sideline),
+        "shed": None if settings.shed is None else shed_of(settings.shed),
+    }
 
 
 def total_rows(query: lw.Stream) -> int | None:
-    """Return how many rows there are to read, where all sources are single files."""
-    from lowwater.sources.formats import row_count
+    """Return how many rows there are to read, where all sources are files that are there."""
+    found = [_files(s) for s in query.assembly.sources]
+    return None if None in found else sum(row_count(*one) for some in found for one in some or ())
 
-    sources = query.assembly.sources
-    if not all(isinstance(s, Replay) for s in sources):
-        return None
-    return sum(row_count(Path(s.path), s.format) for s in sources)
+
+def _files(source: Any) -> list[tuple[Path, Format]] | None:
+    if isinstance(source, Replay):
+        return [(Path(source.path), source.format)]
+    if isinstance(source, Files) and source.until is not None:
+        return [(Path(source.path, name), source.format) for name in source.names("")]
+    return None

@@ -21,9 +21,11 @@ from lowwater.cli.noise import (
 )
 from lowwater.cli.run.asking import Asked
 from lowwater.cli.run.screen import Screen
-from lowwater.cli.run.sinks import Counted
-from lowwater.query import Outputs
-from lowwater.query.prodding import prodded
+from lowwater.cli.run.sinks import OUTPUTS, Counted
+from lowwater.errors import SinkError
+from lowwater.query import Outputs, leaving
+from lowwater.query.leaving import prepare
+from lowwater.query.running import RESULTS, start
 from lowwater.sinks import Sink
 
 _LOOK_SECONDS = 0.1
@@ -43,10 +45,12 @@ def carry_out(
     asked: Asked, screen: Screen, out: TextIO, begun: Callable[[lw.Run], Any] | None = None
 ) -> Ended:
     """Start the query and follow it to its end; `begun` is called with the run."""
+    written: dict[str, int] = dict.fromkeys(asked.targets, 0)
+    sinks = _sinks(asked, screen, out, written)
+    _make_ready(asked, sinks)
     with _folder(asked) as folder, _host(asked, screen):
-        start = time.monotonic()
-        written: dict[str, int] = dict.fromkeys(asked.targets, 0)
-        run = _start(asked, folder, _sinks(asked, screen, out, written))
+        began = time.monotonic()
+        run = _start(asked, folder, sinks)
         shown = None if begun is None else begun(run)
         try:
             stopped = _follow(run, screen)
@@ -61,7 +65,7 @@ def carry_out(
             # After Ctrl-C a stop may fail; Spark itself is stopped soon.
             with suppress(Exception):
                 run.stop()
-        return Ended(run.status(), written, time.monotonic() - start, stopped)
+        return Ended(run.status(), written, time.monotonic() - began, stopped)
 
 
 def _follow(run: lw.Run, screen: Screen) -> bool:
@@ -87,21 +91,22 @@ def _sinks(asked: Asked, screen: Screen, out: TextIO, written: dict[str, int]) -
 
 
 def _start(asked: Asked, folder: Path, sinks: dict[str, Sink]) -> lw.Run:
-    results, late, malformed = (sinks.get(n) for n in ("sink", "late", "malformed"))
+    outputs = Outputs(*(sinks.get(name) for name in OUTPUTS))
     if asked.host == "spark":
-        assert results is not None  # noqa: S101
-        return asked.query.start(
-            sink=results,
-            late=late,
-            malformed=malformed,
-            checkpoint=str(folder),
-            prods=asked.prods,
-            estimate=asked.estimate,
-        )
+        return start(asked.assembly, {RESULTS: outputs}, checkpoint=str(folder), trigger=None)
     from lowwater.local.running import LocalRun
 
-    assembly = prodded(asked.query.assembly, asked.prods, asked.estimate)
-    return LocalRun(assembly, Outputs(results, late, malformed), str(folder))
+    return LocalRun(asked.assembly, outputs, str(folder))
+
+
+def _make_ready(asked: Asked, sinks: dict[str, Sink]) -> None:
+    """Let sinks make ready before anything else is started; what they refuse is a mistake."""
+    assembly = asked.assembly
+    ways = leaving(assembly.flow, prodded=assembly.prodder is not None, filled=assembly.filled)
+    try:
+        prepare(ways, {RESULTS: Outputs(*(sinks.get(name) for name in OUTPUTS))})
+    except SinkError as problem:
+        raise lw.SpecError(str(problem)) from problem
 
 
 @contextmanager

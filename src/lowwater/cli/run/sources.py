@@ -59,9 +59,8 @@ class Named:
 
 @dataclass(frozen=True)
 class Reading:
-    """How sources are read: where paths begin, how large epochs are, whether folders grow."""
+    """How sources are read: how large epochs are, whether folders grow."""
 
-    folder: Path
     epoch_rows: int | None = None
     follow: bool = False
 
@@ -83,7 +82,7 @@ class Reading:
     def _source(self, named: Named) -> Any:
         if named.path == "-":
             return self._piped(named)
-        path = self.folder / named.path
+        path = Path(named.path)
         if not path.exists():
             stray = re.search(r",\s*(\w+)=[^,/]*$", named.path)
             options = f"{stray[1]!r} is no option; these are: {', '.join(OPTIONS)}" if stray else ""

@@ -24,18 +24,13 @@ def in_words(asked: Asked, ended: Ended, command: list[str]) -> str:
     early = f", {status.prods['early']:,} of them early" if known else ""
     told = f"{rows}{_in_brackets(lost + partly)}, {ended.written['sink']:,}{more} results{early}"
     if not asked.shown:
-        told += f" in {_place(asked)}"
+        told += f" in {asked.targets['sink'].place}"
     said = f"{told}; {status.epoch + 1} epochs, {ended.seconds:.1f} s."
     return f"{said}\n{_how_to_go_on(asked, ended, command)}" if ended.interrupted else said
 
 
 def _in_brackets(parts: list[str]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
-
-
-def _place(asked: Asked) -> str:
-    path = asked.targets["sink"].path
-    return "standard output" if path is None else str(path)
 
 
 def _how_to_go_on(asked: Asked, ended: Ended, command: list[str]) -> str:
@@ -66,12 +61,8 @@ def as_object(asked: Asked, ended: Ended) -> dict[str, Any]:
             name: {"count": a.count, "recent": a.recent, "mean": a.mean, "worst": a.worst}
             for name, a in status.accuracy.items()
         },
-        "sinks": {name: _told(target) for name, target in asked.targets.items()},
+        "sinks": {name: str(target) for name, target in asked.targets.items()},
         "checkpoint": None if asked.checkpoint is None else str(asked.checkpoint),
     }
     answer: dict[str, Any] = jsonable(found)
     return answer
-
-
-def _told(target: Any) -> str:
-    return f"{target.form}:{'-' if target.path is None else target.path}"

@@ -49,6 +49,7 @@ def as_object(held: Held) -> dict[str, Any]:
         "low_water_mark": held.scale(last).value(held.mark(last)),
         "inputs": _inputs(held),
         "operators": [_operator(held, number) for number in range(len(held.operators))],
+        "retuned": {} if newest is None else {n: vars(t) for n, t in newest.tuned.items()},
         "bytes_on_disk": held.sizes(),
         "decisions": [_decision(held, entry) for entry in reversed(held.entries)],
     }
@@ -108,4 +109,5 @@ def _decision(held: Held, entry: Any) -> dict[str, Any]:
             ports[name]["prods"] = [
                 {"upto": scale.value(p.upto), "where": dict(p.where)} for p in control.prods
             ]
-    return {"epoch": entry.epoch, "told": ports}
+    changed = {n: t.value for n, t in entry.tuned.items() if t.epoch == entry.epoch}
+    return {"epoch": entry.epoch, "told": ports, **({"retuned": changed} if changed else {})}

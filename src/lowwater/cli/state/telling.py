@@ -37,6 +37,9 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append((one["name"], told))
     for one in found["operators"]:
         facts += _operator(one)
+    for name, one in found["retuned"].items():
+        told = f"{_parameter(name)} {one['value']} instead of {one['written']}"
+        facts.append(("retuned", f"{told}, since epoch {one['epoch']}"))
     parts = ", ".join(f"{n} {_bytes(size)}" for n, size in found["bytes_on_disk"].items() if size)
     facts.append(("on disk", parts or "nothing"))
     return facts
@@ -78,7 +81,9 @@ def _decisions(decisions: list[dict[str, Any]]) -> Table:
     table.add_column("told to")
     table.add_column("what")
     for one in decisions:
-        if not one["told"]:
+        for name, value in one.get("retuned", {}).items():
+            table.add_row(str(one["epoch"]), "the query", f"{_parameter(name)} {value}")
+        if not one["told"] and "retuned" not in one:
             table.add_row(str(one["epoch"]), "", "nothing new")
         for name, told in one["told"].items():
             table.add_row(str(one["epoch"]), name, _told(told))
@@ -94,6 +99,10 @@ def _told(told: dict[str, Any]) -> str:
     if "prods" in told:
         parts.append(f"{len(told['prods'])} prod{'' if len(told['prods']) == 1 else 's'}")
     return ", ".join(parts) or "–"
+
+
+def _parameter(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _when(value: Any) -> str:
