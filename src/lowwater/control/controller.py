@@ -7,113 +7,21 @@ so an epoch that is run again after a crash is decided the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from lowwater.control.accounts import totals
-from lowwater.control.arrived import Arrived
 from lowwater.control.aside import Aside, Backlog, Sideliner
 from lowwater.control.dropped import Loaded, Shed, Shedder
 from lowwater.control.log import ControlLog, Entry
+from lowwater.control.policies import Adapter, Flow, Gauge, Known, Prodder
 from lowwater.control.prods import Prod
-from lowwater.control.records import Control, Marks, Reached, Seen, Source, Standing
-from lowwater.control.sidelined import Sidelined
-from lowwater.control.tuning import Retuning, Tunable, Tuned, in_force, settled
+from lowwater.control.records import Control, Marks, Reached, Seen, Standing
+from lowwater.control.seeing import latest, seen_in
+from lowwater.control.tuning import Retuning, Tuned, in_force, settled
 
 SIDELINE, SHED = "sideline", "shed"
 """Under which names an entry remembers what is put aside, and what is left out."""
-
-
-class ProgressTracker(Protocol):
-    """What the controller asks of a progress policy."""
-
-    mark_when: str | None
-
-    def begin(self) -> dict[str, Any]:
-        """Return the memory of a stream that has not begun."""
-
-    def advance(
-        self, memory: Mapping[str, Any], seen: Seen, now: int
-    ) -> tuple[dict[str, Any], Marks]:
-        """Return the new memory and the marks after an epoch."""
-
-
-@dataclass(frozen=True)
-class Gauge:
-    """How the progress of one input is learned.
-
-    `wall`: the wall clock at the end of an epoch is part of what is known. Where windows may end
-    anywhere, the clock alone moves a mark only by `grain`, and only while something is open.
-    """
-
-    tracker: ProgressTracker
-    wall: bool = False
-    grain: int = 0
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a prodder is told after an epoch: `asked` are demands that came from outside meanwhile.
-
-    `open` says that operators hold something, `ended` that all streams have ended.
-    """
-
-    inputs: Sequence[Reached]
-    measured: Sequence[Mapping[str, Any]]
-    now: int
-    asked: Sequence[Prod] = ()
-    open: bool = True
-    ended: bool = False
-
-
-class Prodder(Tunable, Protocol):
-    """What the controller asks of a source of prods."""
-
-    def advance(
-        self, memory: Mapping[str, Any], known: Known
-    ) -> tuple[dict[str, Any], tuple[Prod, ...]]:
-        """Return what to remember after an epoch, and the prods for the next one."""
-
-    def due(self, memory: Mapping[str, Any], known: Known) -> bool:
-        """Say whether something would be asked for now."""
-
-    def foreseen(self, memory: Mapping[str, Any], now: int) -> Sequence[Arrived | None]:
-        """Return which share of the rows of each input will have arrived after the next epoch.
-
-        None where answers are not to make up for the others.
-        """
-
-
-class Adapter(Tunable, Protocol):
-    """What the controller asks of one that chooses slacks, of all inputs together."""
-
-    def advance(
-        self,
-        memory: Mapping[str, Any],
-        seen: Sequence[Seen],
-        measured: Sequence[Mapping[str, Any]],
-    ) -> tuple[dict[str, Any], Sequence[Seen]]:
-        """Return what to remember after an epoch, and what each input showed with its slack."""
-
-
-class Flow(Protocol):
-    """How progress flows through a plan: from its inputs to the ports of its operators."""
-
-    def reach(self, inputs: Sequence[Reached], held: Sequence[Sidelined] = ()) -> tuple[Marks, ...]:
-        """Return the marks of all ports, each rounded to what its operator can use.
-
-        They do not count what is `held` as complete.
-        """
-
-    def as_if_ended(self, inputs: Sequence[Reached], prods: Sequence[Prod]) -> tuple[Marks, ...]:
-        """Return the marks of all ports that prods are answered by."""
-
-    def foreseen(self, inputs: Sequence[Arrived | None]) -> Sequence[Arrived | None]:
-        """Return which share of the rows at each port will have arrived, for those who need it."""
-
-    @property
-    def contradictable(self) -> frozenset[int]:
-        """The operators whose late rows contradict a punctuation of the stream."""
 
 
 class Controller:
@@ -356,7 +264,7 @@ class Controller:
                 marks = known.marks
             last = any(m.get("last") for m in measured if m.get("input") == number)
             memory.append(kept)
-            newest, ended = _latest(known.newest, seen.newest), ending or known.ended or last
+            newest, ended = latest(known.newest, seen.newest), ending or known.ended or last
             reached.append(Reached(marks, newest, ended))
         return memory, reached, adapting
 
@@ -382,29 +290,8 @@ def _worth_it(grain: int, before: Entry, known: Marks, moved: Marks) -> bool:
     return _something_open(before) and (far or finer)
 
 
-def seen_in(measured: Iterable[Mapping[str, Any]]) -> Seen:
-    """Bring together what the blocks of an input showed in an epoch, in arrival order."""
-    rows, newest, marks = 0, None, Marks()
-    sources: dict[Source, int] = {}
-    tails = []
-    for m in measured:
-        rows += m.get("rows", 0)
-        newest = _latest(newest, m.get("newest"))
-        for source, at in m.get("sources", ()):
-            sources[source] = max(at, sources.get(source, at))
-        if "tail" in m:
-            tails.append((m["valid"], *m["tail"]))
-        if "marks" in m:
-            marks = marks.raised(Marks.from_json(m["marks"]))
-    return Seen(rows, newest, sources, tuple(tails), marks)
-
-
 def _something_open(entry: Entry) -> bool:
     return any(cells for cells, *_ in entry.totals.get("shards", {}).values())
-
-
-def _latest(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else max(a, b)
 
 
 def _risen(before: Sequence[Marks], after: Sequence[Marks]) -> dict[int, Control]:

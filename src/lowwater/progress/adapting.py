@@ -153,6 +153,10 @@ class ByModel:
     overall: bool = False
     granularity: int = 1
 
+    def aiming_at(self, target: float) -> ByModel:
+        """Return the rule with another target."""
+        return replace(self, target=target)
+
     def step(self, known: Remembered, seen: Observed, model: Model) -> tuple[Remembered, int]:
         """Return what to remember, and the slack of the next step."""
         known = replace(known.counted(seen), degrees=_added(known.degrees, seen.degrees))

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from lowwater.control import Source
-from lowwater.progress.adapting import ByFeedback, Observed, Remembered
+from lowwater.progress.adapting import ByFeedback, ByModel, Observed, Remembered
 from lowwater.progress.below import Below, Port, typical, with_lag
 from lowwater.progress.late_degrees import LateDegrees
 from lowwater.progress.steered import Steered, Steering
@@ -47,7 +47,7 @@ class Deciding:
     name: str
     ports: tuple[tuple[int, ...], ...]
     below: Below
-    rule: ByFeedback | Steered
+    rule: ByFeedback | ByModel | Steered
     target: float
     track: int
     granule: int
@@ -191,19 +191,24 @@ class Deciding:
         }
 
     def _judged(self, memory: Memory, interval: int | None) -> Memory:
-        """Note how an interval was that has ended."""
+        """Note how an interval was that has ended.
+
+        Of one in which no window ended and no pair came, nothing can be said: what was lost in it
+        counts with the next.
+        """
         if interval is None:
             return memory
         given, lost, *held = memory["count"]
-        quality = min(max(given / (given + lost), 0.0), 1.0) if given + lost else None
+        quality, kept = None, [given, lost]
         met, judged = memory["met"]
-        if quality is not None:
+        if given > 0:
+            quality, kept = min(given / (given + lost), 1.0), [0, 0]
             met, judged = met + (quality >= self.target), judged + 1
         end = (interval + 1) * self.track
         told = [end, quality, memory["estimated"], memory["slacks"]]
         return {
             **memory,
-            "count": [0, 0, *held],
+            "count": [*kept, *held],
             "recent": [*memory["recent"], told][-REMEMBERED:],
             "met": [met, judged],
         }

@@ -2,9 +2,10 @@
 
 from lowwater.query.assembly import Assembly, assemble
 from lowwater.query.handle import Run
-from lowwater.query.hosting import Clock, Host, Outcome, Outputs, Status, VirtualClock
+from lowwater.query.hosting import Clock, Host, Outcome, Outputs, VirtualClock
 from lowwater.query.leaving import Leaving, given_out, leaving
 from lowwater.query.query import Query
+from lowwater.query.status import Status
 from lowwater.query.stream import Stream
 from lowwater.query.windowed import Windowed
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from lowwater.control import ACCOUNTS
 from lowwater.kernels import Dataflow, WindowPlan
-from lowwater.query.hosting import Status
 from lowwater.query.leaving import given_out
+from lowwater.query.status import Status
 from lowwater.windows import Sliding
 
 GONE = tuple(a for a in ACCOUNTS if a != "sidelined")

@@ -9,9 +9,10 @@ from typing import Any
 from lowwater.control import Controller, Entry, Prod, Retuning
 from lowwater.errors import PlanError
 from lowwater.kernels import Dataflow
-from lowwater.query.hosting import Outputs, Status, notebook
+from lowwater.query.hosting import Outputs, notebook
 from lowwater.query.prodding import demand
 from lowwater.query.retuning import retuning
+from lowwater.query.status import Status
 from lowwater.shedding.policy import Gap
 
 

@@ -19,8 +19,9 @@ from lowwater.kernels.plan import NAME, free
 from lowwater.kernels.routing import REASON
 from lowwater.query.early_columns import EarlyColumns, numbers
 from lowwater.query.filling import ERROR, error_type
-from lowwater.query.hosting import Outputs, Status
+from lowwater.query.hosting import Outputs
 from lowwater.query.left_out import shed_rows, shed_schema
+from lowwater.query.status import Status
 
 Place = tuple[int, int]
 """An operator, and which of its ports."""
