@@ -25,6 +25,7 @@ from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.epochs import Epochs
 from lowwater.spark.inputs import Inputs
+from lowwater.spark.interrupted import told_briefly
 from lowwater.spark.listening import EpochEvents
 from lowwater.spark.session import FILE_MANAGER, QUERY_SETTINGS, session, settings_for_start
 from lowwater.spark.shipping import ship
@@ -145,7 +146,7 @@ class SparkRun(Run):
         if folder.remote:
             settings.pop(FILE_MANAGER)
         with settings_for_start(spark, settings):
-            writer = stream.writeStream.foreachBatch(on_batch)
+            writer = stream.writeStream.foreachBatch(told_briefly(on_batch))
             writer = writer.option("checkpointLocation", folder.spark)
             if self.trigger is not None:
                 ticks(self.trigger, name="trigger")
