@@ -96,6 +96,7 @@ class Events:
     def next(self):
         while True:
             line = self.answer.readline().decode()
+            assert line, "the server has hung up"
             if line.startswith("data: "):
                 return json.loads(line.removeprefix("data: "))
 
@@ -183,6 +184,18 @@ def test_a_prod_of_the_page_gives_an_early_row_and_its_final_follows(started):
         assert [p["values"] for p in finals] == [{"n": 1.0}, {"n": 1.0}]
     with lw.dashboard(run) as another, Events(another) as events:
         assert events.next()["about"]["values"] == ["n"]
+
+
+def test_a_page_hears_of_the_last_epoch_before_it_is_closed(started):
+    run, rows = started()
+    page = lw.dashboard(run)
+    with Events(page) as events:
+        assert events.next()["whole"]
+        rows.send(0, 3)
+        while run.status()["in"] < 2:
+            time.sleep(0.001)
+        page.close()
+        assert events.until(lambda e: e["status"])["status"]["counts"]["in"] == 2
 
 
 def test_a_slider_changes_what_the_log_says(started):

@@ -27,9 +27,9 @@ def run(query, feed, checkpoint, pieces=2):
 
 def test_another_window_or_query_is_refused(spark, feed, tmp_path):
     run(counting(feed).agg(n=lw.count()), feed, tmp_path / "c")
-    with pytest.raises(lw.StateError, match=r"window is .* new checkpoint"):
+    with pytest.raises(lw.StateError, match=r"its window window is .* new checkpoint"):
         run(counting(feed, range="6 seconds").agg(n=lw.count()), feed, tmp_path / "c")
-    with pytest.raises(lw.StateError, match="aggregates"):
+    with pytest.raises(lw.StateError, match="its window aggregates n is"):
         run(counting(feed).agg(n=lw.sum("value")), feed, tmp_path / "c")
     with pytest.raises(lw.StateError, match="group by"):
         run(counting(feed).group_by("key").agg(n=lw.count()), feed, tmp_path / "c")

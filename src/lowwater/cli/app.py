@@ -58,11 +58,17 @@ def _say_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer c
 def lowwater(
     *,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the whole trace of an error.")
+        bool, typer.Option("--debug", metavar="", help="Show the whole trace of an error.")
     ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_say_version, is_eager=True, help="Say which version."),
+        typer.Option(
+            "--version",
+            metavar="",
+            callback=_say_version,
+            is_eager=True,
+            help="Say which version.",
+        ),
     ] = False,
 ) -> None:
     """Windows that answer on time over streams that do not arrive in order, on Spark."""

@@ -28,12 +28,20 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
     with duckdb.connect() as connection:
         try:
             read: Any = connection.sql(_query(form), params=[[str(p) for p in paths]])
+            whole_lines = [str(kind) for kind in read.types] == ["JSON"] and read.columns == [
+                "json"
+            ]
             found = read.to_arrow_table().schema
         except duckdb.Error as problem:
             said = str(problem).splitlines()[0]
             raise SpecError(
                 f"the columns of {str(paths[0])!r} cannot be told ({said}); is it {form}?"
             ) from problem
+    if whole_lines:
+        raise SpecError(
+            f"no line of {str(paths[0])!r} is a JSON object; there must be one a line, not an "
+            f"array of them"
+        )
     return plain(pa.schema([pa.field(f.name, _kept(f.type)) for f in found]))
 
 

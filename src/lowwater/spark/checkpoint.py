@@ -87,5 +87,17 @@ class Checkpoint:
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    changed = [k for k in wanted if found.get(k) != wanted[k]]
-    return "; ".join(f"its {k} is {found.get(k)!r}, not {wanted[k]!r}" for k in changed)
+    """Say what differs, down to the part that does: a whole plan is more than anybody reads."""
+    # As it is read back: a tuple is written as a list.
+    return "; ".join(_differences(found, json.loads(json.dumps(wanted)), "its"))
+
+
+def _differences(found: Any, wanted: Any, what: str) -> list[str]:
+    if found == wanted:
+        return []
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        said = [json.dumps(v, ensure_ascii=False) for v in (found, wanted)]
+        return [f"{what} is {said[0]}, not {said[1]}"]
+    names = dict.fromkeys([*wanted, *found])
+    told = [_differences(found.get(n), wanted.get(n), f"{what} {n}") for n in names]
+    return [one for some in told for one in some]

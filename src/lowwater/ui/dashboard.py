@@ -22,6 +22,8 @@ from lowwater.ui.history import History
 from lowwater.ui.serving import HOST, Channel, Server, check_token
 
 _LOOK_SECONDS = 0.05
+_LAST_SECONDS = 1.0
+"""How long open pages have to hear of the last epoch when theirs is closed."""
 
 
 class Dashboard:
@@ -43,8 +45,9 @@ class Dashboard:
             for take in (self.history.take_results, self.history.take_late, self.history.take_shed)
         )
         run.watch(Outputs(results, late, shed=shed))
-        for work in (self._look, self.server.serve_forever):
-            threading.Thread(target=work, daemon=True).start()
+        self.looking = threading.Thread(target=self._look, daemon=True)
+        for work in (self.looking, threading.Thread(target=self.server.serve_forever, daemon=True)):
+            work.start()
 
     @property
     def url(self) -> str:
@@ -54,7 +57,8 @@ class Dashboard:
     def close(self) -> None:
         """Close the page; the run goes on."""
         self.closed.set()
-        self.channel.close()
+        self.looking.join(_LAST_SECONDS)
+        self.channel.close(_LAST_SECONDS)
         self.server.shutdown()
         self.server.server_close()
 
@@ -69,8 +73,10 @@ class Dashboard:
 
     def _look(self) -> None:
         """Tell the pages of every epoch."""
-        seen = None
-        while not self.closed.wait(_LOOK_SECONDS):
+        seen, last = None, False
+        # Once more after the close: the page should show how the run ended.
+        while not last:
+            last = self.closed.wait(_LOOK_SECONDS)
             status = self.run.status()
             if status.epoch != seen and status.epoch >= 0:
                 seen = status.epoch

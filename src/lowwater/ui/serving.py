@@ -51,6 +51,12 @@ class Channel:
         self.closed = False
         self.pages = 0
 
+    def count(self, change: int) -> None:
+        """Count a page that has come, or gone."""
+        with self.changed:
+            self.pages += change
+            self.changed.notify_all()
+
     def publish(self, event: dict[str, Any]) -> None:
         """Tell all pages."""
         payload = _as_event(event)
@@ -58,11 +64,12 @@ class Channel:
             self.number, self.event = self.number + 1, payload
             self.changed.notify_all()
 
-    def close(self) -> None:
-        """Send the pages away."""
+    def close(self, seconds: float = 0.0) -> None:
+        """Send the pages away, after what they have not heard; wait so long for them at most."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()
+            self.changed.wait_for(lambda: not self.pages, timeout=seconds)
 
     def after(self, seen: int | None) -> tuple[int | None, bytes]:
         """Wait for what comes after an event; a page that has missed one gets the whole again."""
@@ -71,7 +78,7 @@ class Channel:
                 self.changed.wait_for(
                     lambda: self.closed or self.number > seen, timeout=_ALIVE_SECONDS
                 )
-                if self.closed or self.number == seen:
+                if self.number == seen:
                     return seen, b": still here\n\n"
                 if self.number == seen + 1:
                     return self.number, self.event
@@ -205,17 +212,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        channel.pages += 1
+        channel.count(1)
         try:
             seen: int | None = None
-            while not channel.closed:
+            while not channel.closed or seen != channel.number:
                 seen, payload = channel.after(seen)
                 self.wfile.write(payload)
                 self.wfile.flush()
         except OSError:
             return  # the page was closed
         finally:
-            channel.pages -= 1
+            channel.count(-1)
 
 
 def _file(path: str) -> bytes:

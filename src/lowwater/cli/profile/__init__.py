@@ -36,7 +36,7 @@ def profile(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the late degrees into a file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Say it as JSON.")] = False,
 ) -> None:
     """Tell how disordered a stream is, and which settings suit it.
 

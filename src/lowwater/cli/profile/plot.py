@@ -38,7 +38,8 @@ def draw(profile: Profile, path: Path) -> None:
     try:
         figure.savefig(path)
     except (OSError, ValueError) as problem:
-        raise SpecError(f"--plot: {str(path)!r} cannot be written: {problem}") from problem
+        reason = (getattr(problem, "strerror", None) or str(problem)).lower()
+        raise SpecError(f"--plot: {str(path)!r} cannot be written: {reason}") from problem
 
 
 def _unit(profile: Profile) -> tuple[str, float]:

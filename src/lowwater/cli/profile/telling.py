@@ -52,7 +52,9 @@ def _order(profile: Profile) -> str:
 
 
 def _degrees(profile: Profile) -> str:
-    told = ", ".join(f"{q * 100:g} % {profile.said(profile.late(q))}" for q in QUANTILES)
+    told = ", ".join(
+        f"{q * 100:g}\N{NO-BREAK SPACE}% {profile.said(profile.late(q))}" for q in QUANTILES
+    )
     return f"{told}, at most {profile.said(int(profile.degrees.max()))}"
 
 
@@ -62,7 +64,7 @@ def _bursts(profile: Profile) -> str | None:
         return None
     width, most, mean = peak
     how = "in bursts" if burstiness > _BURSTY else "like a clock" if burstiness < _REGULAR else ""
-    told = f"rows come {how or 'about by chance'} ({burstiness:+.2f} of −1 to 1)"
+    told = f"rows come {how or 'about by chance'} ({burstiness:+.2f} of −1 to 1)".replace("-", "−")
     return (
         f"{told}; the busiest {profile.said(width)} had {most:,} rows, "
         f"{most / mean:.1f} times the mean"

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+FLAG = ""
+"""What a flag takes, in the help: nothing. Else it would seem to want a value, true or false."""
 IN, OUT, HOW, SEEN = "What goes in", "What comes out", "How it runs", "What is seen of it"
 
 Query = Annotated[
@@ -156,6 +158,7 @@ Follow = Annotated[
     bool | None,
     typer.Option(
         "--follow",
+        metavar=FLAG,
         help="Wait for more files in a folder, instead of ending with it.",
         rich_help_panel=IN,
     ),
@@ -163,12 +166,14 @@ Follow = Annotated[
 Not = Annotated[bool, typer.Option(hidden=True)]
 """Takes back what a file of settings says; told in the docs, not in the help."""
 Ui = Annotated[
-    bool | None, typer.Option("--ui", help="Show the run on a live page.", rich_help_panel=SEEN)
+    bool | None,
+    typer.Option("--ui", metavar=FLAG, help="Show the run on a live page.", rich_help_panel=SEEN),
 ]
 UiControl = Annotated[
     bool | None,
     typer.Option(
         "--ui-control",
+        metavar=FLAG,
         help="Let that page ask for early results and change settings (implies --ui).",
         rich_help_panel=SEEN,
     ),
@@ -186,5 +191,10 @@ UiPort = Annotated[
 ]
 Json = Annotated[
     bool | None,
-    typer.Option("--json", help="Say at the end what came of it as JSON.", rich_help_panel=SEEN),
+    typer.Option(
+        "--json",
+        metavar=FLAG,
+        help="Say at the end what came of it as JSON.",
+        rich_help_panel=SEEN,
+    ),
 ]

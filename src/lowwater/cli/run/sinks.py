@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -49,7 +50,12 @@ class Tables(Sink):
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
         title = f"epoch {epoch}: {len(rows):,} row{'' if len(rows) == 1 else 's'}"
-        Console(file=self.out, width=_WIDEST, highlight=False).print(as_table(rows, title=title))
+        console = Console(file=io.StringIO(), width=_WIDEST, highlight=False)
+        with console.capture() as drawn:
+            console.print(as_table(rows, title=title))
+        # Written here: a console whose reader is gone would end the thread, and the run seem over.
+        self.out.write(drawn.get())
+        self.out.flush()
 
 
 @dataclass
@@ -175,5 +181,6 @@ def targets_of(said: dict[str, str | None]) -> dict[str, Target]:
     for target, place in zip(found.values(), places, strict=True):
         if places.count(place) > 1:
             where = repr(target.place) if target.path else target.place
-            raise SpecError(f"{' and '.join(map(option, found))} would mix in {where}")
+            same = [option(n) for n, p in zip(found, places, strict=True) if p == place]
+            raise SpecError(f"{' and '.join(same)} would mix in {where}; name another place")
     return found

@@ -18,7 +18,7 @@ def state(
     decisions: Annotated[
         int, typer.Option(min=0, metavar="N", help="How many of the last decisions to show.")
     ] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Say it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Say it as JSON.")] = False,
 ) -> None:
     """Show what a checkpoint holds: epoch, low-water mark, open windows, sizes, last decisions.
 

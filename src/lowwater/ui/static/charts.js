@@ -5,7 +5,7 @@ const charts = {};
 const TABLED = 12;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_values, hooks = {}, range } = {}) {
+function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_values, y_steps, hooks = {}, range } = {}) {
   const place = $(`chart-${name}`);
   const axis = (more) => ({ stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1 }, ...more });
   const size = () => ({ width: Math.max(200, place.clientWidth), height: place.clientHeight });
@@ -15,7 +15,7 @@ function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_v
     scales: { x: { time: x_timed }, y: { time: y_timed, ...(range ? { range } : {}) } },
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false } },
-    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : y_values ? { values: y_values } : {}) })],
+    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : y_values ? { values: y_values } : {}), ...(y_steps ? { incrs: y_steps } : {}) })],
     series: [{}, ...series],
     hooks,
   }, [[], ...series.map(() => [])], place);
@@ -36,6 +36,14 @@ function clock(with_day) {
     });
   };
 }
+
+// An axis of spans: in steps that are round in the unit they are told in, so that labels are short.
+const SPANS = [
+  ...[0.001, 0.01, 0.1, 1, 10].flatMap((unit) => [1, 2, 5].map((n) => n * unit)).filter((step) => step <= 20),
+  ...[30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200],
+  ...[1, 10, 100, 1000, 10000].flatMap((days) => [1, 2, 5].map((n) => n * days * 86400)),
+];
+const spans = () => ({ y_values: (u, splits) => splits.map((v) => span(v).replace(".0 ", " ")), ...(seen.about.timed ? { y_steps: SPANS } : {}), range: (u, low, high) => [0, Math.max(high * 1.1, 1e-3)] });
 
 function line(name, more = {}) {
   return { stroke: () => colour(name), width: 2, points: { show: false }, ...more };
@@ -211,7 +219,7 @@ function draw_late() {
   if (!charts.late) {
     const late = dots("late", 6);
     late.points.fill = () => colour("late");
-    charts.late = chart("late", [line("mark", { spanGaps: true }), late], { y_values: (u, splits) => splits.map(span), range: (u, low, high) => [0, Math.max(high * 1.1, 1e-3)] });
+    charts.late = chart("late", [line("mark", { spanGaps: true }), late], spans());
   }
   charts.late.setData([all.map((p) => p[0]), all.map((p) => p[1]), all.map((p) => p[2])]);
   const c = seen.status?.counts || {};
@@ -232,7 +240,7 @@ function draw_quality() {
   const of = (p) => p.quality?.[name] || {};
   if (!charts.quality) {
     charts.quality = chart("quality", [line("final", { spanGaps: true }), line("early", { width: 1, dash: [6, 4], spanGaps: true }), line("faint", { width: 1, dash: [2, 3], spanGaps: true })], { y_values: (u, splits) => splits.map((v) => `${+(100 * v).toFixed(1)} %`), range: (u, low) => [Math.max(0, Math.min(0.9, low - 0.02)), 1] });
-    charts.slack = chart("slack", [line("mark", { spanGaps: true })], { y_values: (u, splits) => splits.map(span), range: (u, low, high) => [0, Math.max(high * 1.1, 1e-3)] });
+    charts.slack = chart("slack", [line("mark", { spanGaps: true })], spans());
   }
   const x = m.map((p) => p.wall), figure = (key) => m.map((p) => of(p)[key] ?? null);
   charts.quality.setData([x, figure("measured"), figure("estimated"), figure("target")]);
