@@ -160,3 +160,42 @@ def test_a_filter_over_a_dataframe_does_not_hide_progress(spark, tmp_path):
     outcome = query.run(sink=lw.callback(lambda epoch, table: seen.append((epoch, len(table)))))
     assert seen == [(2, 1)]
     assert (outcome.status["in"], outcome.status["admitted"]) == (1, 1)
+
+
+def test_nothing_is_computed_for_rows_that_are_shed(spark, folder):
+    """A column that fails where it is computed for a window that was left out."""
+
+    def query(source, value):
+        stream = lw.stream(source, time="ts", progress=lw.slack("4 seconds"))
+        stream = stream.where("key IS NOT NULL").with_columns(value=value)
+        windows = stream.window(range="2 seconds").group_by("key")
+        return windows.agg(n=lw.count("value"), top=lw.max("value"))
+
+    how = lw.shed(p=0.5, max_gap=3)
+    here = lw.files(folder, files_per_epoch=2)
+    expected = query(here, "value").run(host="local", shed=how)
+    ids = ", ".join(map(str, sorted(set(expected.shed["wid"].to_pylist()))))
+    computed = f"if(unix_seconds(ts) div 2 IN ({ids}), raise_error('computed'), value)"
+    found = query(streaming(spark, folder), computed).run(shed=how)
+    assert rows_of(found.results) == rows_of(expected.results)
+    assert found.shed.to_pylist() == expected.shed.to_pylist()
+    assert found.status.counts == expected.status.counts
+    assert found.status["shed"] > 300
+
+
+def test_rows_of_several_dataframes_are_spared_each_by_its_own_steps(spark, folder):
+    def query(left, right):
+        a, b = (
+            lw.stream(source, time="ts", progress=lw.slack("4 seconds")).with_columns(v=text)
+            for source, text in ((left, "value + 1"), (right, "value * 2"))
+        )
+        pairs = a.where("v > 0").join(b, on="key", band=("-100 ms", "100 ms"))
+        return pairs.window(range="5 seconds").agg(n=lw.count(), top=lw.max("v_other"))
+
+    how = lw.shed(p=0.5, max_gap=3)
+    here = [lw.files(folder, files_per_epoch=2) for _ in range(2)]
+    expected = query(*here).run(host="local", shed=how)
+    found = query(*(streaming(spark, folder) for _ in range(2))).run(shed=how)
+    assert found.results.to_pylist() == expected.results.to_pylist()
+    assert found.status.counts == expected.status.counts
+    assert found.status["shed"] > 300

@@ -255,6 +255,7 @@ class Epochs:
     ) -> list[Packet]:
         """Run an epoch whose rows, or some of them, Spark reads."""
         ingest_rows = IngestRows(self.flow, self.newest.standing, list(self.inputs.frames))
+        rows = self.inputs.computed(rows, self.flow, self.newest.standing.dropped)
         packets = rows.mapInArrow(ingest_rows, PACKET_DDL)
         if pieces:
             shares = self._shares(pieces)

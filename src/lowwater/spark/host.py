@@ -116,7 +116,9 @@ class SparkRun(Run):
         assembly = assembly.with_shards(folder.claim(assembly, wanted))
         self.flow, self.prodded = assembly.flow, assembly.prodder is not None
         self.adapter = assembly.adapter
-        self.inputs = Inputs.of(sources, self.flow, folder, bounded=bounded)
+        self.inputs = Inputs.of(
+            sources, self.flow, folder, bounded=bounded, shedding=assembly.shedder is not None
+        )
         log = folder.log()
         self.controller = assembly.controller(log)
         self.controller.begin(self._now(0))

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lowwater.control import Dropped
 from lowwater.errors import PlanError
 from lowwater.kernels import Dataflow
 from lowwater.sources import Block, BlockReader, BlockSource, Piped, Replay
@@ -18,6 +19,7 @@ from lowwater.sources.files import written
 from lowwater.spark.checkpoint import Checkpoint
 from lowwater.spark.dataframes import DataFrameSource
 from lowwater.spark.plain_files import PlainFiles, leaves, read_by_spark
+from lowwater.spark.sparing import can_be_spared, spared
 from lowwater.spark.tasks import INPUT
 
 
@@ -34,12 +36,20 @@ class Inputs:
     files: dict[int, PlainFiles] = field(default_factory=dict)
     total: int | None = None
     bounded: bool = False
+    spared: dict[int, DataFrameSource] = field(default_factory=dict)
+    """DataFrames whose steps are spared for rows that are shed."""
     empty: set[int] = field(default_factory=set)
     """Recordings without a row, which no last block will end."""
 
     @classmethod
     def of(
-        cls, sources: Sequence[Any], flow: Dataflow, folder: Checkpoint, *, bounded: bool
+        cls,
+        sources: Sequence[Any],
+        flow: Dataflow,
+        folder: Checkpoint,
+        *,
+        bounded: bool,
+        shedding: bool = False,
     ) -> Inputs:
         """Prepare the sources of a query for reading."""
         made = cls(bounded=bounded)
@@ -47,6 +57,8 @@ class Inputs:
         for number, source in enumerate(sources):
             if isinstance(source, DataFrameSource):
                 made.frames[number] = source.frame
+                if shedding and can_be_spared(source, flow, number):
+                    made.spared[number] = source
                 counted.append(None)
                 continue
             prepared = _prepared(source, flow.inputs[number].schema, folder, number)
@@ -73,7 +85,21 @@ class Inputs:
         if self.files:
             counted = [f.select(sql.lit(n)) for n, f in self.frames.items()]
             return reduce(DataFrame.unionAll, counted)
-        return _together(self.frames)
+        return _together(self.frames | {n: source.base for n, source in self.spared.items()})
+
+    def computed(self, rows: DataFrame, flow: Dataflow, dropped: Dropped) -> DataFrame:
+        """Return the rows of a micro-batch after the steps that are not part of the stream."""
+        if not self.spared:
+            return rows
+        each = dict.fromkeys(self.frames, rows)
+        if len(each) > 1:
+            each = {n: rows.where(sql.col(INPUT) == n).select(f"`{n}`.*") for n in each}
+        return _together(
+            {
+                n: spared(mine, self.spared[n], flow, n, dropped) if n in self.spared else mine
+                for n, mine in each.items()
+            }
+        )
 
     def rows(self, batch: DataFrame, query: StreamingQuery) -> DataFrame:
         """Return the rows of a micro-batch as Spark reads them."""
