@@ -1,20 +1,24 @@
 """Q3: how much track, granularity and decay matter (QDJ, figures 6.10 to 6.12).
 
 The streams, windows and targets of Q1, under the rule of the thesis; one setting varies at a time.
-Times are rounded to the granule for the monitor; windows keep moving by 10 ms.
+Times are rounded to the granule for the monitor; windows keep moving by 10 ms. The market feed,
+where it is present, is shown beside the streams of the thesis, whose shapes are judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lowwater.experiments.adapted import Asked
 from lowwater.experiments.contract import Check, Compared, Experiment, Outcome
 from lowwater.experiments.drawing import BLUE, GREEN, ORANGE, canvas, label, legend
+from lowwater.experiments.q1 import MARKET
 from lowwater.experiments.qdj import Pair
 from lowwater.experiments.quality_runs import TARGETS, row, thesis
+from lowwater.experiments.recorded import AbsentError, market_pair
 from lowwater.experiments.soccer import SOCCER_16, SOCCER_23, generate
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ def against_standard(cases: dict[Case, dict[str, Any]]) -> dict[Case, float]:
 
 def check(off: dict[Case, float], few: float) -> Iterator[Check]:
     """Say which shapes hold."""
+    off = {c: v for c, v in off.items() if c.stream != MARKET}
     for setting in ("track ms", "decay"):
         mine = [
             v
@@ -121,11 +126,14 @@ class Settings(Experiment):
         """Vary one setting at a time."""
         games = [SOCCER_16.shortened(80)] if quick else [SOCCER_16, SOCCER_23]
         targets = (0.9,) if quick else TARGETS
+        streams = {g.name: generate(g) for g in games}
+        if not quick:
+            with suppress(AbsentError):
+                streams[MARKET] = market_pair()
         cases: dict[Case, dict[str, Any]] = {}
-        for game in games:
-            stream = generate(game)
+        for name, stream in streams.items():
             for setting, values in SETTINGS.items():
-                for case in (Case(game.name, t, setting, v) for t in targets for v in values):
+                for case in (Case(name, t, setting, v) for t in targets for v in values):
                     cases[case] = run_case(stream, case)
         off = against_standard(cases)
         compared = []
@@ -139,7 +147,7 @@ class Settings(Experiment):
             if mine:
                 told = ", ".join(f"{v:+.1f} %" for v in mine)
                 compared.append(Compared(f"98 %, {setting} {value:g}", paper, told))
-        names = [g.name for g in games]
+        names = list(streams)
         checks = list(check(off, FEW_QUICK if quick else FEW))
         return Outcome(list(cases.values()), compared, checks, draw(cases, names), STANDARD)
 
