@@ -65,6 +65,16 @@ def dns() -> Rows:
     return Rows.of(ts, arrived, x=table["rtt_us"].to_numpy(np.float64) / 1_000)
 
 
+def dns_names() -> Rows:
+    """Return all DNS queries, also those that nobody answered, and how long their names are.
+
+    Without an answer a query is written down only when its time is up, so these come late.
+    """
+    table = _read("zeek_dns.parquet", ["event_us", "arrival_us", "query"])
+    ts, arrived = table["event_us"].to_numpy(), table["arrival_us"].to_numpy()
+    return Rows.of(ts, arrived, x=table["query"].str.len().to_numpy(np.float64))
+
+
 def _read(name: str, columns: list[str]) -> pd.DataFrame:
     folder = os.environ.get(FOLDER)
     if folder is None:
