@@ -159,9 +159,7 @@ def test_absent_streams_are_named(monkeypatch, tmp_path):
     assert [line.ours for line in absent] == [
         "left out: it comes with pip install 'lowwater[demo]'",
         "left out: LOWWATER_DATA has no market_feed.parquet",
-        "left out: LOWWATER_DATA has no zeek_dns.parquet",
-        "left out: LOWWATER_DATA has no zeek_dns.parquet",
-        "left out: LOWWATER_DATA has no zeek_dns.parquet",
+        *["left out: LOWWATER_DATA has no zeek_dns.parquet"] * 5,
     ]
     monkeypatch.delenv("LOWWATER_DATA")
     with pytest.raises(lw.LowwaterError, match="set LOWWATER_DATA to the folder of market_feed"):
