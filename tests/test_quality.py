@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.control import Entry
 from lowwater.local.host import LocalEpochs
+from lowwater.progress import slacks
 from lowwater.progress.late_degrees import EDGES, LateDegrees, late_degrees
 from lowwater.progress.monitor import gathered, measure, measure_sources
 
@@ -239,6 +240,46 @@ def test_three_streams_meet_a_target_each_with_a_slack_of_its_own(order):
         assert {i.slack["input 3"] for i in second.intervals} == {timedelta(0)}
 
 
+@pytest.mark.parametrize(("joined", "choices"), [(True, 5), (False, 1)])
+def test_slack_is_chosen_within_an_interval_for_joins_and_after_it_for_windows(joined, choices):
+    tables = [rows(i, n=3_000, seconds=12) for i in (1, 2)]
+    _, (a, b) = streams(2, lw.quality(0.9))
+    window = a.window(range="200 ms").agg(n=lw.count())
+    query = a.join(b, on="key", band=("-100 ms", "100 ms")) if joined else window
+    local = LocalEpochs(query.assembly.with_shards(1), lw.VirtualClock())
+    chosen = {}
+    for blocks in zip(*(cut(t, 120) for t in tables[: len(query.assembly.sources)]), strict=True):
+        local.run([[block] for block in blocks], last=[False] * len(blocks))
+        (one,) = local.log.newest().adapting["decisions"]
+        if one["sure"]:
+            chosen.setdefault(one["interval"], set()).add(tuple(one["slacks"]))
+    most = max(map(len, chosen.values()))
+    assert most >= choices if joined else most == choices
+
+
+def test_an_interval_in_which_no_window_ended_is_not_judged():
+    table = rows(7, n=4_000, seconds=40, by=9_000_000)
+    _, (stream,) = streams(1, lw.quality(0.6))
+    query = stream.window(range="5 seconds").agg(n=lw.count())
+    told = ran(query, table, epochs=120, end=False).status().quality["window"]
+    measured = [i.measured for i in told.intervals]
+    assert None in measured
+    assert 0.0 not in measured
+    assert any(m is not None and m < 1 for m in measured)
+
+
+def test_rows_in_order_are_counted_the_short_way_as_the_long_way(monkeypatch):
+    late = rows(8, n=1_000, seconds=10, start=10_000_000)
+    table = pa.concat_tables([rows(9, n=1_000, seconds=10, late=0.0), late])
+    known = []
+    for short in (slacks._in_order, lambda *_: None):
+        monkeypatch.setattr(slacks, "_in_order", short)
+        _, (stream,) = streams(1, lw.quality(0.9))
+        local = ran(stream.window(range="1 second").agg(n=lw.count()), table, end=False)
+        known.append(local.log.newest().adapting)
+    assert known[0] == known[1]
+
+
 def test_the_largest_late_degree_is_the_slack():
     table = rows(3)
     _, (stream,) = streams(1, lw.adaptive())
@@ -269,6 +310,8 @@ def test_each_source_has_a_slack_of_its_own():
     assert told.of_sources[0] == 1.0 > told.of_sources[3] >= 0.9
     (one,) = local.log.newest().adapting["decisions"]
     assert [sum(counts) for counts in list(zip(*one["own"], strict=True))[3:]] == one["total"]
+    of_all, *of_each = (rule["wanted"] for _, rule in one["rules"])
+    assert sum(of_each) == of_all > max(of_each)
 
 
 def test_windows_are_within_the_error_that_is_allowed():

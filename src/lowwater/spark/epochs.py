@@ -197,13 +197,7 @@ class Epochs:
         try:
             given = self._job(epoch, self._pieces(blocks), rows)
             now = self.now(epoch)
-            emitted = judged(self.prodder, self.newest, self.flow, given, now)
-            emitted += told(self.newest)
-            emitted += filled(self.shedder, self.newest, self.flow, emitted)
-            for way, sinks in self.outputs:
-                way.write(epoch, emitted, sinks)
-            in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
-            measures = [measures_of(p) for p in in_order]
+            measures = self._write(epoch, given, now)
             over: list[dict[str, Any]] = [
                 {"input": n, "last": True} for n in self.inputs.exhausted(taken["blocks"])
             ]
@@ -224,6 +218,16 @@ class Epochs:
         self.rate = came / took
         if self.heard is not None:
             self.heard(took)
+
+    def _write(self, epoch: int, given: Sequence[Packet], now: int) -> list[dict[str, Any]]:
+        """Let the sinks have what an epoch gave; return what it measured, in order of arrival."""
+        emitted = judged(self.prodder, self.newest, self.flow, given, now)
+        emitted += told(self.newest)
+        emitted += filled(self.shedder, self.newest, self.flow, emitted)
+        for way, sinks in self.outputs:
+            way.write(epoch, emitted, sinks)
+        in_order = sorted((p for p in emitted if p.kind == "measure"), key=lambda p: p.seq)
+        return [measures_of(p) for p in in_order]
 
     def _timed(self, taken: Mapping[str, Any], began: float) -> list[dict[str, Any]]:
         """Return how long the epoch took and what waits, for who decides by that."""
