@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lowwater.prodding.clock import REMEMBERED, EventClock
+from lowwater.event_clock import REMEMBERED, ClockMemory, EventClock
 
 
 def played(clock, *seen):
-    memory = {}
+    memory = ClockMemory()
     for newest, now in seen:
         memory = clock.advance(memory, newest, now)
     return memory

@@ -10,7 +10,7 @@ import sys
 import lowwater as lw
 
 feed = lw.feed("t bigint")
-query = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10).agg(n=lw.count())
+query = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(n=lw.count())
 assert query.run(epochs={feed: [[(1,), (2,)]]}).results["n"].to_pylist() == [2]
 print([m for m in sys.modules if m.split(".")[0] in ("pyspark", "py4j", "sqlglot", "duckdb")])
 """

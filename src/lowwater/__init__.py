@@ -25,6 +25,11 @@ from lowwater.aggregates.functions import (
     top_k,
     variance,
 )
+from lowwater.early.estimates import estimates
+from lowwater.early.policies import early_before, early_every, early_on_demand
+from lowwater.engine.host import Outcome, VirtualClock
+from lowwater.engine.run import Run
+from lowwater.engine.status import Status
 from lowwater.errors import (
     CqlError,
     HostError,
@@ -35,47 +40,43 @@ from lowwater.errors import (
     SinkError,
     SpecError,
     StateError,
+    renamed,
 )
-from lowwater.prodding import aggressive, every, on_demand, sideline
-from lowwater.progress.functions import (
+from lowwater.planner.flush import lazy_flush, slow_flush
+from lowwater.query.join_args import same_window
+from lowwater.query.stream import Query, Stream
+from lowwater.query.together import Together, together
+from lowwater.query.window_args import NamedWindows
+from lowwater.shedding.policy import shed
+from lowwater.sidelining.policy import sideline
+from lowwater.sinks.console import to_console
+from lowwater.sinks.files import to_csv, to_json, to_parquet
+from lowwater.sinks.postgres import to_postgres
+from lowwater.sinks.sink import to_callback, to_memory
+from lowwater.sources.feed import feed
+from lowwater.sources.files import files
+from lowwater.sources.replay import replay
+from lowwater.watermarks.functions import (
     adaptive,
     ordered,
-    pd,
+    pd_controller,
     per_source,
     punctuated,
     quality,
     slack,
 )
-from lowwater.query import Outcome, Query, Run, Status, Stream, VirtualClock
-from lowwater.query.combining import same_window
-from lowwater.query.estimates import estimates
-from lowwater.query.smoothing import lazy_flush, slow_flush
-from lowwater.query.together import Together, together
-from lowwater.query.windowing import named_windows
-from lowwater.shedding import shed
-from lowwater.sinks import callback, console, csv, json, memory, parquet, postgres
-from lowwater.sources import feed, files, replay
-from lowwater.windows import (
-    Landmark,
-    Session,
-    SlideByRow,
-    Sliding,
-    arrival,
-    extent,
-    rank,
-    rows,
-    unbounded,
-    wids,
-)
-from lowwater.windows import windows as window_ids
+from lowwater.windows.row_windows import RowWindow, SessionWindow, arrival, rank, rows
+from lowwater.windows.semantics import extent, wids, window_ids
+from lowwater.windows.sliding import Landmark, Sliding, unbounded
 
 if TYPE_CHECKING:
-    from lowwater.progress import Progress
+    from lowwater.watermarks.policy import WatermarkPolicy
 
 __version__ = "0.1.0"
 
 
-def stream(source: Any, *, time: str, progress: Progress | None = None) -> Stream:
+@renamed(progress="watermark")
+def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) -> Stream:
     """Make a stream of a source.
 
     Parameters
@@ -84,36 +85,28 @@ def stream(source: Any, *, time: str, progress: Progress | None = None) -> Strea
         A streaming DataFrame, `lw.files(...)`, `lw.replay(...)` or `lw.feed(...)`.
     time
         The column that says when a row happened: its event time, or any ordered number.
-    progress
+    watermark
         How we learn that time has passed: `lw.slack("10 seconds")`, `lw.ordered()`,
-        `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd(0.95)`, `lw.punctuated(...)` or
-        `lw.per_source(...)`. It is left out where a join says `quality=`.
+        `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd_controller(0.95)`, `lw.punctuated(...)` or
+        `lw.per_source(...)`. Omit it where a join has `quality=`.
     """
     if type(source).__module__.startswith("pyspark."):
-        source = import_module("lowwater.spark.dataframes").from_dataframe(source)
+        source = import_module("lowwater.spark.dataframe_source").from_dataframe(source)
     if not hasattr(source, "schema"):
         raise SpecError(
-            f"source={source!r} is no stream; give a streaming DataFrame, lw.files(...), "
+            f"source={source!r} is not a stream; give a streaming DataFrame, lw.files(...), "
             f"lw.replay(...) or lw.feed(...)"
         )
-    return Stream.of(source, time, progress)
+    return Stream.of(source, time, watermark)
 
 
-def windows(*of: Any, **named: Any) -> Any:
-    """Name several windows for one query, or tell which windows hold some positions.
-
-    With names: windows that one query has at once, on common panes. Each is a range, or a pair
-    (range, slide).
+def windows(**named: Any) -> NamedWindows:
+    """Name several windows for one query, on common panes: each a range, or a pair (range, slide).
 
     >>> windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute")).named["day"]
     ('1 day', '1 minute')
-
-    With a window and positions: the ids of the windows that hold at least one of them (WID 3.3).
-
-    >>> windows(Sliding(range=10), [3, 25]).tolist()
-    [0, 2]
     """
-    return named_windows(named) if named and not of else window_ids(*of, **named)
+    return NamedWindows(named)
 
 
 def sql(text: str, /, **streams: Stream) -> Stream:
@@ -127,12 +120,12 @@ def sql(text: str, /, **streams: Stream) -> Stream:
     >>> query = lw.sql(
     ...     "SELECT segment, max(speed) AS fastest "
     ...     "FROM traffic [RANGE 300 seconds SLIDE 60 seconds WATTR ts] GROUP BY segment",
-    ...     traffic=lw.stream(feed, time="ts", progress=lw.ordered()),
+    ...     traffic=lw.stream(feed, time="ts", watermark=lw.ordered()),
     ... )
     >>> query.schema.names
     ['window', 'wid', 'segment', 'fastest', 'kind']
     """
-    from lowwater.cql import query_of
+    from lowwater.cql.build.query import query_of
 
     return query_of(text, streams)
 
@@ -145,86 +138,36 @@ def dashboard(run: Run, **options: Any) -> Any:
     return import_module("lowwater.ui").dashboard(run, **options)
 
 
-def session(**settings: str) -> Any:
+def spark_session(**settings: str) -> Any:
     """Return a SparkSession tuned for short epochs; `settings` are added to its configuration."""
-    return import_module("lowwater.spark.session").session(**settings)
+    return import_module("lowwater.spark.session").spark_session(**settings)
+
+
+_RENAMED = {
+    "Session": "SessionWindow", "SlideByRow": "RowWindow", "aggressive": "early_before",
+    "callback": "to_callback", "console": "to_console", "csv": "to_csv", "every": "early_every",
+    "json": "to_json", "memory": "to_memory", "on_demand": "early_on_demand",
+    "parquet": "to_parquet", "pd": "pd_controller", "postgres": "to_postgres",
+    "session": "spark_session",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        raise AttributeError(f"lowwater.{name} is now lowwater.{_RENAMED[name]}")
+    raise AttributeError(f"module 'lowwater' has no attribute {name!r}")
 
 
 __all__ = [
-    "CqlError",
-    "HostError",
-    "Landmark",
-    "LowwaterError",
-    "Outcome",
-    "PlanError",
-    "Query",
-    "ResultOverflowError",
-    "Run",
-    "Session",
-    "ShedWarning",
-    "SinkError",
-    "SlideByRow",
-    "Sliding",
-    "SpecError",
-    "StateError",
-    "Status",
-    "Stream",
-    "Together",
-    "VirtualClock",
-    "adaptive",
-    "aggregate",
-    "aggressive",
-    "arrival",
-    "avg",
-    "callback",
-    "console",
-    "count",
-    "count_distinct",
-    "csv",
-    "dashboard",
-    "estimates",
-    "every",
-    "extent",
-    "feed",
-    "files",
-    "first",
-    "frequent_items",
-    "hll",
-    "json",
-    "kll",
-    "last",
-    "lazy_flush",
-    "max",
-    "median",
-    "memory",
-    "min",
-    "mode",
-    "on_demand",
-    "ordered",
-    "parquet",
-    "pd",
-    "per_source",
-    "postgres",
-    "punctuated",
-    "quality",
-    "quantile",
-    "rank",
-    "replay",
-    "rows",
-    "same_window",
-    "session",
-    "shed",
-    "sideline",
-    "slack",
-    "slow_flush",
-    "sql",
-    "stddev",
-    "stream",
-    "sum",
-    "together",
-    "top_k",
-    "unbounded",
-    "variance",
-    "wids",
-    "windows",
-]
+    "CqlError", "HostError", "Landmark", "LowwaterError", "Outcome", "PlanError", "Query",
+    "ResultOverflowError", "RowWindow", "Run", "SessionWindow", "ShedWarning", "SinkError",
+    "Sliding", "SpecError", "StateError", "Status", "Stream", "Together", "VirtualClock",
+    "adaptive", "aggregate", "arrival", "avg", "count", "count_distinct", "dashboard",
+    "early_before", "early_every", "early_on_demand", "estimates", "extent", "feed", "files",
+    "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median", "min",
+    "mode", "ordered", "pd_controller", "per_source", "punctuated", "quality", "quantile",
+    "rank", "replay", "rows", "same_window", "shed", "sideline", "slack", "slow_flush",
+    "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console", "to_csv",
+    "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k", "unbounded",
+    "variance", "wids", "window_ids", "windows",
+]  # fmt: skip

@@ -1,16 +1,18 @@
-"""Everything Lowwater raises.
+"""The errors and warnings that Lowwater raises.
 
-A mistake in a query raises `SpecError` where it is made, before anything runs. Rows that are late,
-malformed or shed are counted outputs, never exceptions.
+A mistake in a query raises `SpecError` when the query is built, before anything runs. Late,
+malformed and shed rows are counted outputs, never exceptions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class LowwaterError(Exception):
@@ -18,20 +20,15 @@ class LowwaterError(Exception):
 
 
 class SpecError(LowwaterError, ValueError):
-    """A query, or a part of one, cannot mean what it says. Raised when it is built."""
+    """A query, or a part of one, is invalid. Raised when the query is built."""
 
 
 class CqlError(SpecError):
-    """A text is no query that can be built. It says where, and what may have been meant.
+    """A CQL text is not a valid query. The message shows the place and, if possible, a hint.
 
-    Attributes
-    ----------
-    problem, hint
-        What is wrong, and what may help.
-    line, column
-        Where it is, counted from 1.
-    shown
-        That line of the text.
+    - `problem`, `hint`: The problem, and a suggestion.
+    - `line`, `column`: The place of the problem, counted from 1.
+    - `shown`: That line of the text.
     """
 
     def __init__(self, problem: str, text: str, at: int, hint: str | None = None) -> None:
@@ -43,14 +40,15 @@ class CqlError(SpecError):
         super().__init__(problem, text, at, hint)
 
     def __str__(self) -> str:
-        # Tabs stay, so that the caret stands under its letter.
+        # Keep tabs, so that the caret stands under its letter.
         blank = "".join(c if c == "\t" else " " for c in self.shown[: self.column - 1])
-        told = f"line {self.line}, column {self.column}: {self.problem}"
-        return f"{told}\n  {self.shown}\n  {blank}^" + (f"\nHint: {self.hint}" if self.hint else "")
+        place = f"line {self.line}, column {self.column}: {self.problem}"
+        hint = f"\nHint: {self.hint}" if self.hint else ""
+        return f"{place}\n  {self.shown}\n  {blank}^{hint}"
 
 
 class PlanError(LowwaterError):
-    """A query is sound, but this host or this source cannot run it."""
+    """A query is valid, but this host or this source cannot run it."""
 
 
 class StateError(LowwaterError):
@@ -58,15 +56,15 @@ class StateError(LowwaterError):
 
 
 class SinkError(LowwaterError):
-    """A sink cannot be reached or does not take the rows."""
+    """A sink cannot be reached, or refuses the rows."""
 
 
 class ResultOverflowError(LowwaterError, ArithmeticError):
-    """An exact sum left the range of its type. It is reported, never wrapped."""
+    """An exact sum exceeds the range of its type; it never wraps around."""
 
 
 class ShedWarning(UserWarning):
-    """Windows may be left out, but that will spare little."""
+    """Load shedding may drop windows, but that will save little work."""
 
 
 class HostError(LowwaterError):
@@ -74,7 +72,7 @@ class HostError(LowwaterError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
-    """Say that `name` is not there, and which name may have been meant.
+    """Return the error for an unknown name, with the closest known name as a hint.
 
     >>> print(unknown_name("column", "sped", ["speed", "ts"]))
     column 'sped' is not in the stream; it has: speed, ts. Did you mean 'speed'?
@@ -83,3 +81,27 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
     close = get_close_matches(str(name), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return SpecError(f"{what} {name!r} is not in the stream; it has: {', '.join(names)}.{hint}")
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator: an old argument raises TypeError with its new name.
+
+    >>> @renamed(lull="idle_timeout")
+    ... def policy(*, idle_timeout=None): ...
+    >>> policy(lull="1 second")
+    Traceback (most recent call last):
+    TypeError: policy(lull=...) is now policy(idle_timeout=...)
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> R:
+            for old, new in names.items():
+                if old in given:
+                    name = function.__name__
+                    raise TypeError(f"{name}({old}=...) is now {name}({new}=...)")
+            return function(*args, **given)
+
+        return call
+
+    return decorate

@@ -22,21 +22,21 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture
 def ways(monkeypatch):
     """Which way each micro-batch went: its files read by ingest, or its rows by Spark."""
-    from lowwater.spark.epochs import Epochs
+    from lowwater.spark.epochs import SparkEpochs
 
-    taken, original = [], Epochs.take_batch
+    taken, original = [], SparkEpochs.take_batch
 
     def note(self, batch, rows, files):
         taken.append("blocks" if rows is None else "rows")
         return original(self, batch, rows, files)
 
-    monkeypatch.setattr(Epochs, "take_batch", note)
+    monkeypatch.setattr(SparkEpochs, "take_batch", note)
     return taken
 
 
 @pytest.fixture(scope="session")
 def spark():
-    session = lw.session(
+    session = lw.spark_session(
         spark_driver_memory="3g",
         spark_sql_shuffle_partitions="2",
         spark_driver_extraJavaOptions=SHORT_LIVED,

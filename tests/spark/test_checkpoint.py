@@ -17,7 +17,7 @@ def feed():
 
 def counting(feed, **window):
     window = window or {"range": "5 seconds"}
-    return lw.stream(feed, time="ts", progress=lw.slack("4 seconds")).window(**window)
+    return lw.stream(feed, time="ts", watermark=lw.slack("4 seconds")).window(**window)
 
 
 def run(query, feed, checkpoint, pieces=2):
@@ -47,7 +47,7 @@ def test_another_version_is_refused(spark, feed, tmp_path):
 
 def test_a_folder_of_something_else_is_refused(spark, feed, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(lw.StateError, match="no checkpoint of Lowwater"):
+    with pytest.raises(lw.StateError, match="not of a checkpoint"):
         run(counting(feed).agg(n=lw.count()), feed, tmp_path)
 
 

@@ -22,7 +22,7 @@ ROWS = [(START + timedelta(seconds=i), i % 3, i) for i in range(600)]
 
 def command(folder):
     options = ["--source", "s=-,schema=ts timestamp, k bigint, x bigint"]
-    options += ["--progress", "slack 5 seconds", "--sink", "parquet:out", "--checkpoint", "ck"]
+    options += ["--watermark", "slack 5 seconds", "--sink", "parquet:out", "--checkpoint", "ck"]
     code = "from lowwater.cli import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", code, "run", QUERY, *options],
@@ -57,7 +57,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path):
     assert said.startswith("600 rows, ")
 
     feed = lw.feed("ts timestamp, k bigint, x bigint")
-    stream = lw.stream(feed, time="ts", progress=lw.slack("5 seconds"))
+    stream = lw.stream(feed, time="ts", watermark=lw.slack("5 seconds"))
     whole = lw.sql(QUERY, s=stream).run(epochs={feed: [ROWS]}).results
     found = pq.read_table(tmp_path / "out")
     assert 0 < before < len(found) == len(whole)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from tests.spark import clustered
+from tests.spark import cluster_job as clustered
 from tests.spark.streams import SHORT_LIVED, cut, disordered, ordered_rows
 
 HOME = Path(pyspark.__path__[0])

@@ -31,7 +31,7 @@ def streaming(spark, folder):
 
 
 def windowed(source, size, slide):
-    stream = lw.stream(source, time="ts", progress=lw.slack("4 seconds"))
+    stream = lw.stream(source, time="ts", watermark=lw.slack("4 seconds"))
     return stream.window(range=size, slide=slide).group_by("key").agg(
         n=lw.count(), total=lw.sum("value"), top=lw.max("amount"), low=lw.min("name"),
         mean=lw.avg("amount"), spread=lw.variance("value"),
@@ -95,7 +95,7 @@ def test_consistent_slack_over_files_does_not_depend_on_how_epochs_are_cut(spark
         stream = lw.stream(
             lw.files(folder, files_per_epoch=files_per_epoch),
             time="ts",
-            progress=lw.slack("1 second", mode="consistent"),
+            watermark=lw.slack("1 second", mode="consistent"),
         )
         outcome = stream.window(range="9 seconds", slide="3 seconds").agg(n=lw.count()).run()
         counts = {r["wid"]: r["n"] for r in outcome.results.to_pylist()}
@@ -114,7 +114,7 @@ def test_bad_times_are_counted_and_shown(spark, tmp_path):
         '{"x": 3}\nnot json\n{"ts": "2024-01-01T00:00:09Z", "x": 4}\n'
     )
     frame = spark.readStream.schema("ts timestamp, x int").json(str(target))
-    stream = lw.stream(frame, time="ts", progress=lw.ordered())
+    stream = lw.stream(frame, time="ts", watermark=lw.ordered())
     outcome = stream.window(range="5 seconds").agg(n=lw.count()).run()
     assert outcome.results.column("n").to_pylist() == [1, 1]
     assert outcome.status["malformed"] == 3
@@ -124,7 +124,7 @@ def test_bad_times_are_counted_and_shown(spark, tmp_path):
 
 def test_a_batch_dataframe_is_refused_with_a_hint(spark):
     with pytest.raises(lw.SpecError, match="readStream"):
-        lw.stream(spark.range(3), time="id", progress=lw.ordered())
+        lw.stream(spark.range(3), time="id", watermark=lw.ordered())
 
 
 def test_many_groups_are_spread_over_all_shards(spark, tmp_path):
@@ -134,7 +134,7 @@ def test_many_groups_are_spread_over_all_shards(spark, tmp_path):
         "id", "concat('g', id) AS g", "timestamp_micros(id * 1000) AS ts"
     ).coalesce(1).write.parquet(str(target), mode="overwrite")
     frame = spark.readStream.schema("id bigint, g string, ts timestamp").parquet(str(target))
-    query = lw.stream(frame, time="ts", progress=lw.ordered()).window(range="1 hour")
+    query = lw.stream(frame, time="ts", watermark=lw.ordered()).window(range="1 hour")
     outcome = query.group_by("g").agg(n=lw.count()).run()
     assert len(outcome.results) == 20_000
     assert 1.0 <= outcome.status.skew < 1.2
@@ -151,13 +151,13 @@ def test_a_filter_over_a_dataframe_does_not_hide_progress(spark, tmp_path):
     frame = reader.option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
     seen = []
     query = (
-        lw.stream(frame, time="ts", progress=lw.ordered())
+        lw.stream(frame, time="ts", watermark=lw.ordered())
         .where("value > 0")
         .with_columns(share="10 / value")
         .window(range="10 seconds")
         .agg(n=lw.count(), share=lw.sum("share"))
     )
-    outcome = query.run(sink=lw.callback(lambda epoch, table: seen.append((epoch, len(table)))))
+    outcome = query.run(sink=lw.to_callback(lambda epoch, table: seen.append((epoch, len(table)))))
     assert seen == [(2, 1)]
     assert (outcome.status["in"], outcome.status["admitted"]) == (1, 1)
 
@@ -166,19 +166,19 @@ def test_nothing_is_computed_for_rows_that_are_shed(spark, folder):
     """A column that fails where it is computed for a window that was left out."""
 
     def query(source, value):
-        stream = lw.stream(source, time="ts", progress=lw.slack("4 seconds"))
+        stream = lw.stream(source, time="ts", watermark=lw.slack("4 seconds"))
         stream = stream.where("key IS NOT NULL").with_columns(value=value)
         windows = stream.window(range="2 seconds").group_by("key")
         return windows.agg(n=lw.count("value"), top=lw.max("value"))
 
-    how = lw.shed(p=0.5, max_gap=3)
+    how = lw.shed(share=0.5, max_gap=3)
     here = lw.files(folder, files_per_epoch=2)
     expected = query(here, "value").run(host="local", shed=how)
     ids = ", ".join(map(str, sorted(set(expected.shed["wid"].to_pylist()))))
     computed = f"if(unix_seconds(ts) div 2 IN ({ids}), raise_error('computed'), value)"
     found = query(streaming(spark, folder), computed).run(shed=how)
     assert rows_of(found.results) == rows_of(expected.results)
-    assert found.shed.to_pylist() == expected.shed.to_pylist()
+    assert found.dropped.to_pylist() == expected.shed.to_pylist()
     assert found.status.counts == expected.status.counts
     assert found.status["shed"] > 300
 
@@ -186,13 +186,13 @@ def test_nothing_is_computed_for_rows_that_are_shed(spark, folder):
 def test_rows_of_several_dataframes_are_spared_each_by_its_own_steps(spark, folder):
     def query(left, right):
         a, b = (
-            lw.stream(source, time="ts", progress=lw.slack("4 seconds")).with_columns(v=text)
+            lw.stream(source, time="ts", watermark=lw.slack("4 seconds")).with_columns(v=text)
             for source, text in ((left, "value + 1"), (right, "value * 2"))
         )
         pairs = a.where("v > 0").join(b, on="key", band=("-100 ms", "100 ms"))
         return pairs.window(range="5 seconds").agg(n=lw.count(), top=lw.max("v_other"))
 
-    how = lw.shed(p=0.5, max_gap=3)
+    how = lw.shed(share=0.5, max_gap=3)
     here = [lw.files(folder, files_per_epoch=2) for _ in range(2)]
     expected = query(*here).run(host="local", shed=how)
     found = query(*(streaming(spark, folder) for _ in range(2))).run(shed=how)

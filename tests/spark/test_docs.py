@@ -14,8 +14,8 @@ from pyspark.sql.readwriter import DataFrameWriter
 from pyspark.sql.streaming import DataStreamReader
 
 import lowwater as lw
-from lowwater.cli.demo.flights import record
-from tests.pages import PAGES, ROOT, blocks, needs_spark, prepare, run_page
+from examples.flights.flights import record
+from tests.docs.pages import PAGES, ROOT, blocks, needs_spark, prepare, run_page
 
 WITH_SPARK = [p for p in PAGES if blocks(p) and needs_spark(p)]
 MESSAGES = (
@@ -98,7 +98,7 @@ def test_a_page_runs_as_it_is_printed(page, broker, tmp_path):
 
 def test_silent_sensors_are_the_same_on_spark(spark):
     example = runpy.run_path(str(ROOT / "examples" / "silent_sensors.py"))
-    idle = lw.per_source("sensor", lw.slack("5 seconds"), idle="40 seconds")
+    idle = lw.per_source("sensor", lw.slack("5 seconds", idle_timeout="40 seconds"))
     (here, steps), (there, on_spark) = (example["closed"](idle, h) for h in ("local", "spark"))
     assert on_spark == steps
     assert len(steps) == 8

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 
 import lowwater as lw
-from lowwater.sources.translation import SAME
+from lowwater.expressions.duckdb import SAME
 from tests.spark.streams import cut, disordered, ordered_rows
 
 
@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 def query(source):
     return (
-        lw.stream(source, time="ts", progress=lw.slack("4 seconds"))
+        lw.stream(source, time="ts", watermark=lw.slack("4 seconds"))
         .where("value > -1.5 AND name RLIKE 'n[1-9]'")
         .with_columns(
             third="cast(amount AS int) % 3",
@@ -62,7 +62,7 @@ def test_a_dataframe_and_files_give_the_same_rows(spark, folder):
 
 
 def test_what_spark_does_not_know_is_refused_when_the_query_is_built(spark, folder):
-    stream = lw.stream(streaming(spark, folder), time="ts", progress=lw.ordered())
+    stream = lw.stream(streaming(spark, folder), time="ts", watermark=lw.ordered())
     with pytest.raises(lw.SpecError, match="frobnicate"):
         stream.where("frobnicate(value) > 0")
     with pytest.raises(lw.SpecError, match="many rows"):
@@ -107,7 +107,7 @@ def test_what_carries_over_means_the_same_in_duckdb_as_in_spark(spark, tmp_path)
     frame = spark.read.parquet(str(tmp_path)).coalesce(1)
     theirs = frame.selectExpr(*(f"{text} AS `{i}`" for i, text in enumerate(TEXTS))).toArrow()
     feed = lw.feed(table.schema)
-    stream = lw.stream(feed, time="ts", progress=lw.ordered())
+    stream = lw.stream(feed, time="ts", watermark=lw.ordered())
     computed = stream.with_columns(**{f"c{i}": text for i, text in enumerate(TEXTS)})
     given = computed.run(epochs={feed: [table]}, host="local").results
     ours = given.select([f"c{i}" for i in range(len(TEXTS))])

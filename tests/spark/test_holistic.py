@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.functions import expr
 
 import lowwater as lw
-from tests.oracle import same
+from tests.reference.windows import same
 
 SHARES = [0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.77, 0.9, 0.95, 1.0]
 ODD = [math.nan, math.inf, -math.inf, 1.7e308, -1.7e308, -0.0, 0.1]
@@ -39,7 +39,7 @@ def test_results_equal_those_of_spark_sql(spark, kind):
     }
     feed = lw.feed(f"t bigint, x {kind}")
     query = (
-        lw.stream(feed, time="t", progress=lw.ordered())
+        lw.stream(feed, time="t", watermark=lw.ordered())
         .window(range=7)
         .agg(qs=lw.quantile("x", SHARES), m=lw.median("x"), u=lw.count_distinct("x"))
     )

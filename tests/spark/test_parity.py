@@ -27,7 +27,7 @@ JOINED = lw.aggregate("key", init=list, incr=lambda kept, v: [*kept, v], final=l
 
 
 def query_of(feed, progress, **window):
-    return lw.stream(feed, time="ts", progress=progress).window(**window)
+    return lw.stream(feed, time="ts", watermark=progress).window(**window)
 
 
 CASES = {
@@ -61,7 +61,7 @@ CASES = {
         .agg(n=lw.count())
     ),
     "quality": lambda f: query_of(
-        f, lw.quality(0.8, track="4 seconds"), range="2 seconds", slide="1 second"
+        f, lw.quality(0.8, interval="4 seconds"), range="2 seconds", slide="1 second"
     ).agg(n=lw.count()),
     "quality of each group": lambda f: (
         query_of(f, lw.quality(error=0.2, share=0.7, by="key"), range="2 seconds")
@@ -74,7 +74,7 @@ CASES = {
         .agg(n=lw.count())
     ),
     "over a number": lambda f: (
-        lw.stream(f, time="ts", progress=lw.slack(0.5))
+        lw.stream(f, time="ts", watermark=lw.slack(0.5))
         .window(range=1, slide=0.25, on="value")
         .agg(n=lw.count())
     ),
@@ -113,14 +113,18 @@ CASES = {
         query_of(f, lw.slack("1 second"), gap="400 milliseconds").group_by("key").agg(**AGGREGATES)
     ),
     "several windows": lambda f: (
-        lw.stream(f, time="ts", progress=lw.slack("1 second"))
+        lw.stream(f, time="ts", watermark=lw.slack("1 second"))
         .window(lw.windows(short="2 seconds", long=("12 seconds", "3 seconds")))
         .group_by("key")
         .agg(n=lw.count(), total=lw.sum("value"))
     ),
     "revised": lambda f: (
         query_of(
-            f, lw.slack("1 second"), range="5 seconds", slide="2 seconds", revise_for="2 seconds"
+            f,
+            lw.slack("1 second"),
+            range="5 seconds",
+            slide="2 seconds",
+            allowed_lateness="2 seconds",
         )
         .group_by("key")
         .agg(**AGGREGATES)
@@ -197,7 +201,7 @@ PLANS = {
         a.order().join(b, on=["key", "name"], band=BAND), "3 seconds", on=("ts", "ts_other")
     ),
     "smooth windows, and windows over them": lambda a, *_: (
-        a.window(range="4 seconds", smooth=lw.slow_flush(max_delay="2 windows"))
+        a.window(range="4 seconds", flush=lw.slow_flush(max_delay="2 windows"))
         .group_by("name")
         .agg(n=lw.count())
         .window(range="12 seconds")
@@ -210,7 +214,7 @@ def three():
     """Three feeds of different length, disorder and progress, and their epochs."""
     feeds = [lw.feed(SCHEMA) for _ in range(3)]
     policies = [SECOND, lw.punctuated("flag"), lw.slack("1 second", mode="consistent")]
-    streams = [lw.stream(f, time="ts", progress=p) for f, p in zip(feeds, policies, strict=True)]
+    streams = [lw.stream(f, time="ts", watermark=p) for f, p in zip(feeds, policies, strict=True)]
     rows = [disordered(600, seconds=30, late_by=s, seed=s) for s in (3, 2, 4)]
     return streams, {f: cut(t, n) for f, t, n in zip(feeds, rows, (4, 2, 3), strict=True)}
 
@@ -269,14 +273,14 @@ def test_the_same_windows_are_left_out_on_both_hosts(spark):
         low=low, high=low.window(range="4 seconds", slide="2 seconds").agg(n=lw.sum("n"))
     )
     given = {feed: cut(pa.concat_tables(tables), 8) for feed, tables in epochs.items()}
-    how = lw.shed(max_gap={"low": 12, "high": 6}, p=0.6)
+    how = lw.shed(max_gap={"low": 12, "high": 6}, share=0.6)
     runs = [
         both.run(epochs=fed(both.assembly, given), host=h, shed=how) for h in ("local", "spark")
     ]
     for name in ("low", "high"):
         here, there = (found[name] for found in runs)
         assert_identical(here, there)
-        assert ordered_rows(there.shed) == ordered_rows(here.shed)
-        assert there.status.shed == here.status.shed
-        assert len(here.shed) > 0
+        assert ordered_rows(there.dropped) == ordered_rows(here.dropped)
+        assert there.status.dropped == here.status.dropped
+        assert len(here.dropped) > 0
     assert here.status["shed"] > 0

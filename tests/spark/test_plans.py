@@ -54,7 +54,7 @@ WAYS = ["blocks", "rows", "blocks", "rows"]
 
 
 def queries(a, b):
-    left, right = (lw.stream(s, time="ts", progress=SLACK) for s in (a, b))
+    left, right = (lw.stream(s, time="ts", watermark=SLACK) for s in (a, b))
     joined = left.join(right, on=["key", "name"], band=("-1 second", "2 seconds"), how="full")
     united = left.union(right)
     counts = {"n": lw.count(), "low": lw.min("name")}

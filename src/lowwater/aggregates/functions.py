@@ -8,30 +8,22 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll
+from lowwater.aggregates.aggregate import Aggregate
+from lowwater.aggregates.builtin import Avg, Count, Extremum, FirstOrLast, Spread, Sum
 from lowwater.aggregates.holistic import CountDistinct, Mode, Quantile, TopK
-from lowwater.aggregates.spec import (
-    Aggregate,
-    Avg,
-    ByTime,
-    Count,
-    Extremum,
-    Spread,
-    Sum,
-    UserDefined,
-)
-from lowwater.aggregates.user import Combining, Folding
+from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
+from lowwater.aggregates.user_functions import FoldAccumulator, PartialAccumulator, UserDefined
 from lowwater.errors import SpecError
-from lowwater.schemas import parse_type
+from lowwater.schema import parse_type
 
 
 def count(column: str | None = None) -> Aggregate:
-    """Count rows, or the values of `column` that are not NULL."""
+    """Return the number of rows, or of the values of `column` that are not NULL."""
     return Count(column)
 
 
 def sum(column: str) -> Aggregate:
-    """Sum up `column`: exactly for integers and decimals; NULL when there is no value."""
+    """Return the sum of `column`: exact for integers and decimals; NULL without values."""
     return Sum(column)
 
 
@@ -62,12 +54,12 @@ def stddev(column: str) -> Aggregate:
 
 def first(column: str) -> Aggregate:
     """Return the value of `column` at the first time of the window that has one."""
-    return ByTime(column, last=False)
+    return FirstOrLast(column, last=False)
 
 
 def last(column: str) -> Aggregate:
     """Return the value of `column` at the last time of the window that has one."""
-    return ByTime(column, last=True)
+    return FirstOrLast(column, last=True)
 
 
 def median(column: str, *, sketch: bool | Kll = False) -> Aggregate:
@@ -78,19 +70,19 @@ def median(column: str, *, sketch: bool | Kll = False) -> Aggregate:
 def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = False) -> Aggregate:
     """Return the number below which a share `q` of `column` lies; for a list of q, a list.
 
-    A double, interpolated between neighbours as by Spark's `percentile`: of n numbers in order,
-    counted from 0, the one at q·(n-1). NaN is the greatest number.
+    The result is a double, interpolated as by Spark's `percentile`: of n numbers in order, counted
+    from 0, the one at q·(n-1). NaN is the greatest number. An exact quantile needs all values of a
+    window in state.
 
-    Exact, all values of a window are kept. With `sketch=True`, or `sketch=kll(k=400)`, a KLL sketch
-    of about 3·k values is: with k=200 the result is the exact one for a q that is at most 0.0133
-    away, in 99 % of cases. Up to k values, and for q=0 and q=1, it is the exact one. A KLL sketch
-    throws coins that cannot be seeded, so an epoch that is run again may give another result within
-    this bound.
+    With `sketch=True`, or `sketch=kll(k=400)`, state is a KLL sketch of about 3·k values. With
+    k=200 the result is exact for a q at most 0.0133 away, in 99 % of cases; it is exact for up to k
+    values, and for q=0 and q=1. A KLL sketch is random and cannot be seeded: an epoch that runs
+    again may return another result within this bound.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("t bigint, ms double")
     >>> query = (
-    ...     lw.stream(feed, time="t", progress=lw.ordered())
+    ...     lw.stream(feed, time="t", watermark=lw.ordered())
     ...     .window(range=10)
     ...     .agg(mid=lw.median("ms"), tail=lw.quantile("ms", [0.75, 1]))
     ... )
@@ -111,11 +103,11 @@ def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = Fa
 
 
 def count_distinct(column: str, *, sketch: bool | Hll = False) -> Aggregate:
-    """Count the different values of `column`, NULL aside; all NaN are one, and so are both zeros.
+    """Return the number of different values of `column`; all NaN are one, and so are both zeros.
 
-    Exact, all different values of a window are kept. With `sketch=True`, or `sketch=hll(lg_k=14)`,
-    a HyperLogLog sketch is: 4 kB with lg_k=12, for a standard error of 1.6 %. It is a function of
-    the set of values, however they come.
+    NULL does not count. An exact count needs all different values of a window in state. With
+    `sketch=True`, or `sketch=hll(lg_k=14)`, state is a HyperLogLog sketch: 4 kB with lg_k=12, for a
+    standard error of 1.6 %. The result does not depend on the order of rows.
     """
     return CountDistinct(column, _accuracy("count_distinct", sketch, Hll))
 
@@ -123,17 +115,17 @@ def count_distinct(column: str, *, sketch: bool | Hll = False) -> Aggregate:
 def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggregate:
     """Return the `k` most frequent values of `column` and their counts, the most frequent first.
 
-    A list of structs (value, count); of equal counts the lesser value comes first.
+    The result is a list of structs (value, count); of equal counts the lesser value comes first. An
+    exact list needs all different values of a window in state.
 
-    Exact, all different values of a window are kept. With `sketch=True`, or
-    `sketch=frequent_items(lg_k=12)`, at most 0.75·2^lg_k values are: with lg_k=10 a count is too
-    high by at most 0.34 % of the number of values in the window, and a value more frequent than
-    that is not missed; where few are, or none, the list may be shorter, or NULL. Windows with up to
+    With `sketch=True`, or `sketch=frequent_items(lg_k=12)`, state has at most 0.75·2^lg_k values.
+    With lg_k=10 a count is too high by at most 0.34 % of the values in the window, and no value
+    more frequent than that is missing; the list may be shorter than k, or NULL. Windows with up to
     768 different values are exact.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("t bigint, word string")
-    >>> windowed = lw.stream(feed, time="t", progress=lw.ordered()).window(range=10)
+    >>> windowed = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10)
     >>> rows = [(t, word) for t, word in enumerate("to be or not to be".split())]
     >>> windowed.agg(top=lw.top_k("word", 2)).run(epochs={feed: [rows]}).results["top"].to_pylist()
     [[{'value': 'be', 'count': 2}, {'value': 'to', 'count': 2}]]
@@ -152,14 +144,13 @@ def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggre
 def mode(column: str, *, sketch: bool | FrequentItems = False) -> Aggregate:
     """Return the most frequent value of `column`; of equally frequent ones, the least.
 
-    With a sketch, of those that come as close to the most frequent one as the error of its counts:
-    see `top_k`.
+    With a sketch, the counts have an error: see `top_k`.
     """
     return Mode(column, _accuracy("mode", sketch, FrequentItems))
 
 
 def kll(k: int = 200) -> Kll:
-    """Say how exact a sketch for quantiles shall be: the larger `k` (8 to 65535), the more.
+    """Return the size of a sketch for quantiles: the larger `k` (8 to 65535), the more exact.
 
     The error in rank is about ±1.33 % for k=200, ±0.68 % for k=400, ±0.35 % for k=800.
     """
@@ -167,7 +158,7 @@ def kll(k: int = 200) -> Kll:
 
 
 def hll(lg_k: int = 12) -> Hll:
-    """Say how exact a sketch for distinct counts shall be: 2^lg_k bytes, `lg_k` from 4 to 21.
+    """Return the size of a sketch for distinct counts: 2^lg_k bytes, `lg_k` from 4 to 21.
 
     The standard error is 3.24 % for lg_k=10, 1.62 % for lg_k=12, 0.81 % for lg_k=14.
     """
@@ -175,7 +166,7 @@ def hll(lg_k: int = 12) -> Hll:
 
 
 def frequent_items(lg_k: int = 10) -> FrequentItems:
-    """Say how many values a sketch for frequent ones may keep: 0.75·2^lg_k, `lg_k` from 3 to 21.
+    """Return the size of a sketch for frequent values: 0.75·2^lg_k values, `lg_k` from 3 to 21.
 
     A count is too high by at most 1.37 % of all values for lg_k=8, 0.34 % for lg_k=10, 0.09 % for
     lg_k=12.
@@ -195,14 +186,13 @@ def aggregate(
     final: Callable[[Any], Any] | None = None,
     extrapolate: Callable[[Any, float], Any] | None = None,
 ) -> Aggregate:
-    """Define an aggregate, in one of two ways.
+    """Return a user-defined aggregate, defined in one of two ways.
 
-    `lift`, `combine`, `lower` (`combine` associative): kept per pane and shared by all windows
-    that overlap it. `init`, `incr`, `final` (DROP 2.2): for functions that do not combine; kept
-    per window, so that each row costs range/slide steps. Values come in arrival order. One column
-    gives its values without NULLs, several give tuples. `extrapolate` makes an estimate of the
-    final result out of an early one and the share of the window's rows it rests on; without it,
-    early results are what has arrived.
+    `lift`, `combine`, `lower` (`combine` associative): state is per pane, shared by all windows
+    that overlap it. `init`, `incr`, `final` (DROP 2.2), for functions that do not combine: state is
+    per window, so each row costs range/slide steps. Values come in arrival order: those of one
+    column without NULLs, those of several as tuples. `extrapolate` estimates the final result from
+    an early one and the share of the window's rows that has arrived.
 
     >>> product = aggregate(
     ...     "x", lift=float, combine=lambda a, b: a * b, lower=float, returns="double"
@@ -216,11 +206,11 @@ def aggregate(
     given |= {"init": init, "incr": incr, "final": final, "extrapolate": extrapolate}
     for name, function in given.items():
         if function is not None and not callable(function):
-            raise SpecError(f"{name}={function!r} is no function")
+            raise SpecError(f"{name}={function!r} is not a function")
     if lift and combine and lower and not (init or incr or final):
-        return UserDefined(Combining(columns, lift, combine), lower, kind, extrapolate)
+        return UserDefined(PartialAccumulator(columns, lift, combine), lower, kind, extrapolate)
     if init and incr and final and not (lift or combine or lower):
-        return UserDefined(Folding(columns, init, incr), final, kind, extrapolate)
+        return UserDefined(FoldAccumulator(columns, init, incr), final, kind, extrapolate)
     raise SpecError(
         "an aggregate is defined by lift=, combine= and lower=, or by init=, incr= and final=; "
         "give one of the two sets whole"

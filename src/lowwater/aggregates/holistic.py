@@ -1,46 +1,56 @@
-"""Aggregates that no few numbers stand for (holistic: Gray et al., Data Cube, 1997).
+"""Holistic aggregates (Gray et al., Data Cube, 1997): no fixed number of accumulators suffices.
 
-Each keeps all values of a window, or a sketch of them. Aggregates over one column share either.
+Each needs all values of a window, or a sketch of them. Aggregates over one column share either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll
-from lowwater.aggregates.bags import Values, as_bags, most_frequent, order_statistics, totals
-from lowwater.aggregates.partial import Part, Partial
+from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns
+from lowwater.aggregates.accumulators.values import (
+    Values,
+    as_bags,
+    most_frequent,
+    order_statistics,
+    totals,
+)
+from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_type
+from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
 from lowwater.aggregates.sketches import FrequentCells, HllCells, KllCells, NanCount
-from lowwater.aggregates.spec import Aggregate, Growth, column_type
 from lowwater.errors import SpecError
 
 
-@dataclass(frozen=True)
-class Quantile(Aggregate):
-    """The numbers below which given shares of all lie, interpolated as by Spark's `percentile`.
+class HolisticAggregate(Aggregate):
+    """An aggregate over all values of a column, or over a sketch of them."""
 
-    Of n numbers x[0] ≤ … ≤ x[n-1] the share q is at p = q·(n-1), between its two neighbours:
-    x[⌊p⌋] + (p - ⌊p⌋)·(x[⌈p⌉] - x[⌊p⌋]).
-    """
-
-    column: str
-    shares: tuple[float, ...]
-    many: bool
-    sketch: Kll | None = None
+    sketch: Kll | Hll | FrequentItems | None
 
     @property
     def error(self) -> str | None:  # noqa: D102
         return None if self.sketch is None else self.sketch.error
 
-    @property
-    def growth(self) -> Growth:  # noqa: D102
-        return "level"
 
-    def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
+@dataclass(frozen=True)
+class Quantile(HolisticAggregate):
+    """The numbers below which given shares of numbers lie, interpolated as by Spark's `percentile`.
+
+    Of n numbers x[0] ≤ … ≤ x[n-1] the share q is at p = q·(n-1), between its two neighbours:
+    x[⌊p⌋] + (p - ⌊p⌋)·(x[⌈p⌉] - x[⌊p⌋]).
+    """
+
+    growth: ClassVar[Growth] = "level"
+    column: str
+    shares: tuple[float, ...]
+    many: bool
+    sketch: Kll | None = None
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         t = column_type(schema, self.column)
         if not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
             name = "median" if self.shares == (0.5,) else "quantile"
@@ -56,7 +66,7 @@ class Quantile(Aggregate):
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return pa.list_(pa.float64()) if self.many else pa.float64()
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
         count = self._counts(cells)
         held = np.flatnonzero(count)
         position = (count[held, None] - 1) * np.array(self.shares)
@@ -72,14 +82,14 @@ class Quantile(Aggregate):
         out[held] = values[:, 0]
         return pa.array(out, mask=count == 0)
 
-    def _counts(self, cells: Sequence[Partial]) -> np.ndarray:
+    def _counts(self, cells: Sequence[AccumulatorColumns]) -> np.ndarray:
         """Return how many numbers, NaN included, each cell holds."""
         if self.sketch is None:
             return totals(as_bags(cells[0]))
         seen = KllCells(self.column, self.sketch).seen(cells[0])
         return seen + cells[1].arrays[0] if len(cells) > 1 else seen
 
-    def _numbers(self, cells: Partial, places: np.ndarray) -> np.ndarray:
+    def _numbers(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
         """Return the numbers at some places of each cell, all of which there are."""
         if self.sketch is None:
             return order_statistics(as_bags(cells), places)
@@ -87,22 +97,15 @@ class Quantile(Aggregate):
 
 
 @dataclass(frozen=True)
-class CountDistinct(Aggregate):
-    """How many different values there are."""
+class CountDistinct(HolisticAggregate):
+    """The number of different values."""
 
+    growth: ClassVar[Growth] = "rising"
     column: str
     sketch: Hll | None = None
 
-    @property
-    def error(self) -> str | None:  # noqa: D102
-        return None if self.sketch is None else self.sketch.error
-
-    @property
-    def growth(self) -> Growth:  # noqa: D102
-        return "rising"
-
-    def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
-        t = _flat("count_distinct", self.column, schema)
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        t = flat_type("count_distinct", self.column, schema)
         if self.sketch is None:
             return (Values(self.column, t),)
         return (HllCells(self.column, self.sketch),)
@@ -110,32 +113,28 @@ class CountDistinct(Aggregate):
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return pa.int64()
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
         if self.sketch is None:
             return pa.array(cells[0].sizes, pa.int64())
         return pa.array(HllCells(self.column, self.sketch).estimates(cells[0]))
 
 
 @dataclass(frozen=True)
-class TopK(Aggregate):
+class TopK(HolisticAggregate):
     """The most frequent values with their counts; of equal counts, the lesser value first."""
 
     column: str
     k: int
     sketch: FrequentItems | None = None
 
-    @property
-    def error(self) -> str | None:  # noqa: D102
-        return None if self.sketch is None else self.sketch.error
-
-    def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_frequent("top_k", self.column, self.sketch, schema),)
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         t = column_type(schema, self.column)
         return pa.list_(pa.struct([("value", t), ("count", pa.int64())]))
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
         part = _frequent("top_k", self.column, self.sketch, schema)
         kept = cells[0]
         held = part.bags(kept, self.k) if isinstance(part, FrequentCells) else as_bags(kept)
@@ -146,42 +145,29 @@ class TopK(Aggregate):
 
 
 @dataclass(frozen=True)
-class Mode(Aggregate):
+class Mode(HolisticAggregate):
     """The most frequent value; of equally frequent ones, the least."""
 
     column: str
     sketch: FrequentItems | None = None
 
-    @property
-    def error(self) -> str | None:  # noqa: D102
-        return None if self.sketch is None else self.sketch.error
-
-    def parts(self, schema: pa.Schema) -> tuple[Part, ...]:  # noqa: D102
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_frequent("mode", self.column, self.sketch, schema),)
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         return column_type(schema, self.column)
 
-    def lower(self, cells: Sequence[Partial], schema: pa.Schema) -> pa.Array:  # noqa: D102
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
         lists = TopK(self.column, 1, self.sketch).lower(cells, schema)
         values = lists.flatten().field(0)
         there = lists.is_valid().to_numpy(zero_copy_only=False)
         return values.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
 
-def _flat(function: str, column: str, schema: pa.Schema) -> pa.DataType:
-    t = column_type(schema, column)
-    if pa.types.is_nested(t):
-        raise SpecError(
-            f"{function}({column!r}): {t} has no order; take a field of it before the window"
-        )
-    return t
-
-
 def _frequent(
     function: str, column: str, sketch: FrequentItems | None, schema: pa.Schema
 ) -> Values | FrequentCells:
-    t = _flat(function, column, schema)
+    t = flat_type(function, column, schema)
     return Values(column, t) if sketch is None else FrequentCells(column, t, sketch)
 
 

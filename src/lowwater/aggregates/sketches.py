@@ -1,8 +1,6 @@
-"""Sketches: small stand-ins for all values of a cell, with a known error (Apache DataSketches).
+"""Sketches: small summaries of all values of a cell, with a known error (Apache DataSketches).
 
-A sketch stays small however many rows it has seen, and two of them merge into the sketch of both,
-so running totals, landmark windows and long windows cost one merge for each cell and result, where
-those of a sum cost one addition.
+The size of a sketch does not grow with its rows, and two sketches merge into the sketch of both.
 """
 
 from __future__ import annotations
@@ -18,22 +16,32 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.accuracy import FrequentItems, Hll, Kll, ds
-from lowwater.aggregates.bags import Bags, bags_of
-from lowwater.aggregates.order import from_texts, is_ranked, to_doubles, to_keys, to_texts
-from lowwater.aggregates.partial import Columnwise, Part, Partial, Rows, Slot, valid_mask
+from lowwater.aggregates.accumulators.base import (
+    Accumulator,
+    AccumulatorColumns,
+    ColumnwiseAccumulator,
+    RawRows,
+    Slot,
+    valid_mask,
+)
+from lowwater.aggregates.accumulators.sort_keys import (
+    from_texts,
+    is_ranked,
+    to_doubles,
+    to_keys,
+    to_texts,
+)
+from lowwater.aggregates.accumulators.values import Bags, bags_of
+from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll, ds
 
 
-class Sketched(Part):
-    """A part whose cells are sketches.
+class SketchAccumulator(Accumulator):
+    """An accumulator whose cells are sketches, which are never changed.
 
-    What was read from state stays bytes until it is merged with something: most cells of an epoch
-    are only passed on. A sketch that lies in a cell is never changed.
+    Cells that are read from state stay bytes until they are merged: most are only passed on.
     """
 
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
-        return (pa.large_binary(),)
+    types = (pa.large_binary(),)
 
     @abstractmethod
     def joined(self, sketches: Sequence[Any]) -> Any:
@@ -51,37 +59,36 @@ class Sketched(Part):
         """Return the sketch in a cell."""
         return self.from_bytes(cell) if isinstance(cell, bytes) else cell
 
-    def sketches(self, cells: Partial) -> Iterator[tuple[int, Any]]:
+    def sketches(self, cells: AccumulatorColumns) -> Iterator[tuple[int, Any]]:
         """Yield (cell, sketch) where there is one."""
         kept = cells.arrays[0]
         for i in np.flatnonzero(_there(kept)).tolist():
             yield i, self.opened(kept[i])
 
-    def empty(self, n: int, like: Partial | None = None) -> Partial:  # noqa: D102
-        return Partial((np.full(n, None, object),))
+    def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:  # noqa: D102
+        return AccumulatorColumns((np.full(n, None, object),))
 
-    def combine(self, a: Partial, b: Partial) -> Partial:  # noqa: D102
+    def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
         shape = a.arrays[0].shape
         left, right = a.arrays[0].ravel(), b.arrays[0].ravel()
         out = np.where(_there(left), left, right)
         for i in np.flatnonzero(_there(left) & _there(right)).tolist():
             out[i] = self.joined([self.opened(left[i]), self.opened(right[i])])
-        return Partial((out.reshape(shape),))
+        return AccumulatorColumns((out.reshape(shape),))
 
-    def merge(self, cells: Partial, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+    def merge(self, cells: AccumulatorColumns, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         out = self.empty(n)
         kept = cells.arrays[0]
         there = np.flatnonzero(_there(kept))
         order = there[np.argsort(codes[there], kind="stable")]
         for cell, start, stop in _runs(codes[order]):
-            members = [kept[i] for i in order[start:stop].tolist()]
-            many = len(members) > 1
+            first, *more = (kept[i] for i in order[start:stop].tolist())
             out.arrays[0][cell] = (
-                self.joined(list(map(self.opened, members))) if many else members[0]
+                self.joined([self.opened(one) for one in (first, *more)]) if more else first
             )
         return out
 
-    def store(self, cells: Partial) -> list[pa.Array]:  # noqa: D102
+    def store(self, cells: AccumulatorColumns) -> list[pa.Array]:  # noqa: D102
         kept = [
             c if c is None or isinstance(c, bytes) else self.to_bytes(c) for c in cells.arrays[0]
         ]
@@ -89,17 +96,17 @@ class Sketched(Part):
 
 
 @dataclass(frozen=True)
-class KllCells(Sketched):
-    """KLL sketches of the numbers of a column; NaN, which has no place in them, is left out.
+class KllCells(SketchAccumulator):
+    """KLL sketches of the numbers of a column, without NaN.
 
-    The library throws a coin whenever a sketch grows too large, and gives no way to seed it: a cell
-    of more than k values may differ, within its error, when its epoch is run again.
+    They are random and cannot be seeded: a cell of more than k values may differ, within its error,
+    when its epoch runs again.
     """
 
     column: str
     accuracy: Kll
 
-    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         numbers = to_doubles(rows.column(self.column))
         used = np.flatnonzero(~np.isnan(numbers))
         order = used[np.argsort(codes[used], kind="stable")]
@@ -123,14 +130,14 @@ class KllCells(Sketched):
     def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
         return ds.kll_doubles_sketch.deserialize(kept)
 
-    def seen(self, cells: Partial) -> np.ndarray:
+    def seen(self, cells: AccumulatorColumns) -> np.ndarray:
         """Return how many numbers each cell has seen."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
             out[i] = sketch.n
         return out
 
-    def order_statistics(self, cells: Partial, places: np.ndarray) -> np.ndarray:
+    def order_statistics(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
         """Return, for each cell, about the numbers at `places[cell]`, counted from 0.
 
         NaN beyond the last place. The first and the last number are exact.
@@ -147,32 +154,31 @@ class KllCells(Sketched):
 
 
 @dataclass(frozen=True)
-class NanCount(Columnwise):
-    """How many values of a column are NaN."""
+class NanCount(ColumnwiseAccumulator):
+    """The number of values of a column that are NaN."""
 
+    slots = (Slot(pa.int64(), np.add, 0),)
     column: str
 
-    @property
-    def slots(self) -> tuple[Slot, ...]:  # noqa: D102
-        return (Slot(pa.int64(), np.add, 0),)
-
-    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         column = rows.column(self.column)
         nan = np.isnan(column.to_numpy(zero_copy_only=False))
         valid = valid_mask(column)
-        return Partial((np.bincount(codes[nan if valid is None else nan & valid], minlength=n),))
+        return AccumulatorColumns(
+            (np.bincount(codes[nan if valid is None else nan & valid], minlength=n),)
+        )
 
 
 @dataclass(frozen=True)
-class HllCells(Sketched):
+class HllCells(SketchAccumulator):
     """HyperLogLog sketches of the values of a column: a function of the set of values."""
 
     column: str
     accuracy: Hll
 
-    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         bags = bags_of(rows.column(self.column), codes, n)
-        # The library takes no notice of empty text, hence the mark before all.
+        # The library ignores empty text, hence the prefix.
         items: list[Any] = (
             [f"={text}" for text in to_texts(bags.distinct)]
             if is_ranked(bags.distinct.type)
@@ -197,25 +203,25 @@ class HllCells(Sketched):
     def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
         return ds.hll_sketch.deserialize(kept)
 
-    def estimates(self, cells: Partial) -> np.ndarray:
+    def estimates(self, cells: AccumulatorColumns) -> np.ndarray:
         """Return about how many different values each cell has seen."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
-            # A sketch that was never merged estimates by the history of its updates, which depends
-            # on how rows came; merged with itself it goes by its registers alone.
+            # The estimate of a sketch that was never merged depends on the order of its updates;
+            # that of a merged one depends on its registers alone.
             out[i] = round(self.joined([sketch, sketch]).get_estimate())
         return out
 
 
 @dataclass(frozen=True)
-class FrequentCells(Sketched):
+class FrequentCells(SketchAccumulator):
     """Frequent-items sketches of the values of a column, which are kept as text."""
 
     column: str
     type: pa.DataType
     accuracy: FrequentItems
 
-    def lift(self, rows: Rows, codes: np.ndarray, n: int) -> Partial:  # noqa: D102
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         bags = bags_of(rows.column(self.column), codes, n)
         items = to_texts(bags.distinct)
         out = self.empty(n)
@@ -237,7 +243,7 @@ class FrequentCells(Sketched):
     def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
         return ds.frequent_strings_sketch.deserialize(kept)
 
-    def bags(self, cells: Partial, k: int) -> Bags:
+    def bags(self, cells: AccumulatorColumns, k: int) -> Bags:
         """Return at least the k most frequent values of each cell, with their estimated counts."""
         found = [
             (i, text, estimate)
@@ -252,7 +258,7 @@ class FrequentCells(Sketched):
 def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
     """Return k values or more, and all that are as frequent as any of these."""
     kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
-    # About 2k values at most are as frequent as this, so most of the sketch need not be looked at.
+    # At most about 2k values are as frequent as this: skip the rest of the sketch.
     least = sketch.total_weight // (2 * k)
     while True:
         found: list[tuple[str, int, int, int]] = sketch.get_frequent_items(kind, least)

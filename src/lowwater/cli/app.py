@@ -1,4 +1,4 @@
-"""The command and what all its parts share: the version, and errors as one paragraph."""
+"""The command `lowwater`: its parts, its version, and errors as one paragraph."""
 
 from __future__ import annotations
 
@@ -12,12 +12,30 @@ from rich.console import Console
 from rich.text import Text
 
 from lowwater import LowwaterError, PlanError, SpecError, StateError, __version__
-from lowwater.cli.bench import bench
-from lowwater.cli.demo import demo
-from lowwater.cli.experiments import experiments
 from lowwater.cli.profile import profile
 from lowwater.cli.run import explain, run
 from lowwater.cli.state import state
+
+_MOVED = {
+    "demo": "run `make demo` in a checkout of the repository",
+    "bench": "run `python -m bench` in a checkout of the repository",
+    "experiments": "run `python -m experiments` in a checkout of the repository",
+}
+"""Commands of earlier versions that need more than the library, and where they are."""
+_RENAMED = {"--progress": "--watermark", "--prods": "--early", "--left-out": "--dropped"}
+"""Options of earlier versions, with the options that replaced them."""
+
+
+def _refuse_old_names(arguments: list[str]) -> None:
+    """Raise SpecError with the new name if a command or an option has an old one."""
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name in _RENAMED:
+            raise SpecError(f"{name} is now {_RENAMED[name]}")
+    command = next((a for a in arguments if not a.startswith("-")), "")
+    if command in _MOVED:
+        raise SpecError(f"`lowwater {command}` is not part of the library: {_MOVED[command]}")
+
 
 app = typer.Typer(
     name="lowwater",
@@ -30,14 +48,11 @@ app.command()(run)
 app.command()(explain)
 app.command()(profile)
 app.command()(state)
-app.command()(demo)
-app.command()(bench)
-app.add_typer(experiments, name="experiments")
 
 
 @dataclass
 class Options:
-    """What the user said before the name of the command."""
+    """The options before the name of the command."""
 
     debug: bool = False
 
@@ -45,10 +60,10 @@ class Options:
 OPTIONS = Options()
 MISTAKE = 2
 MISTAKES = (SpecError, PlanError, StateError)
-"""What the user can put right: the query, its settings, or the checkpoint it is started with."""
+"""Errors that the user can correct: in the query, its settings, or the choice of checkpoint."""
 
 
-def _say_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer calls
+def _print_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer calls
     if wanted:
         print(f"lowwater {__version__}")
         raise typer.Exit
@@ -58,31 +73,32 @@ def _say_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer c
 def lowwater(
     *,
     debug: Annotated[
-        bool, typer.Option("--debug", metavar="", help="Show the whole trace of an error.")
+        bool, typer.Option("--debug", metavar="", help="Print the full traceback of an error.")
     ] = False,
     version: Annotated[
         bool,
         typer.Option(
             "--version",
             metavar="",
-            callback=_say_version,
+            callback=_print_version,
             is_eager=True,
-            help="Say which version.",
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:
-    """Windows that answer on time over streams that do not arrive in order, on Spark."""
+    """Windows and joins over out-of-order streams, on Spark."""
     del version
     OPTIONS.debug = debug
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; an error of Lowwater's is one paragraph without a trace.
+    """Run the command; print an error of Lowwater as one paragraph without a traceback.
 
-    The exit code is 2 for what the user can put right, 1 for what failed, 130 after Ctrl-C.
+    The exit code is 2 for an error that the user can correct, 1 for a failure, 130 after Ctrl-C.
     """
     OPTIONS.debug = False
     try:
+        _refuse_old_names(sys.argv[1:] if arguments is None else arguments)
         app(arguments)
     except LowwaterError as error:
         if OPTIONS.debug:
@@ -91,6 +107,6 @@ def main(arguments: list[str] | None = None) -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(text)
         sys.exit(MISTAKE if isinstance(error, MISTAKES) else 1)
     except BrokenPipeError:
-        # Whoever read the rows has seen enough; nobody is there to hear more.
+        # The reader of standard output has closed it; writing the rest would raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The dialect: Spark SQL in which a stream in FROM has a window."""
+"""The dialect: Spark SQL with windows after the streams of FROM."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 
-from lowwater.cql.calls import AGGREGATES
-from lowwater.cql.lengths import UNITS, endless, length, unit_of
-from lowwater.cql.mistakes import from_parser, mark, meant, mistake
+from lowwater.cql.errors import cql_error, from_parser, set_position, suggestion
+from lowwater.cql.functions import AGGREGATES
 from lowwater.cql.nodes import (
-    Early,
-    Kept,
+    CLAUSES,
+    PHRASES,
+    SPELLING,
+    UNITS,
+    EarlyItem,
+    KeepClause,
     Length,
     RankOf,
     RowNumber,
     StreamUnion,
     StreamWindow,
-    Windowed,
+    WindowedStream,
+    length,
+    unit_of,
 )
-from lowwater.cql.spelling import CLAUSES, SPELLING
 from lowwater.errors import CqlError
 
-_PLACE = "a window stands behind a stream in FROM, or between SELECT and FROM"
-_BEHIND_A_STREAM = {
+_PLACE = "a window must stand after a stream in FROM, or between SELECT and FROM"
+_AFTER_A_STREAM = {
     "SLIDE", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "ON", "USING",
     "JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "ANTI", "SEMI", "NATURAL",
 }  # fmt: skip
@@ -39,18 +43,18 @@ class Cql(Spark):
     """Spark SQL with windows."""
 
     class Parser(SparkParser):
-        """Reads windows behind the streams of FROM; aggregates stay calls by the name they had."""
+        """Reads windows after the streams of FROM; aggregates stay calls under their own names."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {
             name: make
             for name, make in SparkParser.FUNCTIONS.items()
             if name.lower() not in AGGREGATES
         }
-        # Streams in FROM are a list, printed as one.
+        # The streams of FROM stay a list, so that they print as one.
         JOINS_HAVE_EQUAL_PRECEDENCE = False
 
         def _parse_table(self, **options: Any) -> Any:  # type: ignore[override]  # passed on
-            # Joins are left to the query: behind a stream there may still be its window.
+            # The query reads the joins: the window of a stream comes first.
             this = super()._parse_table(**{**options, "joins": False})
             return this if this is None or options.get("schema") else self._windowed(this)
 
@@ -65,14 +69,14 @@ class Cql(Spark):
 
         def _parse_projections(self) -> Any:
             items, more = super()._parse_projections()
-            if items and self._at_window():  # behind a name: count(*) AS n [RANGE …] FROM
+            if items and self._at_window():  # after a name: count(*) AS n [RANGE …] FROM
                 items[-1] = self._early(items[-1])
             return items, more
 
-        def _early(self, item: exp.Expr) -> Early:
-            early = Early(this=item, window=self._window())
+        def _early(self, item: exp.Expr) -> EarlyItem:
+            early = EarlyItem(this=item, window=self._window())
             if self._curr.token_type != TokenType.FROM:
-                raise mistake(_PLACE, self.sql, early.args["window"])
+                raise cql_error(_PLACE, self.sql, early.args["window"])
             return early
 
         def _parse_table_alias(self, *args: Any, **options: Any) -> Any:
@@ -81,19 +85,18 @@ class Cql(Spark):
             return super()._parse_table_alias(*args, **options)
 
         def _windowed(self, this: exp.Expr) -> exp.Expr:
-            this = self._united(this)
-            if self._curr.token_type == TokenType.WINDOW:
-                self._match(TokenType.WINDOW)
+            this = self._union_of(this)
+            self._match(TokenType.WINDOW)
             if self._at_window():
-                return Windowed(this=this, window=self._window())
+                return WindowedStream(this=this, window=self._window())
             if self._match_text_seq("KEEP"):
-                kept = Kept(this=this, keep=self._length())
+                clause = KeepClause(this=this, keep=self._length())
                 if self._match_text_seq("SLIDE"):
-                    kept.set("slide", self._length())
-                return kept
+                    clause.set("slide", self._length())
+                return clause
             return this
 
-        def _united(self, this: exp.Expr) -> exp.Expr:
+        def _union_of(self, this: exp.Expr) -> exp.Expr:
             members: list[Any] = [this]
             while self._at_stream_after_union():
                 self._match(TokenType.UNION)
@@ -106,10 +109,10 @@ class Cql(Spark):
             return StreamUnion(expressions=members, alias=alias)
 
         def _at_stream_after_union(self) -> bool:
-            coming = [token.token_type for token in self._tokens[self._index : self._index + 3]]
-            named = [kind for kind in coming[1:] if kind != TokenType.ALL]
-            is_union = coming[:1] == [TokenType.UNION]
-            return is_union and bool(named) and named[0] not in _STARTS_A_QUERY
+            ahead = [token.token_type for token in self._tokens[self._index : self._index + 3]]
+            after = [kind for kind in ahead[1:] if kind != TokenType.ALL]
+            is_union = ahead[:1] == [TokenType.UNION]
+            return is_union and bool(after) and after[0] not in _STARTS_A_QUERY
 
         def _at_window(self) -> bool:
             opens = bool(self._curr) and self._curr.token_type == TokenType.L_BRACKET
@@ -117,50 +120,54 @@ class Cql(Spark):
 
         def _window(self) -> StreamWindow:
             window = StreamWindow()
-            mark(window, self._curr.start)
+            set_position(window, self._curr.start)
             self._match(TokenType.L_BRACKET)
             while not self._match(TokenType.R_BRACKET):
                 if self._match(TokenType.COMMA):
                     continue
                 word = self._word()
                 if word not in CLAUSES:
-                    expected = "a clause of the window, or ]"
-                    hint = meant(word, map(str.lower, CLAUSES)) if word else None
-                    self._refuse(f"expected {expected}, not {self._said()}", hint)
+                    hint = suggestion(word, map(str.lower, CLAUSES)) if word else None
+                    if word == "REVISE":
+                        hint = "REVISE is now ALLOWED LATENESS"
+                    self._refuse(f"expected a clause of the window, or ], not {self._here()}", hint)
                 if window.args.get(CLAUSES[word]):
-                    self._refuse(f"{word} stands twice in the window")
+                    self._refuse(f"{PHRASES.get(word, word)} stands twice in the window")
                 self._advance()
+                if word in PHRASES and not self._match_text_seq(*PHRASES[word].split()[1:]):
+                    self._refuse(f"expected {PHRASES[word]}, not {word} {self._here()}")
                 self._match(TokenType.EQ)
                 window.set(CLAUSES[word], self._clause(word))
             return window
 
         def _clause(self, word: str) -> Any:
-            if word in ("RANGE", "SLIDE", "GAP", "REVISE"):
+            if word in ("RANGE", "SLIDE", "GAP", "ALLOWED"):
                 return self._length()
             if word == "PATTR":
                 return self._partition()
             if word == "ORIGIN":
                 return self._origin()
-            found = [self._attribute()]
+            attributes = [self._attribute()]
             while word in ("WATTR", "WA") and self._at_another_time():
                 self._match(TokenType.COMMA)
-                found.append(self._name())
-            return found if len(found) > 1 else found[0]
+                attributes.append(self._name())
+            return attributes if len(attributes) > 1 else attributes[0]
 
         def _length(self) -> Length:
             at = self._curr.start if self._curr else len(self.sql)
             if self._match_text_seq("UNBOUNDED"):
-                return endless()
+                return Length(this="UNBOUNDED", kind="unbounded")
             terms: list[tuple[str, str | None]] = []
             while (term := self._term()) is not None:
                 terms.append(term)
             if not terms:
-                self._refuse(f"expected a length like '5 minutes' or '10 rows', not {self._said()}")
-            found = length(terms)
-            if found is None:
-                raise CqlError("these numbers and units make no length", self.sql, at)
-            mark(found, at)
-            return found
+                self._refuse(f"expected a length like '5 minutes' or '10 rows', not {self._here()}")
+            node = length(terms)
+            if node is None:
+                hint = "write it like 1 minute 30 seconds, or 10 rows"
+                raise CqlError("these numbers and units do not make one length", self.sql, at, hint)
+            set_position(node, at)
+            return node
 
         def _term(self) -> tuple[str, str | None] | None:
             if self._match(TokenType.NUMBER):
@@ -178,10 +185,11 @@ class Cql(Spark):
             unit = unit_of(word)
             if unit is not None:
                 self._advance()
-            elif word.isalpha() and word not in {*CLAUSES, *_BEHIND_A_STREAM}:
+            elif word.isalpha() and word not in {*CLAUSES, *_AFTER_A_STREAM}:
                 known = [*UNITS, *(f"{u}s" for u in UNITS if len(u) > 2)]  # noqa: PLR2004
-                hint = meant(word, known, otherwise="units are microseconds to weeks, and rows")
-                self._refuse(f"{self._said()} is no unit", hint)
+                units = "units are microseconds to weeks, and rows"
+                hint = suggestion(word, known, otherwise=units)
+                self._refuse(f"{self._here()} is not a unit", hint)
             return unit
 
         def _attribute(self) -> exp.Expr:
@@ -193,16 +201,16 @@ class Cql(Spark):
                 self._advance(2)
                 node = RankOf(this=self._name())
                 if not self._match(TokenType.R_PAREN):
-                    self._refuse(f"expected ) behind rank(…, not {self._said()}")
+                    self._refuse(f"expected ) after rank(…, not {self._here()}")
             else:
                 node = self._name()
-            mark(node, at)
+            set_position(node, at)
             return node
 
         def _at_another_time(self) -> bool:
-            """Say whether a column follows the comma, not a clause, nor a misspelt one."""
-            kinds = [token.token_type for token in self._tokens[self._index : self._index + 3]]
-            words = [token.text.upper() for token in self._tokens[self._index : self._index + 3]]
+            """Return whether a second column follows the comma, not a clause or a misspelt one."""
+            ahead = self._tokens[self._index : self._index + 3]
+            kinds, words = [t.token_type for t in ahead], [t.text.upper() for t in ahead]
             if kinds[:1] != [TokenType.COMMA] or len(kinds) < 3:  # noqa: PLR2004
                 return False
             is_clause = words[1] in CLAUSES and kinds[1] != TokenType.IDENTIFIER
@@ -211,9 +219,9 @@ class Cql(Spark):
 
         def _partition(self) -> list[exp.Expr]:
             names = [self._name()]
-            while self._curr.token_type == TokenType.COMMA:
-                if self._next.text.upper() in CLAUSES:
-                    break
+            while (
+                self._curr.token_type == TokenType.COMMA and self._next.text.upper() not in CLAUSES
+            ):
                 self._match(TokenType.COMMA)
                 names.append(self._name())
             return names
@@ -223,16 +231,16 @@ class Cql(Spark):
             if self._match(TokenType.NUMBER):
                 return exp.Literal(this=sign + self._prev.text, is_string=False)
             if sign or not self._match(TokenType.STRING):
-                self._refuse(f"expected a number, or a time in quotes, not {self._said()}")
+                self._refuse(f"expected a number, or a time in quotes, not {self._here()}")
             return exp.Literal.string(self._prev.text)
 
         def _name(self) -> exp.Expr:
-            if self._word() in CLAUSES or not (found := self._parse_id_var()):
-                self._refuse(f"expected a column, not {self._said()}")
+            if self._word() in CLAUSES or not (name := self._parse_id_var()):
+                self._refuse(f"expected a column, not {self._here()}")
             table = None
             if self._match(TokenType.DOT):
-                table, found = found, self._parse_id_var()
-            return exp.Column(this=found, table=table)
+                table, name = name, self._parse_id_var()
+            return exp.Column(this=name, table=table)
 
         def _word(self) -> str:
             token: Token | None = self._curr
@@ -240,43 +248,41 @@ class Cql(Spark):
                 return ""
             return str(token.text).upper()
 
-        def _said(self) -> str:
-            here = self._curr.text if self._curr else ""
-            return repr(here) if here else "the end of the text"
+        def _here(self) -> str:
+            """Return the current word as an error quotes it."""
+            word = self._curr.text if self._curr else ""
+            return repr(word) if word else "the end of the text"
 
         def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
             at = self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
             raise CqlError(problem, self.sql, at, hint)
 
     class Generator(SparkGenerator):
-        """Prints the normal form."""
+        """Prints the normal form of a text."""
 
-        TRANSFORMS: ClassVar[dict[Any, Any]] = {
-            **SparkGenerator.TRANSFORMS,
-            **SPELLING,
-        }
+        TRANSFORMS: ClassVar[dict[Any, Any]] = {**SparkGenerator.TRANSFORMS, **SPELLING}
 
 
 def parse(text: str) -> exp.Expr:
-    """Read a text into a tree; raises `CqlError` where it cannot be read."""
+    """Return the syntax tree of a text; raise CqlError where it cannot be read."""
     try:
-        found = [tree for tree in Cql().parse(text) if tree is not None]
+        trees = [tree for tree in Cql().parse(text) if tree is not None]
     except ParseError as problem:
         raise from_parser(problem, text) from None
     except TokenError as problem:
         raise CqlError(str(problem).splitlines()[0], text, len(text.rstrip())) from None
-    if len(found) != 1 or not isinstance(found[0], exp.Query):
-        raise CqlError("a text is one query: SELECT … FROM …", text, 0)
-    for early in list(found[0].find_all(Early)):
-        _put_in_place(early, text)
-    return found[0]
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise CqlError("a text must be one query: SELECT … FROM …", text, 0)
+    for early in list(trees[0].find_all(EarlyItem)):
+        _move_window(early, text)
+    return trees[0]
 
 
-def _put_in_place(early: Early, text: str) -> None:
-    """Give the window before FROM to what stands in FROM: a stream, or a join as a query."""
+def _move_window(early: EarlyItem, text: str) -> None:
+    """Move the window before FROM after the stream of FROM; a join becomes a query in FROM."""
     select, window = early.parent, early.args["window"]
     if not isinstance(select, exp.Select) or "from_" not in select.args:
-        raise mistake(_PLACE, text, window)
+        raise cql_error(_PLACE, text, window)
     early.replace(early.this)
     source = select.args["from_"]
     if select.args.get("joins"):
@@ -284,13 +290,13 @@ def _put_in_place(early: Early, text: str) -> None:
         inner = exp.Select(expressions=[exp.Star()], **{k: v for k, v in moved.items() if v})
         source = exp.From(this=exp.Subquery(this=inner))
         select.set("from_", source)
-    if isinstance(source.this, Windowed | Kept):
-        raise mistake("the stream has a window already", text, window)
-    source.set("this", Windowed(this=source.this, window=window))
+    if isinstance(source.this, WindowedStream | KeepClause):
+        raise cql_error("the stream has two windows", text, window, "remove one of them")
+    source.set("this", WindowedStream(this=source.this, window=window))
 
 
 def normal_form(tree: exp.Expr) -> str:
-    """Print a tree. Texts that differ in case, spaces and spelling of units have one normal form.
+    """Return the text of a tree; case, spaces and spelling of units become uniform.
 
     >>> normal_form(parse("select COUNT(*) from s [range 5 min, slide=1 min, wa ts]"))
     'SELECT count(*) FROM s [RANGE 5 minutes SLIDE 1 minute WATTR ts]'

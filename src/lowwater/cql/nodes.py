@@ -1,26 +1,43 @@
-"""What CQL adds to the syntax tree of Spark SQL."""
+"""The nodes that CQL adds to the syntax tree of Spark SQL, their text, and their lengths.
+
+A length is a number of rows, a duration, a plain number, or no bound.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
+from lowwater.windows.axis import Axis
+from lowwater.windows.row_windows import rows
+from lowwater.windows.sliding import unbounded
+
+CLAUSES = {
+    "RANGE": "range", "RATTR": "rattr", "SLIDE": "slide", "SATTR": "sattr", "GAP": "gap",
+    "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
+    "ALLOWED": "allowed_lateness",
+}  # fmt: skip
+"""The first words of the clauses of a window, with the arguments of `StreamWindow`."""
+
 
 class Length(exp.Expression):
-    """A length: `300 seconds`, `10 rows`, `5`, `UNBOUNDED`. Its kind says which of these it is."""
+    """A length: `300 seconds`, `10 rows`, `5`, `UNBOUNDED`; kind: time, rows, number, unbounded."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
 
 
 class RowNumber(exp.Expression):
-    """`row-num`: the place of a row in the order of arrival."""
+    """`row-num`: the position of a row in the order of arrival."""
 
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class RankOf(exp.Expression):
-    """`rank(ts)`: the place of a row in the order of a column."""
+    """`rank(ts)`: the position of a row in the order of a column."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
@@ -28,38 +45,132 @@ class RankOf(exp.Expression):
 class StreamWindow(exp.Expression):
     """`[RANGE … SLIDE … WATTR …]`."""
 
-    arg_types: ClassVar[dict[str, bool]] = {
-        "range": False,
-        "rattr": False,
-        "slide": False,
-        "sattr": False,
-        "gap": False,
-        "wattr": False,
-        "pattr": False,
-        "origin": False,
-        "revise": False,
-    }
+    arg_types: ClassVar[dict[str, bool]] = dict.fromkeys(CLAUSES.values(), False)
 
 
-class Windowed(exp.Expression):
-    """A stream and its window."""
+class WindowedStream(exp.Expression):
+    """`stream [RANGE …]`: a stream and its window."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
 
 
-class Early(exp.Expression):
-    """An item of SELECT and the window behind it, as OOP writes it: it is that of FROM."""
+class EarlyItem(exp.Expression):
+    """An item of SELECT and the window after it (OOP's syntax); the window belongs to FROM."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
 
 
-class Kept(exp.Expression):
-    """`stream KEEP 3 seconds SLIDE 1 second`: an input of a join and how long its rows are kept."""
+class KeepClause(exp.Expression):
+    """`stream KEEP 3 seconds SLIDE 1 second`: an input of a join and how long it keeps rows."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "keep": True, "slide": False}
 
 
 class StreamUnion(exp.Expression):
-    """`a UNION b AS c`: the rows of several streams as those of one."""
+    """`a UNION b AS c`: several streams as one."""
 
     arg_types: ClassVar[dict[str, bool]] = {"expressions": True, "alias": False}
+
+
+ROW_NUM = "row-num"
+"""The papers' word for the order of arrival, unless a stream has a column of that name."""
+
+
+PHRASES = {"ALLOWED": "ALLOWED LATENESS"}
+"""Clauses of several words, by the first."""
+
+
+def _window_text(printer: Any, node: StreamWindow) -> str:
+    clauses = []
+    for word, name in CLAUSES.items():
+        value = node.args.get(name)
+        if word == "WA" or not value:
+            continue
+        values = value if isinstance(value, list) else [value]
+        clauses.append(f"{PHRASES.get(word, word)} {', '.join(printer.sql(v) for v in values)}")
+    return f"[{' '.join(clauses)}]"
+
+
+def _keep_text(printer: Any, node: KeepClause) -> str:
+    slide = f" SLIDE {printer.sql(node, 'slide')}" if node.args.get("slide") else ""
+    return f"{printer.sql(node, 'this')} KEEP {printer.sql(node, 'keep')}{slide}"
+
+
+def _union_text(printer: Any, node: StreamUnion) -> str:
+    alias = f" AS {printer.sql(node, 'alias')}" if node.args.get("alias") else ""
+    return " UNION ".join(printer.sql(member) for member in node.expressions) + alias
+
+
+SPELLING: dict[type[exp.Expr], Callable[..., str]] = {
+    Length: lambda _, e: str(e.args["this"]),
+    RowNumber: lambda *_: "row-num",
+    RankOf: lambda printer, e: f"rank({printer.sql(e, 'this')})",
+    StreamWindow: _window_text,
+    WindowedStream: lambda printer, e: f"{printer.sql(e, 'this')} {printer.sql(e, 'window')}",
+    KeepClause: _keep_text,
+    StreamUnion: _union_text,
+}
+"""The function that prints each node."""
+
+
+UNITS = {
+    "us": "microsecond", "microsecond": "microsecond",
+    "ms": "millisecond", "millisecond": "millisecond", "msec": "millisecond",
+    "s": "second", "sec": "second", "second": "second",
+    "min": "minute", "minute": "minute",
+    "h": "hour", "hour": "hour",
+    "d": "day", "day": "day",
+    "week": "week",
+    "row": "row", "tuple": "row",
+}  # fmt: skip
+"""Units in the singular, as written and as printed."""
+
+
+def unit_of(word: str) -> str | None:
+    """Return the unit that a word names, else None.
+
+    >>> unit_of("mins"), unit_of("Second"), unit_of("WATTR")
+    ('minute', 'second', None)
+    """
+    lower = word.lower()
+    return UNITS.get(lower) or UNITS.get(lower.removesuffix("s"))
+
+
+def length(terms: Sequence[tuple[str, str | None]]) -> Length | None:
+    """Return the length of numbers with units; None if they do not make one length."""
+    units = [unit for _, unit in terms]
+    if units == [None]:
+        return Length(this=terms[0][0], kind="number")
+    if None in units or ("row" in units and len(units) > 1):
+        return None
+    text = " ".join(f"{n} {unit}{'' if Decimal(n) == 1 else 's'}" for n, unit in terms)
+    return Length(this=text, kind="rows" if units == ["row"] else "time")
+
+
+def value_of(node: Length) -> Any:
+    """Return a length as an argument of `stream.window(...)`."""
+    kind, text = node.args["kind"], str(node.this)
+    if kind == "unbounded":
+        return unbounded
+    if kind == "time":
+        return text
+    number = number_of(text.split(maxsplit=1)[0])
+    return rows(number) if kind == "rows" else number  # type: ignore[arg-type]  # rows() checks it
+
+
+def span_of(axis: Axis, span: int) -> timedelta | int | Decimal:
+    """Return a number of ticks as an argument of `stream.window(range=...)`.
+
+    >>> import pyarrow as pa
+    >>> span_of(Axis("n", pa.int32()), 1), span_of(Axis("x", pa.decimal128(9, 2)), 1)
+    (1, Decimal('0.01'))
+    """
+    if axis.kind == "time":
+        return timedelta(microseconds=span)
+    return span if axis.per_unit == 1 else Decimal(span) / axis.per_unit
+
+
+def number_of(text: str) -> int | Decimal:
+    """Return a number from text: an int if it is whole, else a Decimal."""
+    exact = Decimal(text)
+    return int(exact) if exact == exact.to_integral_value() else exact

@@ -1,1 +1,1 @@
-"""The host in one process: the same kernels and the same controller, without Spark."""
+"""The local host: kernels in this process."""

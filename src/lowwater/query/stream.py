@@ -3,86 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from lowwater.errors import SpecError, unknown_name
-from lowwater.kernels.joins import How, Time
-from lowwater.kernels.passing import PassPlan
-from lowwater.progress import Progress, Unsaid
-from lowwater.query.combining import Joining, Order, distinct, in_order, join, united
-from lowwater.query.nodes import Leaf, Node, Operated, Stepped, United
-from lowwater.query.pairing import paired_times
-from lowwater.query.running import Runnable
-from lowwater.query.smoothing import Flush
-from lowwater.query.targets import with_quality
-from lowwater.query.windowed import Windowed, groupable
-from lowwater.query.windowing import NamedWindows, Words, make_window
-from lowwater.sources import BlockSource, Feed, Select, Step, Where, WithColumns
-from lowwater.sources.expressions import column_text
-from lowwater.sources.steps import Transform, called_after
-from lowwater.windows import Arrival, Axis, Rank
+from lowwater.errors import SpecError, renamed, unknown_name
+from lowwater.expressions.evaluate import column_text
+from lowwater.expressions.steps import Select, Step, Where, WithColumns
+from lowwater.logical.build import read, unite
+from lowwater.logical.build import step as add_step
+from lowwater.logical.nodes import Apply, Node, paired_times, steps_of
+from lowwater.operators.join.plan import How, Time
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.planner.flush import Flush
+from lowwater.query.combine import distinct, in_order, join
+from lowwater.query.join_args import JoinArgs, Order, with_quality
+from lowwater.query.start import RESULTS, SingleQuery
+from lowwater.query.window_args import NamedWindows, WindowArgs, make_window
+from lowwater.query.window_builder import WindowedStream, groupable
+from lowwater.watermarks.policy import NoPolicy, WatermarkPolicy
+from lowwater.windows.axis import Axis
+from lowwater.windows.row_windows import Arrival, Rank
 
 
 @dataclass(frozen=True, eq=False)
-class Stream(Runnable):
-    """Rows that come over time: of a source, or the results of operators.
-
-    `time` is the column that says when a row happened. `times` are the columns that progress, where
-    that is not for a policy to say: the results of operators have them. `source` names the column
-    whose values have marks of their own.
-    """
+class Stream(SingleQuery):
+    """Rows that arrive over time: those of a source, or the results of operators."""
 
     node: Node
-    schema: pa.Schema
-    time: str
-    times: tuple[Axis, ...] | None = None
 
     @classmethod
-    def of(cls, source: Any, time: str, progress: Progress | None) -> Stream:
-        """Make a stream of a source."""
-        progress = Unsaid() if progress is None else progress
-        if not isinstance(progress, Progress):
+    def of(cls, source: Any, time: str, watermark: WatermarkPolicy | None) -> Stream:
+        """Return the stream of a source."""
+        policy = NoPolicy() if watermark is None else watermark
+        if not isinstance(policy, WatermarkPolicy):
             raise SpecError(
-                f"progress={progress!r} is no policy; give lw.slack('10 seconds'), "
+                f"watermark={policy!r} is not a policy; give lw.slack('10 seconds'), "
                 f"lw.ordered(), lw.quality(0.95), lw.adaptive(), lw.punctuated(...) or "
                 f"lw.per_source(...)"
             )
-        _refuse_hidden(source.schema)
-        made = Stream(Leaf(source, progress), source.schema, time)
-        made.axis(time)
-        return made
+        return Stream(read(source, time, policy))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a row."""
+        return self.node.schema
+
+    @property
+    def time(self) -> str:
+        """The column of the event time."""
+        return self.node.time
+
+    @property
+    def times(self) -> tuple[Axis, ...] | None:
+        """The columns of results that have a watermark; None where a policy decides."""
+        return self.node.times
 
     def axis(self, column: Any) -> Axis:
-        """Return a column as an attribute that windows can lie over."""
-        if column not in self.schema.names:
-            raise unknown_name("column", column, self.schema.names)
-        if self.times is None:
-            return Axis(column, self.schema.field(column).type)
-        found = [a for a in self.times if a.column == column]
-        if not found:
-            raise SpecError(
-                f"{column!r} does not progress in this stream, so no window over it could close; "
-                f"these columns do: {', '.join(a.column for a in self.times) or '(none)'}"
-            )
-        return found[0]
+        """Return a column as a window attribute; raise SpecError if it has no watermark."""
+        return self.node.axis(column)
 
     @property
     def jointly(self) -> Mapping[str, int]:
-        """The columns that are the times of a join, which progress together, and their sides."""
-        return paired_times(self)
+        """The columns that hold the two times of a join, each with its side."""
+        return paired_times(self.node)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The filters and columns since the source, or since the last operator."""
-        if isinstance(self.node, Stepped):
-            return (*self.node.of.steps, self.node.step)
-        return self.node.steps if isinstance(self.node, Leaf) else ()
+        return steps_of(self.node)
+
+    @property
+    def outputs(self) -> Mapping[str, Node]:
+        """The node whose rows leave a run."""
+        return {RESULTS: self.node}
 
     def where(self, condition: str) -> Stream:
-        """Keep the rows for which a Spark SQL condition is true; others are no rows of the query.
+        """Keep the rows for which a Spark SQL condition is true; the query ignores the others.
 
         Progress is measured before it: that time has passed shows in all rows, and punctuation is
         heard whether it would pass or not. Over a DataFrame Spark evaluates the condition,
@@ -91,7 +89,7 @@ class Stream(Runnable):
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
-        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> traffic = lw.stream(feed, time="ts", watermark=lw.ordered())
         >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
         >>> print(query.explain().splitlines()[0])
         rows        where speed > 0
@@ -126,25 +124,26 @@ class Stream(Runnable):
         """Let streams of the same columns flow together (OOP A.2.1).
 
         Nothing waits and nothing is sorted: the union is as far as the slowest of its streams. One
-        that falls silent holds the others back until its own `lull` or `idle` lets go.
+        that falls silent holds the others back until its own `idle_timeout` has passed.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, n int") for _ in range(2)]
-        >>> a, b = (lw.stream(f, time="ts", progress=lw.ordered()) for f in feeds)
+        >>> a, b = (lw.stream(f, time="ts", watermark=lw.ordered()) for f in feeds)
         >>> a.union(b).window(range="1 minute").agg(n=lw.count()).schema.names
         ['window', 'wid', 'n', 'kind']
         """
-        return united((self, *others))
+        return Stream(unite((self.node, *(_node_of("union", other) for other in others))))
 
     def distinct(self, *columns: str, within: Any = None) -> Stream:
         """Keep the first row of each kind: of rows that agree in `columns` (by default in all).
 
         Rows repeat each other if their times are at most `within` apart; by default, equal. A row
-        that was let through is remembered until the mark has passed it, so that late repetitions
-        stay repetitions; a row behind the mark that repeats nothing remembered is late.
+        that was emitted is remembered until the watermark has passed it, so that late repetitions
+        are recognised; a row behind the watermark that repeats nothing remembered is late.
         """
-        return distinct(self, columns, within)
+        return Stream(distinct(self.node, columns, within))
 
+    @renamed(smooth="flush")
     def join(
         self,
         other: Stream,
@@ -155,13 +154,13 @@ class Stream(Runnable):
         time: Time | None = None,
         order: Order = "free",
         suffix: str = "_other",
-        smooth: Flush | None = None,
-        quality: float | Progress | None = None,
+        flush: Flush | None = None,
+        quality: float | WatermarkPolicy | None = None,
     ) -> Stream:
         """Join with another stream: equal keys, times near each other (OOP 5.3).
 
-        Rows join on arrival, whatever their order. A row is kept until the other stream's mark says
-        that no partner can come any more.
+        Rows join on arrival, whatever their order. A row is kept until the other stream's watermark
+        shows that no partner can come any more.
 
         Parameters
         ----------
@@ -179,71 +178,40 @@ class Stream(Runnable):
             both (a column of its own), or "both", each by itself. Both times stay in the result.
         order
             "time" gives results in the order of their time, by default "max" of both (QDJ 4): each
-            waits for the marks of both streams, and what is behind them by then is dropped.
+            waits for the watermarks of both streams, and rows behind them are dropped.
         suffix
             What a column of the other stream gets whose name is taken.
-        smooth
+        flush
             `lw.slow_flush(max_delay="10 seconds")` gives rows without a partner out over a while,
             instead of all at once; with `lw.same_window`, also "2 windows". Pairs do not wait.
         quality
             0.95 gives both streams the progress `lw.quality(0.95)`: the smallest slack by which
-            that share of the pairs comes out. They are then made without `progress=`. To say more,
-            `lw.quality(0.95, track="5 seconds")`.
+            that share of the pairs comes out. They are then made without `watermark=`. To say more,
+            `lw.quality(0.95, interval="5 seconds")`.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
-        >>> a, b = (lw.stream(f, time="ts", progress=lw.ordered()) for f in feeds)
+        >>> a, b = (lw.stream(f, time="ts", watermark=lw.ordered()) for f in feeds)
         >>> a.join(b, on="key", band=("-2 seconds", "3 seconds")).schema.names
         ['ts', 'key', 'x', 'ts_other', 'x_other']
         """
-        mine, theirs = with_quality(self, other, quality)
-        return join(mine, theirs, Joining(on, band, how, time, order, suffix, smooth))
+        mine, theirs = with_quality(self.node, _node_of("join", other), quality)
+        return Stream(join(mine, theirs, JoinArgs(on, band, how, time, order, suffix, flush)))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
-        """Give rows in the order of their time, by holding each until the mark has passed it.
+        """Emit rows in the order of their time: each waits until the watermark has passed it.
 
         Total order has its price: every row waits for the slowest, in one shard.
         """
         if by != "time":
             raise SpecError(f"order({by!r}) is unknown; a stream has one order, 'time'")
-        return in_order(self)
-
-    def collected(self) -> Stream:
-        """Return the stream as the result of an operator that only gives it out."""
-        plan = PassPlan(self.schema, self.axis(self.time))
-        return Stream(Operated(plan, (self,)), self.schema, self.time, ())
+        return Stream(in_order(self.node))
 
     def after(self, step: Step) -> Stream:
-        """Return the stream after a step."""
-        node = self.node
-        if isinstance(node, United):
-            return united(tuple(stream.after(step) for stream in node.of))
-        if isinstance(node, Leaf) and not isinstance(node.source, BlockSource | Feed):
-            source = node.source.transformed(step)
-            leaf = Leaf(source, node.progress, (*node.steps, step))
-            return self._checked(Stream(leaf, source.schema, self._time_after(step)))
-        transform = Transform.of(step, self.schema)
-        times = self.times
-        if times is not None:
-            origins = [(n, transform.origin(n)) for n in transform.schema.names]
-            times = tuple(replace(a, column=n) for a in times for n, o in origins if o == a.column)
-        node = Stepped(self, step, transform)
-        return self._checked(Stream(node, transform.schema, self._time_after(step), times))
+        """Return the stream after a filter, or with other columns."""
+        return Stream(add_step(self.node, step))
 
-    def _time_after(self, step: Step) -> str:
-        """Return what the time is called after a step, which must not leave it out."""
-        found = called_after(step, self.time)
-        if found is None:
-            raise SpecError(f"{step}: the column {self.time!r}, the stream's time, must stay")
-        return found
-
-    @staticmethod
-    def _checked(made: Stream) -> Stream:
-        """Return the stream after a step, if it can have it."""
-        _refuse_hidden(made.schema)
-        made.axis(made.time)
-        return made
-
+    @renamed(smooth="flush", revise_for="allowed_lateness")
     def window(
         self,
         several: NamedWindows | None = None,
@@ -255,9 +223,9 @@ class Stream(Runnable):
         partition_by: str | Sequence[str] = (),
         origin: Any = None,
         gap: Any = None,
-        smooth: Flush | None = None,
-        revise_for: Any = None,
-    ) -> Windowed:
+        flush: Flush | None = None,
+        allowed_lateness: Any = None,
+    ) -> WindowedStream[Query]:
         """Cut the stream into windows of `range` that start every `slide` (by default `range`).
 
         Parameters
@@ -283,23 +251,23 @@ class Stream(Runnable):
         origin
             A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
         gap
-            Instead of `range` and `slide`: sessions, which end when no row comes for so long.
-        smooth
+            Instead of `range` and `slide`: sessions, which end when no row comes for this time.
+        flush
             `lw.slow_flush(max_delay="2 windows")` gives the results of windows with very many
             groups out over a while, instead of all at once.
-        revise_for
-            How far the mark may be beyond a window's end, "1 hour", for late rows to correct its
+        allowed_lateness
+            How far the watermark may pass a window's end, "1 hour", for late rows to revise its
             result: it comes again, its `kind` "revised". By default finals are final.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
-        >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+        >>> traffic = lw.stream(feed, time="ts", watermark=lw.ordered())
         >>> traffic.window(range="5 minutes", slide=lw.rows(1)).spec
-        SlideByRow(range=300000000, slide=1, slide_on=None)
+        RowWindow(range=300000000, slide=1, slide_on=None)
 
         >>> feed = lw.feed("t bigint")
-        >>> counted = lw.stream(feed, time="t", progress=lw.ordered()).window(
-        ...     range=10, revise_for=20
+        >>> counted = lw.stream(feed, time="t", watermark=lw.ordered()).window(
+        ...     range=10, allowed_lateness=20
         ... )
         >>> epochs = [[(5,), (12,)], [(13,)], [(7,)], [(45,)], [(46,)], [(8,)]]
         >>> found = counted.agg(n=lw.count()).run(epochs={feed: epochs})
@@ -308,20 +276,53 @@ class Stream(Runnable):
         >>> found.late.column("t").to_pylist()
         [8]
         """
-        words = Words(range, slide, on, slide_on, origin, gap)
+        words = WindowArgs(range, slide, on, slide_on, origin, gap)
         parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         parts = tuple(dict.fromkeys(parts))
         for column in parts:
             groupable("partition_by", column, self.schema)
         if several is not None:
-            made = several.make(words, self)
+            made = several.make(words, self.node)
         else:
-            made = make_window(words, self, partitioned=bool(parts))
-        how = (made.numbering, parts, made.second, smooth, revise_for)
-        return Windowed(self, made.axis, made.spec, parts, *how)
+            made = make_window(words, self.node, partitioned=bool(parts))
+        return WindowedStream(
+            query=Query,
+            of=self.node,
+            axis=made.axis,
+            spec=made.spec,
+            keys=parts,
+            numbering=made.numbering,
+            partition=parts,
+            second=made.second,
+            flush=flush,
+            allowed_lateness=allowed_lateness,
+        )
 
 
-def _refuse_hidden(schema: pa.Schema) -> None:
-    hidden = [n for n in schema.names if n.startswith("__")]
-    if hidden:
-        raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
+@dataclass(frozen=True, eq=False)
+class Query(Stream):
+    """A window aggregate over a stream, ready to run. Made by `stream.window(...).agg(...)`.
+
+    Its results are a stream, too. Their time is `window`: the last tick of a result's window.
+    """
+
+    node: Apply
+
+    @property
+    def plan(self) -> WindowPlan:
+        """The plan of the window aggregate."""
+        plan = self.node.plan
+        assert isinstance(plan, WindowPlan)  # noqa: S101
+        return plan
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that the query reads."""
+        return Stream(self.node.of[0])
+
+
+def _node_of(word: str, other: Any) -> Node:
+    """Return the node of another stream; raise SpecError if it is not one."""
+    if not isinstance(other, Stream):
+        raise SpecError(f"{word}({other!r}): give another stream")
+    return other.node

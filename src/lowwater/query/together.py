@@ -4,41 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
-from lowwater.errors import SpecError
-from lowwater.query.assembly import Assembly, assemble
-from lowwater.query.estimates import Estimate
-from lowwater.query.explain import explain
-from lowwater.query.handle import Run
-from lowwater.query.hosting import Clock, Outcome, Outputs
-from lowwater.query.prodding import Prods
-from lowwater.query.running import Chosen, Epochs, HostName, asked_for, run, start
-from lowwater.query.shedding import Shed, shedding
-from lowwater.query.sidelining import Sidelining, sideline_of
+from lowwater.early.estimates import Estimate
+from lowwater.engine.host import Clock, Outcome
+from lowwater.engine.run import Run
+from lowwater.errors import SpecError, renamed
+from lowwater.logical.nodes import Node
+from lowwater.planner.early import Prods
+from lowwater.planner.shedding import Shed
+from lowwater.planner.sidelining import Sidelining
+from lowwater.query.start import Epochs, HostName, Runnable, RunOptions
 from lowwater.query.stream import Stream
-from lowwater.query.windowed import Windowed
-from lowwater.sinks import Sink
+from lowwater.query.window_builder import WindowedStream
+from lowwater.sinks.sink import Outputs, Sink
 
 Sinks = Mapping[str, Sink]
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class Together(Runnable):
     """Queries by name that run as one. Made by `lw.together(fast=…, slow=…)`."""
 
     queries: Mapping[str, Stream]
 
-    @cached_property
-    def assembly(self) -> Assembly:
-        """The operators and inputs behind all queries."""
-        return assemble(self.queries)
+    @property
+    def outputs(self) -> Mapping[str, Node]:
+        """The nodes of all queries, by name."""
+        return {name: query.node for name, query in self.queries.items()}
 
-    def explain(self, *, sideline: Sidelining = False, shed: Shed = None) -> str:
-        """Say what the queries mean and how they run, with `sideline` and `shed` as in `start`."""
-        return explain(shedding(self.assembly, shed), sideline_of(sideline))
-
+    @renamed(prods="early", left_out="dropped")
     def run(
         self,
         *,
@@ -47,46 +42,48 @@ class Together:
         sinks: Sinks | None = None,
         late: Sinks | None = None,
         malformed: Sinks | None = None,
-        left_out: Sinks | None = None,
+        dropped: Sinks | None = None,
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
-        prods: Prods = None,
+        early: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
     ) -> dict[str, Outcome]:
-        """Run all queries to the end of bounded streams; return what came out of each by name.
+        """Run all queries to the end of bounded streams; return the outcome of each by name.
 
         Sinks are given by the name of their query. The rest is as for one query.
         """
-        chosen = Chosen(epochs, host, checkpoint, clock, shards)
-        outputs = self._outputs(sinks, late, malformed, left_out)
-        return run(asked_for(self.assembly, prods, estimate, sideline, shed), outputs, chosen)
+        options = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, None, epochs, clock, shards
+        )
+        return self._run(options, self._sinks(sinks, late, malformed, dropped))
 
+    @renamed(prods="early", left_out="dropped")
     def start(
         self,
         *,
         sinks: Sinks,
         checkpoint: str,
+        host: HostName | None = None,
         late: Sinks | None = None,
         malformed: Sinks | None = None,
-        left_out: Sinks | None = None,
+        dropped: Sinks | None = None,
         trigger: str | None = None,
-        prods: Prods = None,
+        early: Prods = None,
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
     ) -> Run:
-        """Start all queries on Spark, as one streaming query, and let them run on."""
+        """Start all queries as one run on a host, and let them run on."""
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
-        outputs = self._outputs(sinks, late, malformed, left_out)
-        asked = asked_for(self.assembly, prods, estimate, sideline, shed)
-        return start(asked, outputs, checkpoint=checkpoint, trigger=trigger)
+        options = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        return self._start(options, self._sinks(sinks, late, malformed, dropped))
 
-    def _outputs(self, *kinds: Sinks | None) -> dict[str, Outputs]:
+    def _sinks(self, *kinds: Sinks | None) -> dict[str, Outputs]:
         given = [sinks or {} for sinks in kinds]
         unknown = [name for sinks in given for name in sinks if name not in self.queries]
         if unknown:
@@ -100,7 +97,7 @@ def together(*unnamed: Any, **queries: Any) -> Together:
 
     >>> import lowwater as lw
     >>> feed = lw.feed("ts timestamp, speed double")
-    >>> traffic = lw.stream(feed, time="ts", progress=lw.ordered())
+    >>> traffic = lw.stream(feed, time="ts", watermark=lw.ordered())
     >>> both = lw.together(
     ...     counts=traffic.window(range="1 minute").agg(n=lw.count()),
     ...     fast=traffic.where("speed > 100"),
@@ -114,6 +111,7 @@ def together(*unnamed: Any, **queries: Any) -> Together:
     for name, query in queries.items():
         if not isinstance(query, Stream):
             kind = type(query).__name__
-            hint = "; name its aggregates with agg(...)" if isinstance(query, Windowed) else ""
-            raise SpecError(f"together({name}=...): a {kind} is no stream and no query{hint}")
+            windowed = isinstance(query, WindowedStream)
+            hint = "; name its aggregates with agg(...)" if windowed else ""
+            raise SpecError(f"together({name}=...): a {kind} is neither a stream nor a query{hint}")
     return Together(queries)

@@ -1,73 +1,119 @@
-"""The load shedder: after every epoch it decides which windows are left out, before they begin.
+"""The load shedder: after every epoch it decides which windows to drop, before they begin.
 
-What it remembers is JSON, for it lives in the control log: an epoch that is run again finds the
-same windows left out. Decisions are made ahead, since a window that has begun cannot be left out,
-and made anew while it has not.
+The control log holds its memory, so an epoch that runs again drops the same windows. Decisions are
+made ahead, because a window that has begun cannot be dropped, and are revised until it begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
-from lowwater.control import Dropped, Loaded, Shed, Stretches
-from lowwater.control.intervals import common, joined, without
-from lowwater.shedding.decisions import Place, Rule, decide, stretches
-from lowwater.shedding.load import (
+from lowwater.control.drop import DropPlan
+from lowwater.control.report import EpochReport
+from lowwater.control.watermark import latest
+from lowwater.intervals import Intervals, difference, intersection, union
+from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
+from lowwater.shedding.drop_geometry import Root, Slots
+from lowwater.shedding.load_model import (
     PATIENCE,
     Bound,
-    Costs,
     Epoch,
+    LoadMemory,
     costliest,
     expected,
     learn,
     settled,
     surprise,
 )
-from lowwater.shedding.policy import Shedding, check_gaps, gap_of, plain, results_in
-from lowwater.shedding.rules import Root, Slots
-from lowwater.windows import FOREVER
+from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, results_in
+from lowwater.ticks import BEGIN, END
 
 AHEAD = 4
-"""Decisions reach so many times as far ahead as an epoch has come of late."""
+"""Decisions reach this many times as far ahead as recent epochs advanced."""
 LEAST_RUNS, MOST_RUNS = 8, 500
-"""And for at least, and at most, so many runs."""
+"""Decisions reach at least, and at most, this many runs ahead."""
 REMEMBERED = 256
-"""So many stretches that are over are remembered, for late rows of them to be told as shed."""
+"""The number of past intervals that are remembered, to count their late rows as shed."""
 TIRED = 0.7
-"""A query that was shut down comes back when rows arrive so much slower than then."""
+"""A query that was shut down comes back when rows arrive at less than this share of that rate."""
+
+
+@dataclass(frozen=True)
+class DroppedInterval:
+    """An interval of results that is dropped for good, for the output `dropped`.
+
+    - `start`, `end`: The interval.
+    - `share`, `load`: The share of windows that were dropped then, and the load.
+    - `reason`: Why: a given share, a bound on latency, or a query that was shut down.
+    - `operator`: The operator of the query that was shut down; None if all are meant.
+    """
+
+    start: int
+    end: int
+    share: float
+    load: float | None
+    reason: Literal["share", "latency", "closed"]
+    operator: int | None = None
+
+
+@dataclass(frozen=True)
+class ShedMemory:
+    """What the shedder remembers.
+
+    - `load`: The memory of the load model.
+    - `place`: The state of the decisions over slots that have begun; None before the first row.
+    - `until`, `rule`: The slot up to which decisions were made, and their rule.
+    - `stride`: The number of slots that recent epochs advanced.
+    - `windows`: The number of windows dropped so far.
+    - `news`: The intervals that became final in the last epoch.
+    - `finals`: What gap filling remembers of final results, by operator.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    load: LoadMemory = field(default_factory=LoadMemory)
+    place: Place | None = None
+    until: int = 0
+    rule: Rule | None = None
+    stride: float = 0.0
+    windows: int = 0
+    news: tuple[DroppedInterval, ...] = ()
+    finals: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LoadShedder:
-    """Decides for the windows of a query, `roots`, which share one drop.
+    """Decides over the windows of a query, `roots`, which share one drop.
 
-    `inputs` are the streams that flow into them, and to how many operators rows of each go.
+    `inputs` are the inputs that feed them, with the number of operators that read each.
     """
 
-    how: Shedding
+    how: ShedPolicy
     roots: tuple[Root, ...]
     slots: Slots
     inputs: Mapping[int, int]
 
+    memory_type: ClassVar[type[ShedMemory]] = ShedMemory
+
     @property
     def most(self) -> int:
-        """How many slots may be missing in a row."""
+        """The number of slots that may be missing in a row."""
         return self.slots.gap(self.roots)
 
     @property
     def measures(self) -> bool:
-        """Whether it goes by how long epochs take."""
+        """Whether it measures the duration of epochs."""
         return self.how.latency is not None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What of it can be changed while the query runs."""
+        """The settings that can change while the query runs."""
         return {"max_gap": plain(self.how.max_gap)}
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return one that allows other gaps."""
+        """Return the shedder with another `max_gap`."""
         if "max_gap" not in values:
             return self
         gap = values["max_gap"]
@@ -79,196 +125,169 @@ class LoadShedder:
         )
         return replace(self, how=replace(self.how, max_gap=gap), roots=roots)
 
-    def advance(self, memory: Mapping[str, Any], known: Loaded) -> Shed:
-        """Return what is left out from the next epoch on."""
-        newest = [known.inputs[n].newest for n in self.inputs]
-        seen = max((n for n in newest if n is not None), default=None)
-        load = self._load(memory.get("load", {}), known)
+    def begin(self) -> ShedMemory:
+        """Return the memory before the first epoch."""
+        return ShedMemory()
+
+    def advance(self, memory: ShedMemory, known: EpochReport) -> tuple[ShedMemory, DropPlan]:
+        """Return the memory after an epoch, and the windows that are dropped from the next one."""
+        newest = latest(*(known.inputs[n].newest for n in self.inputs))
+        load = self._load(memory.load, known)
+        if newest is None:
+            return replace(memory, load=load, news=()), known.dropped
         finals = [m["finals"] for m in known.measured if "finals" in m]
-        if seen is None:
-            return Shed(known.before, {**memory, "load": load, "news": []})
-        first = self.slots.first_after(seen)
-        place, news = self._begun(memory, first)
-        rule = self._rule(load)
-        until = first + self._ahead(memory, first, rule)
-        chosen = [left_out for _, left_out in decide(place, rule, until)] if rule.p else []
-        ahead = self._times(stretches(first, chosen))
+        first = self.slots.first_after(newest)
         start = self.slots.start(first)
-        over = common(known.before.stretches, ((-FOREVER, start),))
-        kept: dict[str, Any] = {
-            "place": place.to_json(),
-            "until": until,
-            "rule": [rule.p, rule.batch, rule.most],
-            "stride": self._stride(memory, first),
-            "windows": memory.get("windows", 0) + self._windows(news),
-            "news": self._told(news, memory, known, start),
-            "load": load,
-        }
-        if finals:
-            kept["finals"] = finals[0]
-        closed = self._closed(known, load, start)
-        remembered = _still_told(over, known)
-        return Shed(Dropped(joined([*remembered, *ahead]), closed), kept)
+        place, begun = self._begun(memory, first)
+        rule, stride = self._rule(load), 0.0
+        if memory.place is not None:
+            stride = float(max(first - memory.place.slot, 0.8 * memory.stride))
+        run = rule.batch + 1
+        until = first + min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run)
+        chosen = [dropped for _, dropped in decide(place, rule, until)] if rule.share else []
+        ahead = self._times(dropped_runs(first, chosen))
+        over = intersection(known.dropped.intervals, ((BEGIN, start),))
+        after = ShedMemory(
+            load,
+            place,
+            until,
+            rule,
+            stride,
+            memory.windows + self._windows(begun),
+            tuple(self._news(begun, memory, known, start)),
+            finals[0] if finals else {},
+        )
+        intervals = union([*_still_known(over, known), *ahead])
+        return after, DropPlan(intervals, self._closed(known, load, start))
 
-    # -- what has begun ----------------------------------------------------------------------------
-
-    def _begun(self, memory: Mapping[str, Any], first: int) -> tuple[Place, Stretches]:
-        """Return where decisions stand, and the runs of slots left out that have begun since."""
-        if "place" not in memory:
+    def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
+        """Return the place of the decisions, and the runs of dropped slots that began since."""
+        place, rule = memory.place, memory.rule
+        if place is None or rule is None:
             return Place(first), ()
-        place = Place(**memory["place"])
         if first <= place.slot:
             return place, ()
-        p, batch, *most = memory["rule"]
-        # What was decided then went by the gap that was allowed then.
-        rule = Rule(p, batch, most[0] if most else self.most, self.how.seed)
+        rule = replace(rule, seed=self.how.seed)
         start, chosen = place.slot, []
-        for after, left_out in decide(place, rule, min(first, memory["until"])):
+        for after, dropped in decide(place, rule, min(first, memory.until)):
             place = after
-            chosen.append(left_out)
-        return place.skipped_to(first), stretches(start, chosen)
+            chosen.append(dropped)
+        return place.skipped_to(first), dropped_runs(start, chosen)
 
-    def _told(
-        self, news: Stretches, memory: Mapping[str, Any], known: Loaded, start: int
-    ) -> list[list[Any]]:
-        """Return what there is to say of stretches that are left out for good.
-
-        Each is [start, end, p, load, reason, the operator that alone is meant].
-        """
-        if "place" not in memory:
+    def _news(
+        self, begun: Intervals, memory: ShedMemory, known: EpochReport, start: int
+    ) -> list[DroppedInterval]:
+        """Return the intervals that became final in the epoch."""
+        if memory.place is None or memory.rule is None:
             return []
-        load, p = memory["load"].get("load"), memory["rule"][0]
-        why = "latency" if self.measures else "p"
-        told: list[list[Any]] = [[*s, p, load, why, None] for s in self._times(news)]
-        begun = ((self.slots.start(memory["place"]["slot"]), start),)
-        for operator, since, until in known.before.closed:
-            own = without(common(((since, until),), begun), known.before.stretches)
-            told += [[*s, 1.0, load, "closed", operator] for s in own]
-        return told
+        load, share = memory.load.load, memory.rule.share
+        why: Literal["share", "latency"] = "latency" if self.measures else "share"
+        news = [DroppedInterval(*s, share, load, why) for s in self._times(begun)]
+        since_then = ((self.slots.start(memory.place.slot), start),)
+        for operator, since, until in known.dropped.closed:
+            closed = intersection(((since, until),), since_then)
+            own = difference(closed, known.dropped.intervals)
+            news += [DroppedInterval(*s, 1.0, load, "closed", operator) for s in own]
+        return news
 
-    def _windows(self, runs: Stretches) -> int:
-        """Return how many windows slots stand for."""
+    def _windows(self, runs: Intervals) -> int:
+        """Return the number of windows in runs of slots."""
         each = sum(self.slots.slide // root.spec.slide for root in self.roots)
         return each * sum(end - start for start, end in runs)
 
-    def _times(self, runs: Stretches) -> Stretches:
+    def _times(self, runs: Intervals) -> Intervals:
+        """Return the result times of runs of slots."""
         return tuple((self.slots.start(a), self.slots.start(b)) for a, b in runs)
 
-    # -- how far ahead -----------------------------------------------------------------------------
-
-    def _stride(self, memory: Mapping[str, Any], first: int) -> float:
-        """Return how many slots an epoch comes forward, of late."""
-        if "place" not in memory:
-            return 0.0
-        before: float = memory["stride"]
-        return float(max(first - memory["place"]["slot"], 0.8 * before))
-
-    def _ahead(self, memory: Mapping[str, Any], first: int, rule: Rule) -> int:
-        """Return how many slots to decide over."""
-        run = rule.batch + 1
-        wanted = int(AHEAD * self._stride(memory, first))
-        return min(max(wanted, LEAST_RUNS * run), MOST_RUNS * run)
-
-    # -- how much ----------------------------------------------------------------------------------
-
-    def _rule(self, load: Mapping[str, Any]) -> Rule:
+    def _rule(self, load: LoadMemory) -> Rule:
+        """Return the share to drop, and the longest run."""
         most = self.most
         if self.how.latency is None:
-            return Rule(self.how.p or 0.0, most, most, self.how.seed)
-        return Rule(load.get("p", 0.0), min(load.get("run", 1), most), most, self.how.seed)
+            return Rule(self.how.share or 0.0, most, most, self.how.seed)
+        return Rule(load.share, min(load.run, most), most, self.how.seed)
 
-    def _load(self, memory: Mapping[str, Any], known: Loaded) -> dict[str, Any]:
-        """Return what is known of the load after an epoch."""
+    def _load(self, memory: LoadMemory, known: EpochReport) -> LoadMemory:
+        """Return the memory of the load model after an epoch."""
         took = [m["took"] for m in known.measured if "took" in m]
         if self.how.latency is None or not took:
-            return dict(memory)
+            return memory
         epoch = self._epoch(memory, known, took[0])
-        costs_memory, costs = learn(memory.get("costs", {}), epoch)
+        costs, cost = learn(memory.costs, epoch)
         coming = expected(memory, epoch)
-        off = 0.0
-        if "cost" in memory:
-            off = surprise(memory["surprise"], Costs(*memory["cost"]), epoch)
+        off = 0.0 if memory.cost is None else surprise(memory.surprise, memory.cost, epoch)
         bound = Bound(self.slots.params, self.most, self.how.latency, off)
-        need = bound.needs(costs, coming, epoch)
-        beyond = 0 if need.reachable else memory.get("beyond", 0) + 1
-        return {
-            "now": known.now,
-            "costs": costs_memory,
-            "cost": list(astuple(costs)),
-            "surprise": off,
-            "rate": coming.rate,
-            "results": coming.results,
-            "waiting": epoch.waiting,
-            "elapsed": epoch.elapsed,
-            "p": settled(memory.get("p", 0.0), need.p),
-            "run": need.run,
-            "load": need.load,
-            "beyond": beyond,
-            "closed": self._shut(memory.get("closed", {}), known, beyond, coming.rate),
-        }
+        need = bound.needs(cost, coming, epoch)
+        beyond = 0 if need.reachable else memory.beyond + 1
+        return LoadMemory(
+            now=known.now,
+            elapsed=epoch.elapsed,
+            costs=costs,
+            cost=cost,
+            surprise=off,
+            rate=coming.rate,
+            results=coming.results,
+            waiting=epoch.waiting,
+            share=settled(memory.share, need.share),
+            run=need.run,
+            load=need.load,
+            beyond=beyond,
+            closed=self._shut(memory.closed, known, beyond, coming.rate),
+        )
 
-    def _epoch(self, memory: Mapping[str, Any], known: Loaded, took: int) -> Epoch:
+    def _epoch(self, memory: LoadMemory, known: EpochReport, took: int) -> Epoch:
+        """Return the measurements of an epoch that the load model reads."""
         rows = sum(
             m.get("rows", 0) * self.inputs.get(m.get("input", -1), 0) for m in known.measured
         )
         shed = sum(
             counts.get("shed", 0) for m in known.measured for counts in m.get("counts", {}).values()
         )
-        told = [m for m in known.measured if "waiting" in m]
-        waiting = sum(m["waiting"] * self.inputs.get(m["input"], 0) for m in told)
-        reached = [known.inputs[n] for n in self.inputs]
-        behind = [r.newest - r.marks.low for r in reached if r.newest and r.marks.low is not None]
-        elapsed = known.now - memory.get("now", known.now - took)
-        slack = max([0, *behind]) if not any(r.ended for r in reached) else 0
+        sources = [m for m in known.measured if "waiting" in m]
+        waiting = sum(m["waiting"] * self.inputs.get(m["input"], 0) for m in sources)
+        inputs = [known.inputs[n] for n in self.inputs]
+        behind = [i.newest - i.marks.low for i in inputs if i.newest and i.marks.low is not None]
+        elapsed = took if memory.now is None else known.now - memory.now
+        slack = max([0, *behind]) if not any(i.ended for i in inputs) else 0
         operators = {root.operator for root in self.roots}
         results = sum(m.get("results", 0) for m in known.measured if m.get("operator") in operators)
-        return Epoch(
-            took,
-            elapsed,
-            max(0, rows - shed),
-            shed,
-            results,
-            waiting if told else None,
-            slack,
-            memory.get("p", 0.0),
-        )
-
-    # -- queries that are shut down ----------------------------------------------------------------
+        kept = max(0, rows - shed)
+        seen = waiting if sources else None
+        return Epoch(took, elapsed, kept, shed, results, seen, slack, memory.share)
 
     def _shut(
-        self, closed: Mapping[str, float], known: Loaded, beyond: int, rate: float
-    ) -> dict[str, float]:
-        """Return the queries that are shut down, and at what rate of arrival each was."""
-        found = {n: at for n, at in closed.items() if rate > TIRED * at}
+        self, closed: Mapping[int, float], known: EpochReport, beyond: int, rate: float
+    ) -> dict[int, float]:
+        """Return the queries that are shut down, with the arrival rate at that time."""
+        shut = {n: at for n, at in closed.items() if rate > TIRED * at}
         if beyond and beyond % PATIENCE == 0:
             rows = dict.fromkeys((root.operator for root in self.roots), 0)
             for m in known.measured:
                 for number, counts in m.get("counts", {}).items():
                     if int(number) in rows:
                         rows[int(number)] += counts.get("in", 0)
-            chosen = costliest(rows, [int(n) for n in found])
+            chosen = costliest(rows, list(shut))
             if chosen is not None:
-                found[str(chosen)] = rate
-        return found
+                shut[chosen] = rate
+        return shut
 
     def _closed(
-        self, known: Loaded, load: Mapping[str, Any], start: int
+        self, known: EpochReport, load: LoadMemory, start: int
     ) -> tuple[tuple[int, int, int], ...]:
-        """Return the stretches for which queries are shut down: from where they had not begun."""
-        wanted = {int(n) for n in load.get("closed", {})}
-        found = []
-        for operator, since, until in known.before.closed:
-            if operator in wanted and until == FOREVER:
+        """Return the intervals for which queries are shut down; they begin with a new window."""
+        wanted = set(load.closed)
+        closed = []
+        for operator, since, until in known.dropped.closed:
+            if operator in wanted and until == END:
                 wanted.discard(operator)
-                found.append((operator, since, until))
+                closed.append((operator, since, until))
             elif since < min(until, start):
-                found.append((operator, since, min(until, start)))
-        return (*found, *((operator, start, FOREVER) for operator in sorted(wanted)))
+                closed.append((operator, since, min(until, start)))
+        return (*closed, *((operator, start, END) for operator in sorted(wanted)))
 
 
-def _still_told(over: Stretches, known: Loaded) -> Sequence[tuple[int, int]]:
-    """Return stretches that may still be needed, and the newest of the others."""
-    lows = [marks.low for marks in known.ports]
+def _still_known(over: Intervals, known: EpochReport) -> Sequence[tuple[int, int]]:
+    """Return the past intervals that rows may still reach, and the newest of the others."""
+    lows = [watermarks.low for watermarks in known.ports]
     reached = [low for low in lows if low is not None]
-    low = min(reached) if reached and len(reached) == len(lows) else -FOREVER
+    low = min(reached) if reached and len(reached) == len(lows) else BEGIN
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

@@ -1,7 +1,8 @@
-"""Rows as a table on the screen."""
+"""A sink that prints rows as tables, and values as text."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,12 @@ class Console(Sink):
         try:
             Screen().print(as_table(rows.slice(0, self.rows), title=title))
         except SystemExit as closed:
-            # rich would end the program; a thread of Spark's that ends so is waited for for ever.
-            raise SinkError("console(): nobody reads standard output any more") from closed
+            # rich exits on a closed pipe; in a thread of Spark the query would then wait forever.
+            raise SinkError("to_console(): standard output is closed") from closed
 
 
 def as_table(rows: pa.Table, *, title: str) -> Table:
-    """Lay rows out for the screen."""
+    """Return rows as a table for the screen."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
@@ -45,7 +46,7 @@ def as_table(rows: pa.Table, *, title: str) -> Table:
 
 
 def show(value: Any) -> str:
-    """Return a value as a person would write it."""
+    """Return a value as short text: a window as [start, end), a time without its zone."""
     if isinstance(value, dict) and set(value) >= {"start", "end"}:
         return f"[{show(value['start'])}, {show(value['end'])})"
     if isinstance(value, float):
@@ -55,6 +56,20 @@ def show(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
-def console(*, rows: int = 20) -> Console:
-    """Print the first `rows` result rows of every epoch."""
+HIDDEN = ("wid", "expected_accuracy", "low", "high")
+"""Columns that tables hide, or print together with the value they belong to."""
+
+
+def show_in_row(row: Mapping[str, Any], name: str) -> str:
+    """Return a value of a result as text; an early value with its interval."""
+    value, low, high = row[name], row.get("low") or {}, row.get("high") or {}
+    if name == "completeness":
+        return "" if value is None else f"{value:.0%}"
+    if low.get(name) is None or high.get(name) is None:
+        return show(value)
+    return f"{show(value)} ({low[name]:.4g} – {high[name]:.4g})"
+
+
+def to_console(*, rows: int = 20) -> Console:
+    """Return a sink that prints the first `rows` rows of every epoch."""
     return Console(rows)

@@ -1,7 +1,7 @@
-"""A table in PostgreSQL: one row per window and group, which an early row begins, the final ends.
+"""A table in PostgreSQL: one row per window and group; the final replaces the early row.
 
-Rows of an epoch are staged and merged in one transaction, so an epoch that comes again changes
-nothing, and readers see all of an epoch or nothing of it.
+Rows of an epoch are staged and merged in one transaction. So writing an epoch again changes
+nothing, and readers see all rows of an epoch or none.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lowwater.errors import SinkError, SpecError
 from lowwater.sinks.sink import Sink
 
 OLDEST = 150_000
-"""The first version whose unique indexes can take NULL for a value, as group-by does."""
+"""The first version with unique indexes that treat NULL as a value, as GROUP BY does."""
 EPOCH, PLACE = "epoch", "place"
-"""The key of rows that have none of their own: their epoch, and where they stood in it."""
+"""The key of rows without a key: their epoch, and their place in it."""
 _TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -36,21 +36,28 @@ _TYPES = (
 
 
 class Postgres(Sink):
-    """Upserts rows by their window and group; replaces them by epoch where they have neither."""
+    """Upserts rows by window and group; rows without these are replaced by epoch."""
 
     def __init__(self, dsn: str, table: str) -> None:
         self.dsn, self.table = dsn, table
         self.key: tuple[str, ...] = ()
-        self._driver = _driver()
+        try:
+            import psycopg
+        except ImportError:
+            raise SpecError(
+                "lw.to_postgres needs the package psycopg; install it with: "
+                "pip install 'lowwater[postgres]'"
+            ) from None
+        self._driver: Any = psycopg
 
     def __repr__(self) -> str:
-        """Leave out the address: it may hold a password."""
-        return f"postgres(table={self.table!r})"
+        """Return the call without the address: it may hold a password."""
+        return f"to_postgres(table={self.table!r})"
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Create the table if it is absent; refuse one that does not fit."""
+        """Create the table if it is absent; raise SpecError if an existing one lacks a column."""
         self.key = tuple(key)
-        columns = _columns(schema)
+        columns = {f.name: _type(f.type) for f in _flat(schema.empty_table()).schema}
         if not key:
             columns |= {EPOCH: "bigint", PLACE: "bigint"}
         declared = ", ".join(f"{_quoted(n)} {t}" for n, t in columns.items())
@@ -61,12 +68,12 @@ class Postgres(Sink):
                 f"({declared}, UNIQUE NULLS NOT DISTINCT ({by}))"
             )
             cursor.execute(f"SELECT * FROM {self._name} LIMIT 0")  # noqa: S608
-            there = {c.name for c in cursor.description}
-        missing = [name for name in columns if name not in there]
+            existing = {c.name for c in cursor.description}
+        missing = [name for name in columns if name not in existing]
         if missing:
             raise SpecError(
-                f"postgres(table={self.table!r}): the table is there and has no column "
-                f"{missing[0]!r}; add it, or name a table that is not there yet"
+                f"to_postgres(table={self.table!r}): the table exists and has no column "
+                f"{missing[0]!r}; add the column, or name a new table"
             )
 
     def write(self, epoch: int, rows: pa.Table) -> None:
@@ -85,15 +92,15 @@ class Postgres(Sink):
                 copy.write(_csv(flat))
             if not self.key:
                 cursor.execute(f"DELETE FROM {self._name} WHERE {EPOCH} = %s", [epoch])  # noqa: S608
-            cursor.execute(self._merged(names))
+            cursor.execute(self._merge_statement(names))
 
-    def _merged(self, names: Sequence[str]) -> str:
-        """Return how staged rows become rows of the table."""
+    def _merge_statement(self, names: Sequence[str]) -> str:
+        """Return the statement that merges the staged rows into the table."""
         own = _listed(names)
         into = f"INSERT INTO {self._name} ({own})"
         if not self.key:
             return f"{into} SELECT {own} FROM staged"  # noqa: S608
-        # Of several rows of a window in one epoch the last stands, but an early one never does.
+        # Of several rows of a window in one epoch the last wins, but never an early one.
         best = f"{PLACE} DESC" if "kind" not in names else f"kind = 'early', {PLACE} DESC"
         by, rest = _listed(self.key), [n for n in names if n not in self.key]
         news = ", ".join(f"{_quoted(n)} = EXCLUDED.{_quoted(n)}" for n in rest)
@@ -108,44 +115,35 @@ class Postgres(Sink):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Give a cursor; all that is done with it is done, or nothing.
+        """Yield a cursor inside one transaction.
 
-        Each epoch connects anew: nothing is left open, and a server that was away is back.
+        Each epoch opens its own connection, so that a server may restart between epochs.
         """
         try:
             with self._driver.connect(self.dsn, connect_timeout=10) as connection:
                 version = connection.info.server_version
                 if version < OLDEST:
-                    found = version // 10_000
-                    raise SinkError(f"postgres() needs PostgreSQL 15 or later, and this is {found}")
+                    raise SinkError(
+                        f"to_postgres() needs PostgreSQL 15 or later, but the server has version "
+                        f"{version // 10_000}; name another server"
+                    )
                 with connection.cursor() as cursor:
                     yield cursor
         except self._driver.Error as error:
             reason = " ".join(str(error).split())
-            raise SinkError(f"postgres(table={self.table!r}): {reason}") from error
+            raise SinkError(f"to_postgres(table={self.table!r}): {reason}") from error
 
 
-def postgres(dsn: str, *, table: str) -> Postgres:
-    """Upsert results into a PostgreSQL table by window and group.
+def to_postgres(dsn: str, *, table: str) -> Postgres:
+    """Return a sink that upserts results into a PostgreSQL table by window and group.
 
-    An early row of a window is replaced by its final, a final by what revises it. Structs become
-    columns, `window_start` and `window_end` among them. Rows that are of no window, and those of
-    queries that do not select `wid` and the group, are kept by epoch. The table is created if it
-    is absent. `dsn` is as libpq takes it, say "postgresql://me@host/db"; without a password it
-    looks for one where libpq does.
+    A final replaces the early row of its window, a revision replaces the final. Fields of structs
+    become columns, such as `window_start` and `window_end`. Rows without a window, and rows of
+    queries that do not select `wid` and the group, are stored by epoch. The table is created if it
+    is absent. `dsn` is an address of libpq, for example "postgresql://me@host/db"; a missing
+    password is looked up where libpq does.
     """
     return Postgres(dsn, table)
-
-
-def _driver() -> Any:
-    """Import what speaks to the server: an extra, since few need it."""
-    try:
-        import psycopg
-    except ImportError:
-        raise SpecError(
-            "lw.postgres needs the package psycopg: pip install 'lowwater[postgres]'"
-        ) from None
-    return psycopg
 
 
 def _quoted(name: str) -> str:
@@ -156,11 +154,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(_quoted, names))
 
 
-def _columns(schema: pa.Schema) -> dict[str, str]:
-    """Return the columns of a table and their types."""
-    return {f.name: _type(f.type) for f in _flat(schema.empty_table()).schema}
-
-
 def _type(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is None else "timestamptz"
@@ -168,7 +161,7 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """Return rows whose structs are columns of their own, one level of them."""
+    """Return rows with the fields of structs as columns, one level deep."""
     for at in reversed(range(rows.num_columns)):
         name, column = rows.column_names[at], rows.column(at)
         if not pa.types.is_struct(column.type):
@@ -182,22 +175,19 @@ def _flat(rows: pa.Table) -> pa.Table:
 
 
 def _csv(rows: pa.Table) -> bytes:
-    """Return rows as COPY reads them: what is quoted is text, what is empty is NULL."""
+    """Return rows in the CSV form of COPY: a quoted value is text, an empty one is NULL."""
     for at, column in enumerate(rows.columns):
         if _type(column.type) == "jsonb":
-            texts = [None if v is None else _json(v) for v in column.to_pylist()]
+            values = column.to_pylist()
+            texts = [None if v is None else json.dumps(_finite(v), default=str) for v in values]
             rows = rows.set_column(at, rows.column_names[at], pa.array(texts, pa.string()))
     out = io.BytesIO()
     pcsv.write_csv(rows, out, pcsv.WriteOptions(include_header=False))
     return out.getvalue()
 
 
-def _json(value: Any) -> str:
-    """Return a value as JSON, which has no NaN and no infinity: they are text there."""
-    return json.dumps(_finite(value), default=str)
-
-
 def _finite(value: Any) -> Any:
+    """Return a value with NaN and infinity, which JSON lacks, as text."""
     if isinstance(value, dict):
         return {name: _finite(v) for name, v in value.items()}
     if isinstance(value, list):

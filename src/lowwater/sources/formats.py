@@ -1,6 +1,6 @@
-"""Files as tables. Text formats are read leniently: what cannot be read becomes NULL, as in Spark.
+"""Files as tables. Text formats are read leniently: an unreadable value becomes NULL, as in Spark.
 
-A garbage time so becomes a malformed row, which is counted and shown; it never stops a query.
+So a row with an unreadable time is counted as malformed, and never stops a query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.windows import read_times
+from lowwater.errors import SpecError
+from lowwater.schema import plain
+from lowwater.windows.axis import read_times
 
 Format = Literal["parquet", "csv", "json", "arrow"]
 
@@ -29,11 +31,11 @@ ENDINGS: dict[Format, tuple[str, ...]] = {
 
 
 BLOCK_ROWS = 250_000
-"""A Parquet file with more rows is cut into several blocks, so that several cores may read it."""
+"""A Parquet file with more rows is read as several blocks, by several cores."""
 
 
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
-    """Read a file as a table of a schema."""
+    """Return the rows of a file as a table of a schema."""
     if form == "parquet":
         return read_row_groups(path, schema, None)
     if form == "arrow":
@@ -44,7 +46,7 @@ def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
 
 
 def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
-    """Read a stretch of a Parquet file's row groups, or all of it."""
+    """Return the rows of some row groups [first, end) of a Parquet file, or of all."""
     with pq.ParquetFile(path) as file:
         have = set(file.schema_arrow.names)
         present = [name for name in schema.names if name in have]
@@ -54,7 +56,7 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut the row groups of a Parquet file into stretches [first, end), each of a block's rows."""
+    """Return intervals [first, end) of row groups, each of about the rows of a block."""
     cuts, rows = [0], 0
     for group, size in enumerate(sizes):
         if rows and rows + size > BLOCK_ROWS:
@@ -65,7 +67,7 @@ def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with every column of a schema; those it lacks are NULL."""
+    """Return a table with every column of a schema; missing columns are NULL."""
     for field in schema:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -73,7 +75,7 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return how many rows a file holds: for text its lines, without the header of csv."""
+    """Return the number of rows of a file; of text, the lines without the header of csv."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:
@@ -116,7 +118,7 @@ def _read_json(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _read_json_lines(path: Path, schema: pa.Schema) -> pa.Table:
-    """Read line by line, for a file in which some line does not fit the schema."""
+    """Return the rows of a file in which some line does not fit the schema, line by line."""
     rows = [_object(line) for line in path.read_text("utf-8", "replace").splitlines() if line]
     columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
     return pa.table(columns, schema=schema)
@@ -124,10 +126,10 @@ def _read_json_lines(path: Path, schema: pa.Schema) -> pa.Table:
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _column(values: list[Any], t: pa.DataType) -> pa.Array:
@@ -139,7 +141,7 @@ def _column(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
-    """Cast text to a type; what cannot be read becomes NULL.
+    """Return text cast to a type; an unreadable value becomes NULL.
 
     >>> lenient(pa.array(["1", "x", None]), pa.int64()).to_pylist()
     [1, None, None]
@@ -158,3 +160,45 @@ def _one(value: pa.Scalar, t: pa.DataType) -> Any:
         return value.cast(t).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+
+
+_READERS = {"csv": "delim=',', header=true", "json": "format='newline_delimited'"}
+"""The options with which DuckDB reads a format."""
+
+
+def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
+    """Return the columns of csv or json files; times without a zone are UTC.
+
+    Every row is examined: a column of whole numbers may have a fraction in its last row, and a
+    value that does not fit the type of its column would be read as NULL.
+    """
+    import duckdb
+
+    with duckdb.connect() as connection:
+        try:
+            every = f"{_READERS[form]}, sample_size=-1, ignore_errors=true"
+            query = f"FROM read_{form}(?, {every}) LIMIT 0"
+            read: Any = connection.sql(query, params=[[str(p) for p in paths]])
+            columns = dict(zip(read.columns, map(str, read.types), strict=True))
+            inferred = read.to_arrow_table().schema
+        except duckdb.Error as problem:
+            reason = str(problem).splitlines()[0]
+            raise SpecError(
+                f"the columns of {str(paths[0])!r} cannot be inferred ({reason}); check that it is "
+                f"a {form} file, or give schema="
+            ) from problem
+    if columns == {"json": "JSON"}:
+        raise SpecError(
+            f"no line of {str(paths[0])!r} is a JSON object; write one object per line, not an "
+            f"array"
+        )
+    return plain(pa.schema([pa.field(f.name, _read_type(f.type)) for f in inferred]))
+
+
+def _read_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type as which a column of an inferred type is read."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if pa.types.is_time(kind) or pa.types.is_null(kind):
+        return pa.string()
+    return kind

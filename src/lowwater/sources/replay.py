@@ -1,4 +1,4 @@
-"""A recording, replayed by the time its rows arrived, or as fast as it can be read."""
+"""A recorded stream, replayed by the arrival of its rows, or as fast as it can be read."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.schemas import parse_schema, plain
-from lowwater.sources.blocks import Block, BlockSource
+from lowwater.schema import parse_schema, plain
 from lowwater.sources.formats import ENDINGS, Format, read_table
-from lowwater.windows import Axis
+from lowwater.sources.source import BlockSource, SourceBlock
+from lowwater.windows.axis import Axis
 
 
 @dataclass(frozen=True)
 class Replay(BlockSource):
-    """Recorded rows, delivered in arrival order, `speed` times as fast as they once came.
+    """Recorded rows in arrival order, `speed` times as fast as they once arrived.
 
-    Without `arrival` their order is that of the file, without `speed` nobody waits for the clock.
+    Without `arrival` the order is that of the file; without `speed` all rows are available at once.
     """
 
     path: str
@@ -36,16 +36,16 @@ class Replay(BlockSource):
 
     @property
     def paced(self) -> bool:
-        """Whether rows come by the clock."""
+        """Whether rows become available by the clock."""
         return self.speed is not None
 
-    def in_order_of(self, folder: str) -> Replay:  # noqa: D102
+    def prepare(self, folder: str) -> Replay:  # noqa: D102
         table = read_table(Path(self.path), self.format, self.schema)
         if self.arrival is not None:
             ticks, valid = _arrivals(self, table)
             order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
             table = table.take(pa.array(order))
-        # A name of its own: workers may still have the recording of an earlier run in memory.
+        # A new name: workers may still hold the recording of an earlier run in memory.
         target = Path(folder, f"recording-{uuid4().hex}.arrow")
         target.parent.mkdir(parents=True, exist_ok=True)
         for old in target.parent.glob("recording*.arrow"):
@@ -60,7 +60,7 @@ class Replay(BlockSource):
     def begin(self) -> int:  # noqa: D102
         return 0
 
-    def reach(self, start: int) -> int:  # noqa: D102
+    def available(self, start: int) -> int:  # noqa: D102
         if self.paced:
             end = _Clock.of(self, start).row_at(time.time())
         else:
@@ -72,12 +72,12 @@ class Replay(BlockSource):
     def waiting(self, start: int) -> int:  # noqa: D102
         return max(0, _Clock.of(self, start).row_at(time.time()) - start)
 
-    def blocks(self, start: int, end: int) -> Sequence[Block]:  # noqa: D102
+    def blocks(self, start: int, end: int) -> Sequence[SourceBlock]:  # noqa: D102
         if start == end:
             return []
-        return [Block([start, end], last=end == len(_recording(self.path)))]
+        return [SourceBlock([start, end], last=end == len(_recording(self.path)))]
 
-    def read(self, block: Block) -> pa.Table:  # noqa: D102
+    def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
         start, end = block.what
         return _recording(self.path).slice(start, end - start).cast(self.schema)
 
@@ -91,27 +91,30 @@ def replay(
     format: Format = "parquet",
     schema: str | pa.Schema | None = None,
 ) -> Replay:
-    """Replay a recording: rows come when they once arrived, `speed` times as fast.
+    """Return a source that replays a file, `speed` times as fast as its rows once arrived.
 
-    `arrival` names the column that says when a row arrived: a timestamp, or integer seconds. With
-    `speed=None` rows come in that order, or without `arrival` in the order of the file, as fast as
-    they can be taken in. Parquet knows its schema; csv and json need one. After a restart the
-    replay goes on where the checkpoint is.
+    `arrival` names the column of arrival: a timestamp, or integer seconds. With `speed=None` all
+    rows are available at once, in the order of `arrival`, or of the file without it. Parquet files
+    have a schema; for csv and json give `schema`. A restarted query continues from its checkpoint.
     """
     file = Path(path)
     if not file.is_file():
-        raise SpecError(f"path={str(path)!r} is no file; lw.replay takes one file")
+        raise SpecError(
+            f"path={str(path)!r} is not a file; lw.replay reads one file, lw.files a folder"
+        )
     if format not in ENDINGS or format == "arrow":
-        raise SpecError(f"format={format!r} is unknown; it is 'parquet', 'csv' or 'json'")
+        raise SpecError(f"format={format!r} is unknown; write 'parquet', 'csv' or 'json'")
     if speed is not None and not speed > 0:
-        raise SpecError(f"speed={speed!r} must be greater than zero")
+        raise SpecError(
+            f"speed={speed!r} must be greater than zero; write speed=None for no waiting"
+        )
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
     columns = _columns(file, format, schema)
     if arrival is None and speed is not None:
         raise SpecError(
-            f"speed={speed!r} is counted by when rows arrived: name that column with arrival=, or "
-            f"take speed=None for rows as fast as they can be taken in"
+            f"speed={speed!r} needs times of arrival: name their column with arrival=, or write "
+            f"speed=None to read rows as fast as possible"
         )
     if arrival is not None and arrival not in columns.names:
         raise unknown_name("column", arrival, columns.names)
@@ -128,14 +131,14 @@ def _columns(file: Path, form: Format, schema: str | pa.Schema | None) -> pa.Sch
     return parse_schema(schema) if isinstance(schema, str) else plain(schema)
 
 
-_KEPT = 4
-"""Recordings that a process keeps at hand."""
+_CACHED = 4
+"""Largest number of recordings that a process keeps in memory."""
 _CLOCKS: dict[Replay, _Clock] = {}
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _recording(path: str) -> pa.Table:
-    """Return a recording, mapped into memory once per process."""
+    """Return a recording as a table, mapped into memory once per process."""
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
@@ -148,11 +151,11 @@ def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Clock:
-    """Maps the wall clock to a row of the recording; starts when it is first asked."""
+    """Maps the wall clock to a row of the recording; starts at its first use."""
 
     def __init__(self, source: Replay, start: int) -> None:
         ticks, valid = _arrivals(source, _recording(source.path))
-        # Rows without an arrival time lie at the end and come with the last one that has one.
+        # Rows without an arrival stand at the end and arrive with the last row that has one.
         last = ticks[valid].max() if valid.any() else 0
         self.arrivals = np.where(valid, ticks, last)
         self.speed = source.speed or 1.0
@@ -162,7 +165,7 @@ class _Clock:
     @classmethod
     def of(cls, source: Replay, start: int) -> _Clock:
         if source not in _CLOCKS:
-            while len(_CLOCKS) >= _KEPT:
+            while len(_CLOCKS) >= _CACHED:
                 del _CLOCKS[next(iter(_CLOCKS))]
             _CLOCKS[source] = cls(source, start)
         return _CLOCKS[source]

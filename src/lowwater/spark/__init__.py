@@ -1,1 +1,1 @@
-"""The host on Spark: the only package that imports pyspark."""
+"""The Spark host: kernels in tasks of one job per epoch."""

@@ -1,16 +1,23 @@
-"""Settings that make short epochs short."""
+"""Prepare Spark: settings that make short epochs short, the package for executors, warm workers."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lowwater.spark.shipping import in_this_process
+import lowwater
 
+ARCHIVE = "lowwater-shipped.zip"
 _EXECUTION = "org.apache.spark.sql.execution.streaming"
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -26,7 +33,7 @@ QUERY_SETTINGS = {
     # Shares of a file follow its size alone, so that all cores get the same.
     "spark.sql.files.openCostInBytes": "0",
 }
-"""What every query of Lowwater runs with, whoever made the session."""
+"""Settings of every query of Lowwater, in any session."""
 
 _RARE_SECOND_COMPILER = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
@@ -57,10 +64,10 @@ _SESSION_SETTINGS = {
 
 
 _CHOSEN_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
-"""Variables that say that a server, or `spark-submit`, knows the master."""
+"""Environment variables by which a server, or `spark-submit`, sets the master."""
 
 
-def session(**settings: str) -> SparkSession:
+def spark_session(**settings: str) -> SparkSession:
     """Return a SparkSession for Lowwater, or the one there is; dots in names become underscores.
 
     The master is the one that is asked for, by `spark_master=`, the variable MASTER or
@@ -97,3 +104,37 @@ def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iter
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+def in_this_process(master: str | None) -> bool:
+    """Return whether tasks run on the driver's machine, with its packages."""
+    return str(master).startswith("local") and not str(master).startswith("local-cluster")
+
+
+def ship(spark: SparkSession) -> None:
+    """Give the package to the executors of a cluster; once for each session's context."""
+    context = spark.sparkContext
+    if in_this_process(context.master) or any(f.endswith(ARCHIVE) for f in context.listFiles):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="lowwater-"))  # executors fetch it when they need it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    root = Path(lowwater.__file__).parent
+    with zipfile.ZipFile(folder / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as packed:
+        for module in sorted(root.rglob("*.py")):
+            packed.write(module, Path(root.name, module.relative_to(root)))
+    context.addPyFile(str(folder / ARCHIVE))
+
+
+def warm_up(spark: SparkSession) -> None:
+    """Start the Python workers while Spark still plans; a query would wait for them later."""
+
+    def touch() -> None:
+        # A query that does not get its workers early gets them late; nothing else depends on this.
+        with suppress(Exception):
+            spark.sparkContext.parallelize(range(2), 2).mapPartitions(_same).collect()
+
+    threading.Thread(target=touch, daemon=True).start()
+
+
+def _same(numbers: Iterable[int]) -> Iterable[int]:
+    return numbers

@@ -10,7 +10,7 @@ later level, passes through.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any
@@ -19,17 +19,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from lowwater.control import Control, Standing
-from lowwater.kernels import Came, Dataflow, Packet, ingest, work
-from lowwater.kernels.packets import LEAVING, measure_packet
-from lowwater.sources import Block, BlockReader
-from lowwater.spark.packets import to_batch, to_packets
-from lowwater.spark.state import ShardState
+from lowwater.control.context import EpochContext
+from lowwater.control.message import ControlMessage
+from lowwater.dataflow.graph import Dataflow
+from lowwater.dataflow.ingest import InputBlock, ingest
+from lowwater.dataflow.run_operator import work
+from lowwater.engine.state_store import ShardState
+from lowwater.operators.packet import LEAVING, Packet, measure_packet
+from lowwater.sources.source import BlockReader, SourceBlock
 
 BLOCK_ROWS = 1_000_000
 """Rows of a DataFrame that are reduced together; bounds the memory of a task."""
 INPUT = "__input"
-"""The column that tells the DataFrames of a query apart."""
+"""The column with the number of the input that a row belongs to."""
+PARTITION = "partition"
+PACKET_DDL = (
+    "partition int, shard int, seq bigint, kind string, payload binary, operator int, port int"
+)
+_TYPES = [pa.int32(), pa.int32(), pa.int64(), pa.string(), pa.binary(), pa.int32(), pa.int32()]
+_NAMES = [PARTITION, "shard", "seq", "kind", "payload", "operator", "port"]
+_SCHEMA = pa.schema(list(zip(_NAMES, _TYPES, strict=True)))
 
 Batches = Iterator[pa.RecordBatch]
 Keyed = tuple[int, tuple[Any, ...]]
@@ -76,7 +85,7 @@ class IngestRows:
     """
 
     flow: Dataflow
-    standing: Standing
+    standing: EpochContext
     inputs: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
@@ -84,7 +93,7 @@ class IngestRows:
         first = Level(self.flow, 0)
         for number, (start, block) in enumerate(self._blocks(batches)):
             seq = partition() << 20 | number
-            packets = ingest(self.flow, [Came(start, seq, block)], self.standing)
+            packets = ingest(self.flow, [InputBlock(start, seq, block)], self.standing)
             yield to_batch(packets, first.partition)
 
     def _blocks(self, batches: Batches) -> Iterator[tuple[int, pa.Table]]:
@@ -115,13 +124,13 @@ class IngestRows:
 
 
 @dataclass(frozen=True)
-class Piece:
+class BlockTask:
     """A block of an input, its place among the input's blocks, and what decides over its rows."""
 
     input: int
-    block: Block
+    block: SourceBlock
     seq: int
-    standing: Standing
+    standing: EpochContext
 
     @property
     def rows(self) -> int | None:
@@ -135,7 +144,7 @@ class IngestBlocks:
 
     flow: Dataflow
     readers: Mapping[int, BlockReader]
-    shares: Sequence[Sequence[Sequence[Piece]]]
+    shares: Sequence[Sequence[Sequence[BlockTask]]]
     """The portions of each task, and the pieces of each portion."""
 
     def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
@@ -153,7 +162,9 @@ class IngestBlocks:
 
     def _packets(self, task: int) -> Iterator[Packet]:
         for portion in self.shares[task]:
-            came = [Came(p.input, p.seq, self.readers[p.input].read(p.block)) for p in portion]
+            came = [
+                InputBlock(p.input, p.seq, self.readers[p.input].read(p.block)) for p in portion
+            ]
             yield from ingest(self.flow, came, portion[0].standing)
             for piece in portion:
                 if piece.block.last:
@@ -166,8 +177,8 @@ class LevelStep:
 
     level: Level
     epoch: int
-    control: Mapping[int, Control]
-    standing: Standing
+    control: Mapping[int, ControlMessage]
+    standing: EpochContext
     state: str
 
     def over_rows(self, batches: Batches) -> Batches:
@@ -218,3 +229,20 @@ def partition() -> int:
     context = TaskContext.get()
     assert context is not None  # noqa: S101
     return context.partitionId()
+
+
+def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> pa.RecordBatch:
+    """Return packets as a record batch, each under the partition it goes to."""
+    rows = list(packets)
+    columns = [
+        pa.array([getattr(p, f.name) for p in rows], f.type) for f in _SCHEMA if f.name != PARTITION
+    ]
+    at = pa.array([partition(p) for p in rows], pa.int32())
+    return pa.record_batch([at, *columns], schema=_SCHEMA)
+
+
+def to_packets(rows: pa.Table | pa.RecordBatch) -> list[Packet]:
+    """Return rows as packets."""
+    names = (name for name in _SCHEMA.names if name != PARTITION)
+    columns = (rows.column(name).to_pylist() for name in names)
+    return [Packet(*row) for row in zip(*columns, strict=True)]

@@ -1,63 +1,60 @@
-"""The live page of a run: started beside it, and gone with it."""
+"""The live page of a run, and its metrics for Prometheus."""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import pyarrow as pa
 
-from lowwater.durations import ticks
+from lowwater.engine.metrics import Metric, metrics
+from lowwater.engine.retune import PARAMETERS
+from lowwater.engine.run import Run
 from lowwater.errors import HostError, PlanError, SpecError
-from lowwater.query import Outputs, Run
-from lowwater.query.figures import Figure, figures
-from lowwater.query.retuning import PARAMETERS
-from lowwater.sinks import callback
-from lowwater.ui.describing import Described
-from lowwater.ui.exposition import exposition
+from lowwater.sinks.sink import Outputs, Sink, to_callback
+from lowwater.ticks import ticks
+from lowwater.ui.columns import QueryColumns
 from lowwater.ui.history import History
-from lowwater.ui.serving import HOST, Channel, Server, check_token
+from lowwater.ui.server import HOST, Channel, Server, check_token
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _LAST_SECONDS = 1.0
-"""How long open pages have to hear of the last epoch when theirs is closed."""
+"""How long `close` waits until open pages have received the last epoch."""
 
 
 class Dashboard:
-    """A page about a running query; `url` is where it is, token included."""
+    """The page of a running query; `url` is its address, token included."""
 
     def __init__(
         self, run: Run, *, port: int, controls: bool, title: str, token: str | None = None
     ) -> None:
         self.run = run
         sheds = "max_gap" in run.settings
-        self.history = History(Described(run.flow, run.prodded, controls, title, sheds))
-        self.channel = Channel(self._whole)
+        self.history = History(QueryColumns(run.flow, run.prodded, controls, title, sheds))
+        self.channel = Channel(self._snapshot)
         self.token = secrets.token_urlsafe(16) if token is None else token
-        actions = self._actions(controls=controls)
+        actions = {"/prod": self._prod, "/retune": self._retune} if controls else {}
         self.server = Server(port, self.token, self.channel, actions, self._metrics)
         self.closed = threading.Event()
-        results, late, shed = (
-            tap(take)
-            for take in (self.history.take_results, self.history.take_late, self.history.take_shed)
-        )
-        run.watch(Outputs(results, late, shed=shed))
-        self.looking = threading.Thread(target=self._look, daemon=True)
-        for work in (self.looking, threading.Thread(target=self.server.serve_forever, daemon=True)):
+        to = self.history
+        dropped = tap(to.take_dropped)
+        run.watch(Outputs(tap(to.take_results), tap(to.take_late), dropped=dropped))
+        self.poller = threading.Thread(target=self._poll, daemon=True)
+        for work in (self.poller, threading.Thread(target=self.server.serve_forever, daemon=True)):
             work.start()
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page, token included."""
         return f"http://{HOST}:{self.server.port}/?token={self.token}"
 
     def close(self) -> None:
         """Close the page; the run goes on."""
         self.closed.set()
-        self.looking.join(_LAST_SECONDS)
+        self.poller.join(_LAST_SECONDS)
         self.channel.close(_LAST_SECONDS)
         self.server.shutdown()
         self.server.server_close()
@@ -71,56 +68,59 @@ class Dashboard:
     def _repr_html_(self) -> str:
         return f'<a href="{self.url}">{self.url}</a>'
 
-    def _look(self) -> None:
-        """Tell the pages of every epoch."""
-        seen, last = None, False
-        # Once more after the close: the page should show how the run ended.
+    def _poll(self) -> None:
+        """Publish every epoch to the open pages."""
+        published, last = None, False
+        # Once more after the close: the page should show the end of the run.
         while not last:
-            last = self.closed.wait(_LOOK_SECONDS)
+            last = self.closed.wait(_POLL_SECONDS)
             status = self.run.status()
-            if status.epoch != seen and status.epoch >= 0:
-                seen = status.epoch
-                self.channel.publish(self.history.note(status, time.time(), self._settings()))
+            if status.epoch != published and status.epoch >= 0:
+                published = status.epoch
+                self.channel.publish(self.history.update(status, time.time(), self._settings()))
 
-    def _whole(self) -> dict[str, Any]:
-        """Return all that a page which has just been opened needs to know."""
-        return {**self.history.whole(), "settings": self._settings()}
+    def _snapshot(self) -> dict[str, Any]:
+        """Return the first event of a page: the whole history."""
+        return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return the parameters in force that a slider can show: numbers, a gap also in seconds."""
-        told = dict(self.run.settings)
-        if isinstance(told.get("max_gap"), str):
-            told["max_gap_seconds"] = ticks(told.pop("max_gap")) / 1e6
-        return {name: value for name, value in told.items() if not isinstance(value, Mapping)}
-
-    def _actions(self, *, controls: bool) -> dict[str, Callable[[dict[str, Any]], str]]:
-        return {"/prod": self._prod, "/retune": self._retune} if controls else {}
+        """Return the settings in force that a slider can show: numbers, a gap also in seconds."""
+        settings = dict(self.run.settings)
+        if isinstance(settings.get("max_gap"), str):
+            settings["max_gap_seconds"] = ticks(settings.pop("max_gap")) / 1e6
+        return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:
-        """Return the figures of the run as Prometheus reads them."""
-        info = Figure("info", "gauge", "The run.", 1, {"title": self.history.described.title})
-        return exposition([info, *figures(self.run.flow, self.run.status())])
+        """Return the metrics of the run."""
+        info = Metric("info", "gauge", "The run.", 1, {"title": self.history.columns.title})
+        return exposition([info, *metrics(self.run.flow, self.run.status())])
 
     def _prod(self, given: dict[str, Any]) -> str:
-        """Ask for early results now."""
+        """Request early results now."""
         del given
         if self.run.status().ended:
-            raise PlanError("the streams have ended; all windows have their final results")
+            raise PlanError(
+                "early results cannot be requested: the streams have ended, and every window has "
+                "its final result"
+            )
         self.run.prod()
-        return "Early results were asked for."
+        return "Early results were requested."
 
     def _retune(self, given: dict[str, Any]) -> str:
-        """Change parameters of the query."""
+        """Change settings of the query."""
         unknown = [name for name in given if name not in PARAMETERS]
         if unknown:
-            raise SpecError(f"{unknown[0]!r} is no parameter; there are: {', '.join(PARAMETERS)}")
+            raise SpecError(
+                f"{unknown[0]!r} is not a setting of a running query; settings are: "
+                f"{', '.join(PARAMETERS)}"
+            )
         self.run.retune(**given)
-        told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
-        return f"From the next decision on: {told}."
+        values = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
+        return f"From the next decision on: {values}."
 
 
-def tap(take: Callable[[pa.Table], None]) -> Any:
-    """Return a sink that sees rows; whatever is wrong with the page, the query goes on."""
+def tap(take: Callable[[pa.Table], None]) -> Sink:
+    """Return a sink that passes rows to `take`; an error there does not fail the query."""
 
     def write(epoch: int, rows: pa.Table) -> None:
         del epoch
@@ -129,7 +129,7 @@ def tap(take: Callable[[pa.Table], None]) -> Any:
         except Exception as failure:  # noqa: BLE001
             del failure
 
-    return callback(write)
+    return to_callback(write)
 
 
 def dashboard(
@@ -140,14 +140,46 @@ def dashboard(
     title: str = "Lowwater",
     token: str | None = None,
 ) -> Dashboard:
-    """Serve a live page about a running query, on this machine only; return it.
+    """Serve a live page of a running query on this machine, and return it.
 
-    `dashboard.url` has the token without which nothing is shown. With `controls=True` the page can
-    ask for early results and change parameters of the query; else it is for reading only.
-    Prometheus finds the figures of the run under /metrics, with the token as its credentials;
-    `token` is then one of your own, of 16 characters or more.
+    `dashboard.url` is its address; only requests with the token in it are answered. With
+    `controls=True` the page can request early results and change settings of the query; otherwise
+    it is read-only. Prometheus reads the metrics of the run under /metrics with the token as
+    bearer; set `token`, 16 characters or more, so that it stays the same after a restart.
     """
     check_token(token)
     if not isinstance(run, Run):
-        raise HostError(f"{run!r} is no running query; give what query.start(...) returned")
+        raise HostError(
+            f"dashboard({run!r}) needs a running query; pass the result of query.start(...)"
+        )
     return Dashboard(run, port=port, controls=controls, title=title, token=token)
+
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def exposition(metrics: Iterable[Metric]) -> str:
+    r"""Return metrics in the text format 0.0.4 of Prometheus.
+
+    Each name begins with `lowwater_`; the name of a counter ends with `_total`. Help and type
+    precede the samples of a name, which stand together.
+
+    >>> print(exposition([Metric("rows", "counter", "Rows.", 3, {"outcome": "late"})]))
+    # HELP lowwater_rows_total Rows.
+    # TYPE lowwater_rows_total counter
+    lowwater_rows_total{outcome="late"} 3
+    <BLANKLINE>
+    """
+    by_name: dict[str, list[Metric]] = {}
+    for one in metrics:
+        name = f"lowwater_{one.name}{'_total' if one.kind == 'counter' else ''}"
+        by_name.setdefault(name, []).append(one)
+    lines = []
+    for name, several in by_name.items():
+        lines.append(f"# HELP {name} {several[0].says.translate(_ESCAPED)}")
+        lines.append(f"# TYPE {name} {several[0].kind}")
+        for one in several:
+            labels = ",".join(f'{n}="{v.translate(_ESCAPED)}"' for n, v in one.labels.items())
+            value = one.value if isinstance(one.value, int) else repr(float(one.value))
+            lines.append(f"{name}{f'{{{labels}}}' if labels else ''} {value}")
+    return "".join(f"{line}\n" for line in lines)

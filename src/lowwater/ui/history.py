@@ -1,7 +1,7 @@
-"""What the page shows of a run: the newest of everything, bounded however long it goes on.
+"""The history of a run for its page: the newest rows, points and statuses, of bounded size.
 
-Rows come from the run's own thread, statuses from the one that looks at it; what is new since the
-last epoch leaves as one event.
+Rows arrive in the thread of the run, statuses in the thread that polls it. Everything new since
+the last epoch leaves as one event.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.query import Status, given_out
-from lowwater.query.quality import Delivered
-from lowwater.sinks.text import jsonable
-from lowwater.ui.describing import Described, position
+from lowwater.engine.outputs import given_out
+from lowwater.engine.quality_status import QualityStatus
+from lowwater.engine.status import Status
+from lowwater.sinks.files import jsonable
+from lowwater.ui.columns import QueryColumns, position
 
 GROUPS = 24
-"""So many groups are drawn: the first that come. Of others, rows are listed only."""
+"""Largest number of groups that are drawn: the first. Rows of other groups are only listed."""
 WINDOWS = 240
-"""So many windows of a group are drawn: the newest."""
+"""Largest number of windows of a group that are drawn: the newest."""
 MOMENTS = 1_200
-"""So many looks at the marks and the accuracy are remembered."""
-LATE_MARKS = 300
-"""So many of the newest late rows are drawn."""
+"""Largest number of statuses that the charts of progress and accuracy show: the newest."""
+LATE_POINTS = 300
+"""Largest number of late rows that are drawn: the newest."""
 ROWS = 30
-"""So many of the newest results, and of the newest late rows, are listed."""
+"""Largest number of results, and of late rows, that are listed: the newest."""
 
 
 @dataclass
-class Fresh:
-    """What came since the last epoch that was told."""
+class Update:
+    """Rows and points since the last event."""
 
     points: list[dict[str, Any]]
     rows: list[dict[str, Any]]
     late: list[dict[str, Any]]
-    late_marks: list[list[float]]
-    shed: list[list[float]]
+    late_points: list[list[float]]
+    dropped: list[list[float]]
 
 
 class History:
-    """Remembers a run, and says what is new."""
+    """Stores the newest rows and statuses of a run, and returns what is new as events."""
 
-    def __init__(self, described: Described) -> None:
-        self.described = described
+    def __init__(self, columns: QueryColumns) -> None:
+        self.columns = columns
         self.lock = threading.Lock()
         self.windows: dict[str, dict[float, dict[str, Any]]] = {}
         self.other_groups: set[str] = set()
@@ -55,26 +56,26 @@ class History:
         self.late: deque[dict[str, Any]] = deque(maxlen=ROWS)
         self.moments: deque[dict[str, Any]] = deque(maxlen=MOMENTS)
         self.status: dict[str, Any] | None = None
-        self.late_marks: deque[list[float]] = deque(maxlen=LATE_MARKS)
-        self.shed: deque[list[float]] = deque(maxlen=WINDOWS)
+        self.late_points: deque[list[float]] = deque(maxlen=LATE_POINTS)
+        self.dropped: deque[list[float]] = deque(maxlen=WINDOWS)
         self.settings: dict[str, Any] = {}
-        self.fresh = Fresh([], [], [], [], [])
+        self.fresh = Update([], [], [], [], [])
 
     def take_results(self, rows: pa.Table) -> None:
-        """Take the results of an epoch."""
+        """Store the results of an epoch."""
         listed = rows.slice(max(0, len(rows) - ROWS)).to_pylist()
         newest = rows.slice(max(0, len(rows) - GROUPS * WINDOWS)).to_pylist()
-        points = [p for row in newest if (p := self.described.point(row)) is not None]
+        points = [p for row in newest if (p := self.columns.point(row)) is not None]
         with self.lock:
-            shown = [self.described.listed(row) for row in listed]
+            shown = [self.columns.table_row(row) for row in listed]
             self.rows.extend(shown)
             self.fresh.rows = [*self.fresh.rows, *shown][-ROWS:]
             self.fresh.points += [p for p in points if self._draw(p)]
-            # Nobody may be looking while epochs go by.
+            # Epochs may pass without an event.
             self.fresh.points = self.fresh.points[-GROUPS * WINDOWS :]
 
     def _draw(self, point: dict[str, Any]) -> bool:
-        """Put a point where it belongs; say whether its group is one that is drawn."""
+        """Store a point; return whether its group is drawn."""
         group = point["group"]
         if group not in self.windows:
             if len(self.windows) >= GROUPS:
@@ -82,124 +83,111 @@ class History:
                     self.other_groups.add(group)
                 return False
             self.windows[group] = {}
-        mine = self.windows[group]
-        mine.setdefault(point["end"], {})[point["kind"]] = point
-        while len(mine) > WINDOWS:
-            del mine[min(mine)]
+        windows = self.windows[group]
+        windows.setdefault(point["end"], {})[point["kind"]] = point
+        while len(windows) > WINDOWS:
+            del windows[min(windows)]
         return True
 
     def take_late(self, rows: pa.Table) -> None:
-        """Take the late rows of an epoch."""
+        """Store the late rows of an epoch."""
         wall = time.time()
         listed = rows.slice(max(0, len(rows) - ROWS)).to_pylist()
         with self.lock:
-            shown = [self.described.late_row(row) for row in listed]
+            shown = [self.columns.late_row(row) for row in listed]
             self.late.extend(shown)
             self.fresh.late = [*self.fresh.late, *shown][-ROWS:]
-            marks = [[wall, row["late by"]] for row in shown if row["late by"] is not None]
-            self.late_marks.extend(marks)
-            self.fresh.late_marks = [*self.fresh.late_marks, *marks][-LATE_MARKS:]
+            points = [[wall, row["late by"]] for row in shown if row["late by"] is not None]
+            self.late_points.extend(points)
+            self.fresh.late_points = [*self.fresh.late_points, *points][-LATE_POINTS:]
 
-    def take_shed(self, rows: pa.Table) -> None:
-        """Take the windows that an epoch tells were left out."""
+    def take_dropped(self, rows: pa.Table) -> None:
+        """Store the dropped windows that an epoch reports."""
         listed = rows.slice(max(0, len(rows) - WINDOWS)).column("window").to_pylist()
-        ends = [[position(window["end"]), self.described.slide] for window in listed]
+        ends = [[position(window["end"]), self.columns.slide] for window in listed]
         with self.lock:
-            self.shed.extend(ends)
-            self.fresh.shed = [*self.fresh.shed, *ends][-WINDOWS:]
+            self.dropped.extend(ends)
+            self.fresh.dropped = [*self.fresh.dropped, *ends][-WINDOWS:]
 
-    def note(
+    def update(
         self, status: Status, wall: float, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Take down where the run stands; return what is new since the last time."""
-        told = {**told_status(status), "results": given_out(self.described.flow, status)}
+        """Store a status; return everything new since the last call as an event."""
+        record = {**status_record(status), "results": given_out(self.columns.flow, status)}
         moment = {
             "wall": wall,
-            "newest": known(status.newest),
-            "lwm": known(status.lwm),
-            "accuracy": {name: a["recent"] for name, a in told["accuracy"].items()},
+            "newest": None if status.newest is None else position(status.newest),
+            "watermark": None if status.watermark is None else position(status.watermark),
+            "accuracy": {name: a["recent"] for name, a in record["accuracy"].items()},
             "quality": {
-                name: {figure: q[figure] for figure in ("measured", "estimated", "target", "slack")}
-                for name, q in told["quality"].items()
+                name: {metric: q[metric] for metric in ("measured", "estimated", "target", "slack")}
+                for name, q in record["quality"].items()
             },
         }
         with self.lock:
-            self.status = told
+            self.status = record
             self.moments.append(moment)
             self.settings = dict(settings or {})
-            new, self.fresh = self.fresh, Fresh([], [], [], [], [])
-            return {
-                "status": told,
-                "moments": [moment],
-                "points": new.points,
-                "rows": new.rows,
-                "late": new.late,
-                "lateMarks": new.late_marks,
-                "shed": new.shed,
-                "settings": self.settings,
-                "otherGroups": len(self.other_groups),
-            }
+            new, self.fresh = self.fresh, Update([], [], [], [], [])
+            return self._event([moment], new)
 
-    def whole(self) -> dict[str, Any]:
-        """Return all that is remembered, for a page that has just been opened."""
+    def snapshot(self) -> dict[str, Any]:
+        """Return the whole history as the first event of a page."""
         with self.lock:
-            points = [
-                p for mine in self.windows.values() for at in mine.values() for p in at.values()
-            ]
-            return {
-                "whole": True,
-                "about": self.described.about(),
-                "status": self.status,
-                "moments": list(self.moments),
-                "points": points,
-                "rows": list(self.rows),
-                "late": list(self.late),
-                "lateMarks": list(self.late_marks),
-                "shed": list(self.shed),
-                "settings": self.settings,
-                "otherGroups": len(self.other_groups),
-            }
+            windows = [kinds for ends in self.windows.values() for kinds in ends.values()]
+            points = [point for kinds in windows for point in kinds.values()]
+            points_and_rows = Update(
+                points, [*self.rows], [*self.late], [*self.late_points], [*self.dropped]
+            )
+            event = self._event([*self.moments], points_and_rows)
+            return {"whole": True, "about": self.columns.about(), **event}
+
+    def _event(self, moments: list[dict[str, Any]], rows: Update) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "moments": moments,
+            "points": rows.points,
+            "rows": rows.rows,
+            "late": rows.late,
+            "latePoints": rows.late_points,
+            "dropped": rows.dropped,
+            "settings": self.settings,
+            "otherGroups": len(self.other_groups),
+        }
 
 
-def told_status(status: Status) -> dict[str, Any]:
+def accuracy_record(status: Status) -> dict[str, dict[str, Any]]:
+    """Return the accuracy of early values by column."""
+    names = ("count", "recent", "mean", "worst")
+    return {c: {n: getattr(a, n) for n in names} for c, a in status.accuracy.items()}
+
+
+def status_record(status: Status) -> dict[str, Any]:
     """Return a status in the types of JSON."""
-    told: dict[str, Any] = jsonable(
+    record: Any = jsonable(
         {
             "epoch": status.epoch,
             "counts": dict(status.counts),
             "balanced": status.balanced,
-            "lwm": status.lwm,
+            "watermark": status.watermark,
             "newest": status.newest,
             "ended": status.ended and not status.cells,
             "cells": status.cells,
             "bytes": status.state_bytes,
             "rate": status.rows_per_second,
             "prods": dict(status.prods),
-            "accuracy": {
-                name: {"count": a.count, "recent": a.recent, "mean": a.mean, "worst": a.worst}
-                for name, a in status.accuracy.items()
-            },
+            "accuracy": accuracy_record(status),
             "quality": {name: _quality(q) for name, q in status.quality.items()},
-            "shed": dict(status.shed),
+            "dropped": dict(status.dropped),
         }
     )
-    return told
+    fields: dict[str, Any] = record
+    return fields
 
 
-def _quality(found: Delivered) -> dict[str, Any]:
-    """Return what a target came to; of several slacks, the largest."""
-    return {
-        "target": found.target,
-        "measured": found.measured,
-        "estimated": found.estimated,
-        "overall": found.overall,
-        "kind": found.kind,
-        "met": found.met,
-        "slack": max(map(position, found.slack.values()), default=None),
-        "warnings": list(found.warnings),
-    }
-
-
-def known(value: Any) -> float | None:
-    """Return a position on an axis, if there is one yet."""
-    return None if value is None else position(value)
+def _quality(quality: QualityStatus) -> dict[str, Any]:
+    """Return the status of a quality target; of several slacks the largest."""
+    names = ("target", "measured", "estimated", "overall", "kind", "met")
+    record = {name: getattr(quality, name) for name in names}
+    slack = max(map(position, quality.slack.values()), default=None)
+    return {**record, "slack": slack, "warnings": list(quality.warnings)}

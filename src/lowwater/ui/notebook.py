@@ -1,118 +1,125 @@
-"""Runs and their results in a notebook: a table and a plot, which follow a run while it goes on.
+"""Runs and their results in a notebook: a table and a plot, updated after each epoch.
 
-Nothing is loaded from anywhere, and no script runs: what is shown is HTML that the kernel sends
-again after each epoch.
+The HTML is complete: it loads nothing and runs no script. The kernel of the notebook sends it again
+after each epoch.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from lowwater.query import Outcome, Outputs, Run, Status, given_out
-from lowwater.query.figures import GONE
+from lowwater.engine.host import Outcome
+from lowwater.engine.metrics import GONE
+from lowwater.engine.outputs import given_out
+from lowwater.engine.run import Run
+from lowwater.engine.status import Status
 from lowwater.sinks.console import show as shown
+from lowwater.sinks.sink import Outputs
+from lowwater.ui.columns import APART, QueryColumns, is_number, position
 from lowwater.ui.dashboard import tap
-from lowwater.ui.describing import APART, Described, is_number, position
 from lowwater.ui.history import History
-from lowwater.ui.sketch import sketch
 
 ROWS = 10
-"""So many rows are listed."""
-LOOK_SECONDS = 0.3
-_CELL = "padding:1px 12px 1px 0;text-align:{}"
+"""Largest number of rows in a table."""
+POLL_SECONDS = 0.3
+_CELL = "padding:1px 12px 1px 0;text-align:left"
 
 
 class View:
-    """What a notebook shows of a run, from when it was first shown on.
+    """The display of a run in a notebook, with rows since it was first displayed.
 
-    It does not hold the run, which may be gone when nobody else does.
+    It holds no reference to the run, so that the run can be garbage collected.
     """
 
     def __init__(self, run: Run) -> None:
         sheds = "max_gap" in run.settings
-        described = Described(run.flow, run.prodded, controls=False, title="", sheds=sheds)
-        self.history = History(described)
+        columns = QueryColumns(run.flow, run.prodded, controls=False, title="", sheds=sheds)
+        self.history = History(columns)
         run.watch(Outputs(tap(self.history.take_results), tap(self.history.take_late)))
 
     def html(self, run: Run) -> str:
-        """Draw where the run stands."""
+        """Return status, plot and newest rows as HTML."""
         status, history = run.status(), self.history
-        history.note(status, time.time())
-        described = history.described
+        history.update(status, time.time())
+        columns = history.columns
         with history.lock:
             rows = list(history.rows)[-ROWS:]
             groups = {g: dict(windows) for g, windows in sorted(history.windows.items())}
-        plots = [sketch(groups, value, timed=described.timed) for value in described.values[:1]]
-        facts = _facts(_told(status, given_out(run.flow, status)))
+        plots = [plot(groups, value, timed=columns.timed) for value in columns.values[:1]]
+        facts = _facts(_status_texts(status, given_out(run.flow, status)))
         return "".join([facts, *plots, _table(rows)])
 
     def bundle(self, run: Run) -> dict[str, str]:
-        """Return the same as HTML and as text, as a notebook chooses between them."""
+        """Return the display as HTML and as plain text; the notebook chooses one."""
         status = run.status()
-        facts = _told(status, given_out(run.flow, status))
-        told = "; ".join(f"{name} {text}" for name, text in facts.items())
-        return {"text/html": self.html(run), "text/plain": told}
+        facts = _status_texts(status, given_out(run.flow, status))
+        plain = "; ".join(f"{name} {text}" for name, text in facts.items())
+        return {"text/html": self.html(run), "text/plain": plain}
 
 
 _VIEWS: WeakKeyDictionary[Run, View] = WeakKeyDictionary()
 
 
 def view(run: Run) -> View:
-    """Return the view of a run; it is the same wherever it is shown."""
-    found = _VIEWS.get(run)
-    if found is None:
-        found = _VIEWS[run] = View(run)
-    return found
+    """Return the view of a run: always the same one."""
+    existing = _VIEWS.get(run)
+    if existing is None:
+        existing = _VIEWS[run] = View(run)
+    return existing
 
 
 def display(run: Run) -> None:
-    """Show a run where IPython shows things, and in a notebook keep it up to date."""
-    seen = view(run)
-    showing = import_module("IPython.display")
-    handle = showing.display(seen.bundle(run), raw=True, display_id=True)
+    """Display a run by IPython; in a notebook, update it after each epoch."""
+    shown_run = view(run)
+    ipython = import_module("IPython.display")
+    handle = ipython.display(shown_run.bundle(run), raw=True, display_id=True)
     shell = import_module("IPython").get_ipython()
     if handle is not None and hasattr(shell, "kernel"):  # in a terminal, updates are more lines
-        threading.Thread(target=_follow, args=(run, seen, handle), daemon=True).start()
+        threading.Thread(target=_follow, args=(run, shown_run, handle), daemon=True).start()
 
 
-def _follow(run: Run, seen: View, handle: Any) -> None:
-    """Update what is shown after each epoch, until the run has ended."""
-    told, over = -1, False
+def _follow(run: Run, view: View, handle: Any) -> None:
+    """Update the display after each epoch, until the run has ended."""
+    displayed, over = -1, False
     while not over:
         try:
-            over = run.wait(LOOK_SECONDS)
-        except Exception:  # noqa: BLE001  # who waits for the run hears of it
+            over = run.wait(POLL_SECONDS)
+        except Exception:  # noqa: BLE001  # run.wait() raises it for the user, too
             over = True
         epoch = run.status().epoch
-        if epoch != told or over:
-            told = epoch
-            handle.update(seen.bundle(run), raw=True)
+        if epoch != displayed or over:
+            displayed = epoch
+            handle.update(view.bundle(run), raw=True)
 
 
 def html_of(outcome: Outcome) -> str:
-    """Draw what a bounded run gave."""
+    """Return the outcome of a bounded run as HTML."""
     written = outcome.status["results"] if outcome.results is None else len(outcome.results)
-    parts = [_facts(_told(outcome.status, written))]
+    parts = [_facts(_status_texts(outcome.status, written))]
     if outcome.results is not None:
-        parts += [_plot(outcome.results, outcome.groups), _listed(outcome.results, "results")]
-    for name in ("late", "malformed", "shed"):
+        parts.append(_results_plot(outcome.results, outcome.groups))
+        parts.append(_listed(outcome.results, "results"))
+    for name in ("late", "malformed", "dropped"):
         table = getattr(outcome, name)
         if table is not None and len(table):
-            inside = _listed(table, f"{name} rows" if name != "shed" else "windows left out")
+            inside = _listed(table, f"{name} {'windows' if name == 'dropped' else 'rows'}")
             parts.append(f"<details><summary>{len(table):,} {name}</summary>{inside}</details>")
     return "".join(parts)
 
 
-def _plot(results: pa.Table, keys: Sequence[str]) -> str:
-    """Draw the first value of the results by the end of their windows."""
+def _results_plot(results: pa.Table, keys: Sequence[str]) -> str:
+    """Return a plot of the first value of the results by the end of their windows."""
     schema = results.schema
     if "window" not in schema.names or not pa.types.is_struct(schema.field("window").type):
         return ""
@@ -129,60 +136,155 @@ def _plot(results: pa.Table, keys: Sequence[str]) -> str:
             windows = groups.setdefault(group, {})
             windows.setdefault(position(row["window"]["end"]), {}).update(point)
     timed = pa.types.is_timestamp(schema.field("window").type.field("end").type)
-    return sketch(dict(sorted(groups.items())), values[0], timed=timed)
+    return plot(dict(sorted(groups.items())), values[0], timed=timed)
 
 
 def _listed(rows: pa.Table, what: str) -> str:
-    """List the first rows of a table, and say how many there are."""
+    """Return the first rows of a table as HTML, with the number of all rows."""
     table = _table([{n: shown(v) for n, v in r.items()} for r in rows.slice(0, ROWS).to_pylist()])
     more = f", of which these are the first {ROWS}" if len(rows) > ROWS else ""
     return f"{table}<div>{len(rows):,} {what}{more}</div>"
 
 
-def _told(status: Status, results: int) -> dict[str, str]:
-    """Say where a run stands that has given so many results, by subject."""
+def _status_texts(status: Status, results: int) -> dict[str, str]:
+    """Return the status of a run as texts by subject; `results` is the number of finals."""
     parts = [f"{status[a]:,} {a}" for a in (*GONE, "sidelined") if status[a]]
-    mark = "end of stream" if status.ended else "–" if status.lwm is None else shown(status.lwm)
-    told = {
+    known = "–" if status.watermark is None else shown(status.watermark)
+    texts = {
         "epoch": f"{status.epoch:,}" if status.epoch >= 0 else "none yet",
         "rows": f"{status['in']:,}" + (f": {', '.join(parts)}" if parts else ""),
-        "low-water mark": mark,
+        "watermark": "end of stream" if status.ended else known,
         "newest": "–" if status.newest is None else shown(status.newest),
         "results": f"{results:,}",
     }
     if status.prods:
-        told["early results"] = f"{status.prods['early']:,}"
+        texts["early results"] = f"{status.prods['early']:,}"
     for name, one in status.accuracy.items():
-        told[f"accuracy of {name}"] = f"{one.recent:.1%} of late, {one.mean:.1%} in the mean"
+        texts[f"accuracy of {name}"] = f"{one.recent:.1%} recently, {one.mean:.1%} on average"
     for name, quality in status.quality.items():
-        known = {"measured": quality.measured, "target": quality.target}
-        figures = [f"{what} {x:.1%}" for what, x in known.items() if x is not None]
+        shares = {"measured": quality.measured, "target": quality.target}
+        parts = [f"{what} {x:.1%}" for what, x in shares.items() if x is not None]
         slack = ", ".join(str(value) for value in quality.slack.values())
-        told[f"quality of {name}"] = ", ".join([*figures, f"slack {slack}"])
-    if status.shed:
-        told["windows shed"] = f"{status.shed['windows']:,}"
-    return told
+        texts[f"quality of {name}"] = ", ".join([*parts, f"slack {slack}"])
+    if status.dropped:
+        texts["dropped windows"] = f"{status.dropped['windows']:,}"
+    return texts
 
 
-def _facts(told: Mapping[str, str]) -> str:
+def _facts(texts: Mapping[str, str]) -> str:
+    """Return texts by subject as a table of HTML."""
     lines = "".join(
-        f'<tr><th style="{_CELL.format("left")}">{escape(name)}</th>'
-        f'<td style="{_CELL.format("left")}">{escape(text)}</td></tr>'
-        for name, text in told.items()
+        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
+        for name, text in texts.items()
     )
     return f"<table><tbody>{lines}</tbody></table>"
 
 
 def _table(rows: Iterable[Mapping[str, str]]) -> str:
-    """Draw rows of texts as a table."""
+    """Return rows of texts as a table of HTML."""
     listed = list(rows)
     if not listed:
         return ""
-    head = "".join(f'<th style="{_CELL.format("left")}">{escape(n)}</th>' for n in listed[0])
-    body = "".join(
-        "<tr>"
-        + "".join(f'<td style="{_CELL.format("left")}">{escape(str(t))}</td>' for t in row.values())
-        + "</tr>"
+    head = "".join(f'<th style="{_CELL}">{escape(n)}</th>' for n in listed[0])
+    lines = [
+        "".join(f'<td style="{_CELL}">{escape(str(t))}</td>' for t in row.values())
         for row in listed
-    )
+    ]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+WIDTH, HEIGHT = 640, 170
+LEFT, RIGHT, TOP, BOTTOM = 64, 8, 8, 22
+COLOURS = ("#2f86c6", "#d07a1f", "#2f9e77", "#a75fc0")
+"""Readable on light and on dark; with more groups than colours, the first groups are drawn."""
+Windows = Mapping[float, Mapping[str, Any]]
+"""Results of a group, by the end of their window and by kind."""
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Maps values to places of the plot."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
+        up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
+        wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+        return round(LEFT + across * wide, 1), round(TOP + (1 - up) * high, 1)
+
+
+def plot(groups: Mapping[str, Windows], value: str, *, timed: bool) -> str:
+    """Return a plot of one value by group, empty without points."""
+    first = dict(list(groups.items())[: len(COLOURS)])
+    by_group = {group: list(_points(windows, value)) for group, windows in first.items()}
+    places = [(x, y) for points in by_group.values() for x, y, _ in points]
+    if not places:
+        return ""
+    xs, ys = zip(*places, strict=True)
+    frame = _Frame((min(xs), max(xs)), (min(ys), max(ys)))
+    finals = sum(kind == "final" for points in by_group.values() for *_, kind in points)
+    label = f"{value} of {finals} finals, from {min(ys):.6g} to {max(ys):.6g}"
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    style = 'style="max-width:100%;font:11px sans-serif"'
+    parts = [f'<svg {size} role="img" aria-label="{escape(label)}" {style}>']
+    parts += _axes(frame, timed=timed)
+    for colour, points in zip(COLOURS, by_group.values(), strict=False):
+        parts += _group(frame, points, colour)
+    return "".join([*parts, "</svg>", _legend(value, list(groups))])
+
+
+def _points(windows: Windows, value: str) -> Iterator[tuple[float, float, str]]:
+    for end in sorted(windows):
+        at = windows[end]
+        for kind in ("final", "early"):
+            number = at[kind]["values"].get(value) if kind in at else None
+            if number is not None:
+                yield end, number, kind
+
+
+def _group(frame: _Frame, points: Sequence[tuple[float, float, str]], colour: str) -> Iterator[str]:
+    finals = [(x, y) for x, y, kind in points if kind == "final"]
+    step = min((b[0] - a[0] for a, b in pairwise(finals)), default=0.0)
+    path, last = [], None
+    for x, y in finals:
+        # The line breaks where a window is missing.
+        joined = last is not None and x - last <= 1.5 * step
+        path.append("{}{} {}".format("L" if joined else "M", *frame.at(x, y)))
+        last = x
+    yield f'<path d="{" ".join(path)}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    for x, y, kind in points:
+        if kind == "early":
+            left, top = frame.at(x, y)
+            yield f'<circle cx="{left}" cy="{top}" r="3" fill="none" stroke="{colour}"/>'
+
+
+def _axes(frame: _Frame, *, timed: bool) -> Iterator[str]:
+    for y in dict.fromkeys(frame.y):
+        _, top = frame.at(frame.x[0], y)
+        yield (
+            f'<path d="M{LEFT} {top}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".2"/>'
+            f'<text x="{LEFT - 6}" y="{top + 4}" text-anchor="end" fill="currentColor">{y:.6g}'
+            f"</text>"
+        )
+    for x, anchor in zip(dict.fromkeys(frame.x), ("start", "end"), strict=False):
+        left, _ = frame.at(x, frame.y[0])
+        text = f"{datetime.fromtimestamp(x, UTC):%Y-%m-%d %H:%M:%S}" if timed else f"{x:.6g}"
+        yield (
+            f'<text x="{left}" y="{HEIGHT - 6}" text-anchor="{anchor}" fill="currentColor">{text}'
+            f"</text>"
+        )
+
+
+def _legend(value: str, groups: Sequence[str]) -> str:
+    named = [
+        f'<span style="color:{colour}">● {escape(group)}</span>'
+        for colour, group in zip(COLOURS, groups, strict=False)
+        if group
+    ]
+    more = len(groups) - len(COLOURS)
+    of = f" for {' '.join(named)}" if named else ""
+    of += f" and {more} more" if more > 0 else ""
+    return f"<div>{escape(value)}{of}, by the end of the window</div>"

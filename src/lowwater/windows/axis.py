@@ -16,14 +16,15 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.durations import instant_ticks, spoken, ticks
 from lowwater.errors import SpecError
+from lowwater.ticks import instant_ticks, spoken, ticks
 
 LIMIT = 2**61
 """Values beyond ±LIMIT are malformed: arithmetic on windows would leave int64."""
@@ -51,7 +52,7 @@ class Axis:
         """The type of a position on the attribute."""
         return self.type
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """Whether the attribute is a time or a number."""
         return "number" if _is_number(self.value_type) else "time"
@@ -63,7 +64,7 @@ class Axis:
             return int(10**self.value_type.scale)
         return 1_000_000 if pa.types.is_floating(self.value_type) else 1
 
-    @property
+    @cached_property
     def bound_type(self) -> pa.DataType:
         """The type of `window.start` and `window.end` in results."""
         if self.kind == "time":
@@ -115,7 +116,7 @@ class Axis:
         return int(scaled)
 
     def say(self, span: int) -> str:
-        """Say a length on this axis as a person would."""
+        """Return a length on this axis as text, in its own unit."""
         if self.kind == "time":
             return spoken(span)
         return (

@@ -1,4 +1,4 @@
-"""`lowwater profile`: how disordered is a stream, and which settings suit it."""
+"""`lowwater profile`: how disordered a stream is, and which settings suit it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def profile(
     time: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN", help="The column of event time.", show_default="the one there is"
+            metavar="COLUMN", help="The column of event time.", show_default="the only timestamp"
         ),
     ] = None,
     arrival: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="The column that says when a row arrived.",
-            show_default="rows arrived in the order of the file",
+            help="The column with the time of arrival.",
+            show_default="the order of rows in the file",
         ),
     ] = None,
     format: Annotated[
@@ -34,26 +34,23 @@ def profile(
         typer.Option(metavar="FORMAT", help="parquet, csv or json.", show_default="by the ending"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the late degrees into a file.")
+        Path | None, typer.Option(metavar="FILE.png", help="Save a plot of the late degrees.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Say it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print it as JSON.")] = False,
 ) -> None:
-    """Tell how disordered a stream is, and which settings suit it.
+    """Measure how disordered a stream is, and print settings that suit it.
 
     **lowwater profile readings.csv --time ts --arrival received**
 
-    The late degree of a row is how far its time is behind the newest that arrived before it.
+    The late degree of a row is how far its time is behind the newest time that arrived before it.
     """
-    from lowwater.cli.profile.measuring import as_object
-    from lowwater.cli.profile.reading import measured
-    from lowwater.cli.profile.telling import in_words
+    from lowwater.cli.profile.disorder import profile_record, read_profile
+    from lowwater.cli.profile.report import draw, print_profile
 
-    found = measured(file, time, arrival, format)
+    disorder = read_profile(file, time, arrival, format)
     if plot is not None:
-        from lowwater.cli.profile.plot import draw
-
-        draw(found, plot)
+        draw(disorder, plot)
     if as_json:
-        print(json.dumps(as_object(found)))
+        print(json.dumps(profile_record(disorder)))
     else:
-        in_words(found, plot)
+        print_profile(disorder, plot)

@@ -1,200 +1,122 @@
-"""The options of `lowwater run`, as the help tells them."""
+"""The options of `lowwater run` with their help texts."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-FLAG = ""
-"""What a flag takes, in the help: nothing. Else it would seem to want a value, true or false."""
-IN, OUT, HOW, SEEN = "What goes in", "What comes out", "How it runs", "What is seen of it"
+_PLACE = "FORMAT:PLACE"
 
-Query = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="QUERY",
-        help="A file with the query (**.cql**), or the query itself, as in *'SELECT count(\\*) "
-        "FROM s [RANGE 1 minute]'*.",
-        show_default="that of --config",
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        rich_help_panel=IN,
-        metavar="FILE",
-        help="Settings from a file, **.toml** or **.yaml**, under the names of these options; "
-        "what is said here goes before it.",
-    ),
-]
-Source = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--source",
-        rich_help_panel=IN,
-        metavar="NAME=PATH[,…]",
-        help="A stream of the query: a file, a folder, or **-** for JSON lines from standard "
-        "input. Behind it: **time=** the column of event time, **arrival=** the column by whose "
-        "order rows arrive, **speed=** how many times as fast, **format=** parquet, csv or json, "
-        "**schema=** its columns, **progress=** for this source alone.",
-    ),
-]
-Progress = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=IN,
-        metavar="SENTENCE",
-        help="How it is known that time has passed: 'slack 10 seconds', 'slack 100 rows', "
-        "'ordered', 'punctuated COLUMN', 'per source COLUMN, each slack 5 seconds, idle 1 "
-        "minute'; behind a comma 'consistent', 'lull 1 minute' or 'max ahead 1 hour'.",
-    ),
-]
-Quality = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=IN,
-        metavar="SENTENCE",
-        help="Instead of --progress: how complete results must be, '0.95', or how far off they "
-        "may be, 'error 0.01'; the shortest wait that gives it is found.",
-    ),
-]
-Sink = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OUT,
-        metavar="FORMAT:PLACE",
-        help="Where results go: **parquet:**, **csv:** or **json:** and a folder, which gets a "
-        "file for each epoch; **csv:-** or **json:-** for standard output; "
-        "**postgres:ADDRESS,table=NAME**; or **table**.",
-        show_default="table",
-    ),
-]
-Late = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OUT, metavar="FORMAT:PLACE", help="Where rows go that came too late."
-    ),
-]
-Malformed = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OUT, metavar="FORMAT:PLACE", help="Where rows go that cannot be read."
-    ),
-]
-LeftOut = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OUT,
-        metavar="FORMAT:PLACE",
-        help="Where it is told which windows were shed.",
-    ),
-]
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="FOLDER",
-        help="Keep what is needed to go on here; run again with it, a query goes on.",
-    ),
-]
-Prods = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="SENTENCE",
-        help="Ask for early results: 'every 10 seconds', 'aggressive 0.25', 'aggressive, accuracy "
-        "0.98', 'on demand'.",
-    ),
-]
-Estimate = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="HOW",
-        help="Early values estimate the final ones (**complete**), or are what has arrived "
-        "(**raw**).",
-        show_default="complete",
-    ),
-]
-Sideline = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="SENTENCE",
-        help="Put rows of a burst aside and work them off later: 'every 3, max delay 1 minute'.",
-    ),
-]
-Shed = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="SENTENCE",
-        help="Leave whole windows out when the stream outruns the machine: 'latency 5 seconds, max "
-        "gap 10', or 'p 0.3, max gap 10'.",
-    ),
-]
-Host = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        metavar="HOST",
-        help="**spark**, or **local** for one process without Spark, and without checkpoints.",
-        show_default="spark",
-    ),
-]
-EpochRows = Annotated[
-    int | None,
-    typer.Option(
-        rich_help_panel=HOW,
-        min=1,
-        metavar="N",
-        help="The most rows of a source in an epoch.",
-        show_default="a twentieth of a file",
-    ),
-]
-Follow = Annotated[
-    bool | None,
-    typer.Option(
-        "--follow",
-        metavar=FLAG,
-        help="Wait for more files in a folder, instead of ending with it.",
-        rich_help_panel=IN,
-    ),
-]
+
+def _option(panel: str, metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """Return an option for a panel of the help; a flag has no metavar."""
+    return typer.Option(*names, rich_help_panel=panel, metavar=metavar, help=help, **more)
+
+
+_input, _output, _execution, _display = (
+    partial(_option, panel) for panel in ("Input", "Output", "Execution", "Display")
+)
+_QUERY = typer.Argument(
+    metavar="QUERY",
+    help="A file with the query (**.cql**), or the query itself, as in *'SELECT count(\\*) "
+    "FROM s [RANGE 1 minute]'*.",
+    show_default="that of --config",
+)
+_CONFIG = _input(
+    "FILE",
+    "Read settings from a file, **.toml** or **.yaml**. Their names are the names of "
+    "these options; an option on the command line overrides the file.",
+)
+_SOURCE = _input(
+    "NAME=PATH[,…]",
+    "A stream of the query: a file, a folder, or **-** for JSON lines on standard input. "
+    "Options follow the path: **time=** the column of event time, **arrival=** the column by "
+    "which rows are replayed, **speed=** the factor of the replay, **format=** parquet, csv or "
+    "json, **schema=** the columns, **watermark=** the policy of this source alone.",
+    "--source",
+)
+_WATERMARK = _input(
+    "POLICY",
+    "How the watermark advances: 'slack 10 seconds', 'slack 100 rows', 'ordered', "
+    "'punctuated COLUMN', 'per source COLUMN, each (slack 5 seconds, idle timeout 1 minute)'. "
+    "Options follow a comma: 'consistent', 'idle timeout 1 minute', 'max ahead 1 hour'.",
+)
+_QUALITY = _input(
+    "TARGET",
+    "Instead of --watermark: the share of rows or pairs that results must include, "
+    "'0.95', or their largest relative error, 'error 0.01'. The shortest slack that reaches "
+    "the target is chosen anew after each interval: '0.95, interval 10 seconds'.",
+)
+_SINK = _output(
+    _PLACE,
+    "Where results go: **parquet:**, **csv:** or **json:** and a folder, which gets one "
+    "file per epoch; **csv:-** or **json:-** for standard output; "
+    "**postgres:ADDRESS,table=NAME**; or **table**.",
+    show_default="table",
+)
+_DROPPED = _output(_PLACE, "Where the list of windows goes that --shed has dropped.")
+_CHECKPOINT = _execution(
+    "FOLDER", "Keep a checkpoint in this folder; the same command resumes from it."
+)
+_EARLY = _execution(
+    "POLICY",
+    "When early results are emitted: 'every 10 seconds', 'before 0.25' (of a slide before "
+    "a window ends), 'before, accuracy 0.98', 'on demand'.",
+)
+_ESTIMATE = _execution(
+    "HOW",
+    "Early values estimate the final ones (**complete**), or cover the rows received so "
+    "far (**raw**).",
+    show_default="complete",
+)
+_SIDELINE = _execution(
+    "POLICY", "Hold rows of a burst and release them later: 'every 3, max delay 1 minute'."
+)
+_SHED = _execution(
+    "POLICY",
+    "Drop whole windows when the stream outruns the machine: 'latency 5 seconds, max gap "
+    "10', or 'share 0.3, max gap 10'.",
+)
+_HOST = _execution(
+    "HOST", "**spark**, or **local** for one process without Spark.", show_default="spark"
+)
+_EPOCH_ROWS = _execution(
+    "N",
+    "The largest number of rows of a source in one epoch.",
+    min=1,
+    show_default="a twentieth of a file",
+)
+_FOLLOW = _input(
+    "", "Wait for more files in a folder, instead of ending after the last.", "--follow"
+)
+_UI_CONTROL = _display(
+    "", "Let the page request early results and change settings (implies --ui).", "--ui-control"
+)
+_PORT = {"min": 0, "max": 65_535, "show_default": "any free port"}
+
+Query = Annotated[str | None, _QUERY]
+Config = Annotated[Path | None, _CONFIG]
+Source = Annotated[list[str] | None, _SOURCE]
+Watermark = Annotated[str | None, _WATERMARK]
+Quality = Annotated[str | None, _QUALITY]
+Sink = Annotated[str | None, _SINK]
+Late = Annotated[str | None, _output(_PLACE, "Where late rows go.")]
+Malformed = Annotated[str | None, _output(_PLACE, "Where rows without a valid time go.")]
+Dropped = Annotated[str | None, _DROPPED]
+Checkpoint = Annotated[str | None, _CHECKPOINT]
+Early = Annotated[str | None, _EARLY]
+Estimate = Annotated[str | None, _ESTIMATE]
+Sideline = Annotated[str | None, _SIDELINE]
+Shed = Annotated[str | None, _SHED]
+Host = Annotated[str | None, _HOST]
+EpochRows = Annotated[int | None, _EPOCH_ROWS]
+Follow = Annotated[bool | None, _FOLLOW]
+Ui = Annotated[bool | None, _display("", "Serve a live page.", "--ui")]
+UiControl = Annotated[bool | None, _UI_CONTROL]
+UiPort = Annotated[int | None, _display("PORT", "The port of the page (implies --ui).", **_PORT)]
+Json = Annotated[bool | None, _display("", "Print a summary of the run as JSON.", "--json")]
 Not = Annotated[bool, typer.Option(hidden=True)]
-"""Takes back what a file of settings says; told in the docs, not in the help."""
-Ui = Annotated[
-    bool | None,
-    typer.Option("--ui", metavar=FLAG, help="Show the run on a live page.", rich_help_panel=SEEN),
-]
-UiControl = Annotated[
-    bool | None,
-    typer.Option(
-        "--ui-control",
-        metavar=FLAG,
-        help="Let that page ask for early results and change settings (implies --ui).",
-        rich_help_panel=SEEN,
-    ),
-]
-UiPort = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        max=65_535,
-        metavar="PORT",
-        help="The port of the page (implies --ui).",
-        rich_help_panel=SEEN,
-        show_default="any that is free",
-    ),
-]
-Json = Annotated[
-    bool | None,
-    typer.Option(
-        "--json",
-        metavar=FLAG,
-        help="Say at the end what came of it as JSON.",
-        rich_help_panel=SEEN,
-    ),
-]
+"""Overrides a flag of a settings file; described in the docs, hidden in the help."""

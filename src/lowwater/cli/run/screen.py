@@ -1,4 +1,4 @@
-"""What is shown while a query runs: figures and the newest rows in a terminal, else nothing."""
+"""The screen of a running query: metrics and the newest rows in a terminal, else nothing."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import lowwater as lw
-from lowwater.query import given_out
-from lowwater.sinks.console import show
+from lowwater.engine.outputs import given_out
+from lowwater.sinks.console import HIDDEN, show, show_in_row
 
 _BESIDE_ROWS = 10
 """Lines of the screen that are not rows of the table."""
 _FEWEST, _MOST = 3, 20
-HIDDEN = ("wid", "expected_accuracy", "low", "high")
-"""Columns that are left out, or told with the values they belong to."""
 
 
 class Screen:
-    """Shows a run; `total` is how many rows there are to read, where that is known.
+    """Draws a run. `total` is the number of rows to read, where it is known.
 
-    `live_rows` says that the newest results are part of what is shown.
+    With `live_rows` the newest results are drawn, too.
     """
 
     def __init__(self, console: Console, total: int | None, *, live_rows: bool) -> None:
@@ -41,16 +39,16 @@ class Screen:
         self.columns: pa.Schema = pa.schema([])
         self.status: lw.Status | None = None
         self.results = 0
-        self.said = ""
+        self.text = ""
         self._live: Live | None = None
 
-    def waiting(self, what: str) -> AbstractContextManager[object]:
-        """Say what is waited for, while it is."""
-        return self.console.status(what) if self.console.is_terminal else nullcontext()
+    def waiting(self, activity: str) -> AbstractContextManager[object]:
+        """Show an activity while it goes on."""
+        return self.console.status(activity) if self.console.is_terminal else nullcontext()
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Begin to show; leave the last state of the table on the screen."""
+        """Draw while inside; leave the last state of the table on the screen."""
         if not self.console.is_terminal:
             yield
             return
@@ -61,18 +59,18 @@ class Screen:
             self.console.print(self._table())
 
     def take(self, epoch: int, rows: pa.Table) -> None:
-        """Take the results of an epoch; called by the sink, in a thread of its own."""
+        """Store the results of an epoch. The sink calls it after each epoch, in its own thread."""
         del epoch
         self.columns = rows.schema
         self.rows.extend(rows.slice(max(0, len(rows) - _MOST)).to_pylist())
 
-    def say(self, what: str) -> None:
-        """Say something below the figures."""
-        self.said = what
+    def message(self, text: str) -> None:
+        """Show a line of text below the metrics."""
+        self.text = text
         self._draw()
 
     def show(self, run: lw.Run) -> None:
-        """Show where the run stands; called several times a second."""
+        """Show the status of the run. Called several times a second."""
         self.status = run.status()
         self.results = given_out(run.flow, self.status)
         self._draw()
@@ -82,14 +80,14 @@ class Screen:
             self._live.update(self.picture(), refresh=True)
 
     def picture(self) -> RenderableType:
-        """Draw the whole of it."""
+        """Return progress, metrics, rows and message as one drawing."""
         parts: list[RenderableType] = [self._progress()]
         if self.status is not None and self.status.epoch >= 0:
-            parts += [Text(), figures(self.status, self.results)]
+            parts += [Text(), metrics_table(self.status, self.results)]
         if self.live_rows and self.rows:
             parts += [Text(), self._table()]
-        if self.said:
-            parts += [Text(), Text(self.said, "dim")]
+        if self.text:
+            parts += [Text(), Text(self.text, "dim")]
         return Group(*parts)
 
     def _progress(self) -> RenderableType:
@@ -103,7 +101,7 @@ class Screen:
         return grid
 
     def _table(self) -> Table:
-        """Draw the newest rows, as many as fit."""
+        """Return the newest rows as a table, as many as fit on the screen."""
         count = max(_FEWEST, min(_MOST, self.console.height - _BESIDE_ROWS))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         columns = [f for f in self.columns if f.name not in HIDDEN]
@@ -118,31 +116,21 @@ class Screen:
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
-    """Draw a value; of an early one, with the interval that it is believed to lie in."""
+    """Return a value as text; of a window, a day that both ends share is printed once."""
     value = row[name]
-    if name == "completeness":
-        return "" if value is None else f"{value:.0%}"
-    if isinstance(value, dict) and set(value) == {"start", "end"}:
-        return _window(value["start"], value["end"])
-    low, high = (row.get(side) or {} for side in ("low", "high"))
-    if low.get(name) is None or high.get(name) is None:
-        return show(value)
-    return f"{show(value)} ({low[name]:.4g} – {high[name]:.4g})"
-
-
-def _window(start: Any, end: Any) -> str:
-    """Draw a window; a day that both ends share is said once."""
-    first, last = show(start), show(end)
+    if not isinstance(value, dict) or set(value) != {"start", "end"}:
+        return show_in_row(row, name)
+    start, end = value["start"], value["end"]
     same_day = isinstance(start, datetime) and start.date() == end.date()
-    return f"{first} – {last.partition(' ')[2] if same_day else last}"
+    return f"{show(start)} – {show(end).partition(' ')[2] if same_day else show(end)}"
 
 
-def figures(status: lw.Status, results: int) -> Table:
-    """Draw where a run stands."""
+def metrics_table(status: lw.Status, results: int) -> Table:
+    """Return the metrics of a run as a table of one row."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 3, 0, 0))
-    mark = "end of stream" if status.ended else show(status.lwm) if status.lwm else "–"
+    known = "–" if status.watermark is None else show(status.watermark)
     cells = {
-        "low-water mark": mark,
+        "watermark": "end of stream" if status.ended else known,
         "newest": "–" if status.newest is None else show(status.newest),
         "epoch": f"{status.epoch:,}",
         "rows/s": "–" if status.rows_per_second is None else f"{status.rows_per_second:,.0f}",

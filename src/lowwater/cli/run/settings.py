@@ -1,33 +1,48 @@
-"""What a run was asked for: on the command line, in a file of settings, or both."""
+"""From settings, of the command line and of a file, to a query that can start.
+
+Mistakes are found here, before anything runs.
+"""
 
 from __future__ import annotations
 
 import tomllib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from lowwater.errors import SpecError
+import lowwater as lw
+from lowwater.cli.policy_text import early_of, shed_of, sideline_of
+from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
+from lowwater.cli.run.sources import ReadOptions, streams_of
+from lowwater.early.estimates import estimates_of
+from lowwater.errors import ShedWarning, SpecError
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.quality import refuse_unfed
+from lowwater.query.start import HostName, RunOptions
+from lowwater.sources.files import Files
+from lowwater.sources.formats import Format, row_count
+from lowwater.sources.replay import Replay
 
 SUFFIXES = (".toml", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A run, as it was asked for. Names are those of the options."""
+    """The settings of a run as text, under the names of the options."""
 
     query: str | None = None
     source: tuple[str, ...] = ()
-    progress: str | None = None
+    watermark: str | None = None
     quality: str | None = None
     sink: str | None = None
     late: str | None = None
     malformed: str | None = None
-    left_out: str | None = None
+    dropped: str | None = None
     checkpoint: str | None = None
-    prods: str | None = None
+    early: str | None = None
     estimate: str | None = None
     sideline: str | None = None
     shed: str | None = None
@@ -40,96 +55,96 @@ class Settings:
     json: bool = False
 
     def text(self) -> str:
-        """Return the text of the query: of a file, or as it was given."""
+        """Return the text of the query, which QUERY holds or names as a file."""
         if self.query is None:
-            raise SpecError("there is no query; give its text, or a file with it, as QUERY")
+            raise SpecError("QUERY is missing; give its text, or the name of a .cql file, as QUERY")
         if _is_text(self.query):
             return self.query
         if Path(self.query).suffix in SUFFIXES:
-            raise SpecError(f"{self.query!r} is no query; give settings with --config {self.query}")
+            raise SpecError(
+                f"QUERY {self.query!r} is a settings file, not a query; give settings with "
+                f"--config {self.query}"
+            )
         return _read(Path(self.query), "the query")
 
     @property
-    def sentence(self) -> str | None:
-        """How progress is known; a quality target is one way."""
+    def watermark_text(self) -> str | None:
+        """The watermark policy as text; `quality` is one of these policies."""
         if self.quality is None:
-            return self.progress
-        if self.progress is not None:
-            raise SpecError(
-                "--progress and --quality both say how long is waited for late rows; leave one out"
-            )
+            return self.watermark
+        if self.watermark is not None:
+            both = "--watermark and --quality both set how long windows wait for late rows"
+            raise SpecError(f"{both}; give one of them")
         number = self.quality.lstrip()[:1].isdigit()
         return f"quality {self.quality}" if number else f"quality, {self.quality}"
 
 
 NAMES = tuple(f.name for f in fields(Settings))
+RENAMED = {"progress": "watermark", "prods": "early", "left_out": "dropped"}
+"""Settings of earlier versions, with the settings that replaced them."""
 _FLAGS = ("follow", "ui", "ui_control", "json")
 _NUMBERS = ("epoch_rows", "ui_port")
-_SINKS = ("sink", "late", "malformed", "left_out")
+_SINKS = ("sink", "late", "malformed", "dropped")
 
 
 def _is_text(query: str) -> bool:
-    """Say whether a query is given itself, and not the name of a file."""
+    """Return whether QUERY is the text of a query, not the name of a file."""
     words = query.split(maxsplit=1)
     return len(words) > 1 and words[0].lower().lstrip("(") == "select"
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:
-    """Return the settings of a command line; those of a file stand behind them."""
+    """Return the settings of a command line; options override those of `--config`."""
     config = options.get("config")
     settings = Settings() if config is None else _from_file(Path(config))
-    said: dict[str, Any] = {
+    given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in options.items()
         if name in NAMES and value not in (None, [])
     }
-    return replace(settings, **said)
+    return replace(settings, **given)
 
 
 def _from_file(path: Path) -> Settings:
     if path.suffix not in SUFFIXES:
-        raise SpecError(
-            f"--config {str(path)!r}: the ending does not tell what it is; name it .toml or .yaml"
-        )
-    text = _read(path, "the settings")
-    found = _toml(path, text) if path.suffix == ".toml" else _yaml(path, text)
-    if not isinstance(found, dict):
-        raise SpecError(f"{str(path)!r} has no settings; write them as NAME: VALUE, one a line")
+        problem = "the ending must show its format; name it .toml or .yaml"
+        raise SpecError(f"--config {str(path)!r}: {problem}")
+    content = _parse(path, _read(path, "the settings"))
+    if not isinstance(content, dict):
+        raise SpecError(f"{str(path)!r} has no settings; write each on a line, as NAME: VALUE")
     given = {}
-    for key, value in found.items():
+    for key, value in content.items():
         name = str(key).replace("-", "_")
         if name not in NAMES:
             raise SpecError(f"{str(path)!r}: {_unknown(str(key))}")
         if value is not None:
-            given[name] = _placed(path.parent, name, _checked(path, name, value))
+            given[name] = _resolve_paths(path.parent, name, _checked(path, name, value))
     return Settings(**given)
 
 
-def _toml(path: Path, text: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise SpecError(f"{str(path)!r} is no TOML: {problem}") from problem
-
-
-def _yaml(path: Path, text: str) -> Any:
+def _parse(path: Path, text: str) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise SpecError(f"{str(path)!r} is not valid TOML: {problem}") from problem
     except yaml.YAMLError as problem:
-        said = " ".join(str(problem).split())
-        raise SpecError(f"{str(path)!r} is no YAML: {said}") from problem
+        reason = " ".join(str(problem).split())
+        raise SpecError(f"{str(path)!r} is not valid YAML: {reason}") from problem
 
 
 def _unknown(key: str) -> str:
-    close = get_close_matches(key.replace("-", "_"), NAMES, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"these are: {', '.join(NAMES)}"
-    return f"{key!r} is no setting; {hint}"
+    name = key.replace("-", "_")
+    if name in RENAMED:
+        return f"{key!r} is now {RENAMED[name]!r}"
+    close = get_close_matches(name, NAMES, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"settings are: {', '.join(NAMES)}"
+    return f"{key!r} is not a setting; {hint}"
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:
-    """Return the value of a setting, of the type that its option has."""
+    """Return the value of a setting; raise SpecError if its type is not that of its option."""
     if name == "source":
         return _sources(value, path)
     kind: type = bool if name in _FLAGS else int if name in _NUMBERS else str
@@ -141,40 +156,37 @@ def _checked(path: Path, name: str, value: Any) -> Any:
     return value
 
 
-def _placed(folder: Path, name: str, value: Any) -> Any:
-    """Return a setting whose paths begin where the file is."""
+def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
+    """Return a setting whose paths are relative to the folder of the file."""
     if name == "checkpoint" or (name == "query" and not _is_text(value)):
         return str(folder / value)
     if name in _SINKS:
         form, colon, place = value.partition(":")
-        return (
-            value if place in ("", "-") or form == "postgres" else f"{form}{colon}{folder / place}"
-        )
+        fixed = place in ("", "-") or form == "postgres"
+        return value if fixed else f"{form}{colon}{folder / place}"
     if name != "source":
         return value
     named = [(one.partition("=")[0], one.partition("=")[2]) for one in value]
     return tuple(f"{n}={p if p == '-' or p[:2] == '-,' else folder / p}" for n, p in named)
 
 
-def _sources(found: Any, path: Path) -> tuple[str, ...]:
-    """Return sources as the command line has them."""
-    if isinstance(found, list) and all(isinstance(one, str) for one in found):
-        return tuple(found)
-    if not isinstance(found, dict) or not all(isinstance(v, str | dict) for v in found.values()):
+def _sources(given: object, path: Path) -> tuple[str, ...]:
+    """Return sources in the form of `--source`."""
+    if isinstance(given, list) and all(isinstance(one, str) for one in given):
+        return tuple(given)
+    if not isinstance(given, dict) or not all(isinstance(v, str | dict) for v in given.values()):
         raise SpecError(
-            f"{str(path)!r}: source must have the streams of the query by their names, each with "
-            f"a path, or with path, time and so on below it"
+            f"{str(path)!r}: source = {given!r} must map the name of each stream to its path, or "
+            f"to a table of path, time and the other options of --source"
         )
-    told = []
-    for name, said in found.items():
-        options = {"path": said} if isinstance(said, str) else dict(said)
+    sources = []
+    for name, value in given.items():
+        options = {"path": value} if isinstance(value, str) else dict(value)
         if "path" not in options:
-            raise SpecError(f"{str(path)!r}: source {name!r} has no path; give it one")
-        rest = "".join(
-            f",{option}={value}" for option, value in options.items() if option != "path"
-        )
-        told.append(f"{name}={options['path']}{rest}")
-    return tuple(told)
+            raise SpecError(f"{str(path)!r}: source {name!r} has no path; add path = '…'")
+        rest = "".join(f",{option}={v}" for option, v in options.items() if option != "path")
+        sources.append(f"{name}={options['path']}{rest}")
+    return tuple(sources)
 
 
 def _read(path: Path, what: str) -> str:
@@ -184,4 +196,95 @@ def _read(path: Path, what: str) -> str:
         reason = (problem.strerror or str(problem)).lower()
         raise SpecError(f"{what} {str(path)!r} cannot be read: {reason}") from problem
     except UnicodeDecodeError as problem:
-        raise SpecError(f"{what} {str(path)!r} is no text in UTF-8") from problem
+        raise SpecError(f"{what} {str(path)!r} is not UTF-8 text") from problem
+
+
+HOSTS: tuple[HostName, ...] = ("spark", "local")
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A checked run: the query, its sinks, and its host."""
+
+    query: lw.Stream
+    assembly: PhysicalPlan
+    targets: dict[str, Target]
+    host: HostName
+    checkpoint: Path | None
+    resumed: bool
+    notes: tuple[str, ...] = ()
+    """Warnings that are printed before the run starts."""
+
+    @property
+    def shows_table(self) -> bool:
+        """Whether results are a table on the screen."""
+        return self.targets["sink"].form == TABLE
+
+
+def query_of(settings: Settings) -> lw.Stream:
+    """Return the query over its sources."""
+    text = settings.text()
+    if settings.epoch_rows is not None and settings.epoch_rows < 1:
+        raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")
+    read_options = ReadOptions(settings.epoch_rows, settings.follow)
+    streams = streams_of(settings.source, settings.watermark_text, read_options)
+    return lw.sql(text, **streams)
+
+
+def explain_text(settings: Settings) -> str:
+    """Return the plan of a query in words."""
+    query = query_of(settings)
+    policies = _policies(settings)
+    return query.explain(sideline=policies["sideline"], shed=policies["shed"])
+
+
+def run_request(settings: Settings) -> RunRequest:
+    """Return a run that can start; raise SpecError for a setting that cannot work."""
+    host = next((name for name in HOSTS if name == (settings.host or HOSTS[0])), None)
+    if host is None:
+        raise SpecError(f"--host {settings.host!r} is unknown; write {' or '.join(HOSTS)}")
+    sinks = {name: getattr(settings, name) for name in OUTPUTS}
+    targets = targets_of({**sinks, "sink": settings.sink or TABLE})
+    policies = _policies(settings)
+    query = query_of(settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ShedWarning)
+        assembly = RunOptions(**policies).plan(query.assembly)
+    refuse_unfed(assembly)
+    checkpoint = None if settings.checkpoint is None else Path(settings.checkpoint)
+    resumed = checkpoint is not None and (checkpoint / "lowwater.json").exists()
+    if checkpoint is not None:
+        check_folder("--checkpoint", checkpoint)
+    for name, target in targets.items():
+        target.check(option(name), resumed=resumed)
+    notes = tuple(str(one.message) for one in caught)
+    return RunRequest(query, assembly, targets, host, checkpoint, resumed, notes)
+
+
+def _policies(settings: Settings) -> dict[str, Any]:
+    """Return the policies of a run, as the keyword arguments of `query.start`."""
+    early = settings.early or ("on demand" if settings.ui_control else None)
+    estimate: Any = settings.estimate or "complete"
+    estimates_of(estimate)
+    return {
+        "early": None if early is None else early_of(early),
+        "estimate": estimate,
+        "sideline": False if settings.sideline is None else sideline_of(settings.sideline),
+        "shed": None if settings.shed is None else shed_of(settings.shed),
+    }
+
+
+def total_rows(query: lw.Stream) -> int | None:
+    """Return the number of rows in all sources; None if one of them is not a set of files."""
+    sources = [_files(s) for s in query.assembly.sources]
+    if None in sources:
+        return None
+    return sum(row_count(*one) for files in sources for one in files or ())
+
+
+def _files(source: object) -> list[tuple[Path, Format]] | None:
+    if isinstance(source, Replay):
+        return [(Path(source.path), source.format)]
+    if isinstance(source, Files) and source.until is not None:
+        return [(Path(source.path, name), source.format) for name in source.names("")]
+    return None

@@ -1,4 +1,4 @@
-"""Sinks as the command line names them: parquet:out, csv:out, json:-, table."""
+"""Sinks in the form of the command line: parquet:out, csv:out, json:-, table."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from rich.console import Console
 
 import lowwater as lw
 from lowwater.errors import SpecError
-from lowwater.sinks import Sink
 from lowwater.sinks.console import as_table
-from lowwater.sinks.text import csv_lines, json_lines
+from lowwater.sinks.files import csv_lines, json_lines
+from lowwater.sinks.sink import Sink
 
 TABLE, POSTGRES = "table", "postgres"
-OUTPUTS = ("sink", "late", "malformed", "left_out")
-"""The outputs of a run by their settings, in the order of `Outputs`."""
-_FOLDERS = {"parquet": lw.parquet, "csv": lw.csv, "json": lw.json}
+OUTPUTS = ("sink", "late", "malformed", "dropped")
+"""The settings that name a sink, in the order of the fields of `Outputs`."""
+_FOLDERS = {"parquet": lw.to_parquet, "csv": lw.to_csv, "json": lw.to_json}
 _WIDEST = 10_000
 
 
 @dataclass
-class Printed(Sink):
-    """Rows on standard output, as text that another program reads."""
+class StdoutSink(Sink):
+    """Prints rows as CSV or JSON lines, for another program."""
 
     form: str
     out: TextIO
     epochs: int = field(default=0, init=False)
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        first = self.epochs == 0
+        is_csv = self.form == "csv"
+        text = csv_lines(rows, header=self.epochs == 0) if is_csv else json_lines(rows)
         self.epochs += 1
-        text = csv_lines(rows, header=first) if self.form == "csv" else json_lines(rows)
         self.out.write(text.decode())
         self.out.flush()
 
 
 @dataclass
-class Tables(Sink):
-    """Rows as tables of text, none of them cut, for where no terminal is."""
+class TableSink(Sink):
+    """Prints rows as tables of full width, for output that is not a terminal."""
 
     out: TextIO
 
@@ -53,14 +53,15 @@ class Tables(Sink):
         console = Console(file=io.StringIO(), width=_WIDEST, highlight=False)
         with console.capture() as drawn:
             console.print(as_table(rows, title=title))
-        # Written here: a console whose reader is gone would end the thread, and the run seem over.
+        # Written here: rich ends the thread if the reader has closed the pipe, and the run would
+        # look as if it had ended.
         self.out.write(drawn.get())
         self.out.flush()
 
 
 @dataclass
-class Counted(Sink):
-    """Counts the rows of another sink, under a name."""
+class CountSink(Sink):
+    """Writes to another sink and counts its rows under a name."""
 
     of: Sink
     name: str
@@ -76,7 +77,7 @@ class Counted(Sink):
 
 @dataclass(frozen=True)
 class Target:
-    """Where rows go: a format, and a folder, standard output, or a table of a database."""
+    """The place for rows: a format, and a folder, standard output, or a database table."""
 
     form: str
     path: Path | None = None
@@ -85,7 +86,7 @@ class Target:
 
     @classmethod
     def of(cls, text: str, option: str) -> Target:
-        """Read FORMAT:PATH, or postgres:DSN,table=NAME."""
+        """Return the target that FORMAT:PATH or postgres:ADDRESS,table=NAME names."""
         form, _, path = text.partition(":")
         if form == TABLE and not path:
             return cls(TABLE)
@@ -93,7 +94,7 @@ class Target:
             address, _, table = path.rpartition(",table=")
             if not address or not table:
                 raise SpecError(
-                    f"{option} should be postgres:ADDRESS,table=NAME, as in "
+                    f"{option} postgres:… should be postgres:ADDRESS,table=NAME, as in "
                     f"postgres:postgresql://me@host/db,table=speeds"
                 )
             return cls(POSTGRES, None, address, table)
@@ -103,7 +104,8 @@ class Target:
                 f"json:- for standard output, postgres:ADDRESS,table=NAME, or table"
             )
         if path == "-" and form == "parquet":
-            raise SpecError(f"{option} {text!r}: Parquet is not for standard output; name a folder")
+            problem = "Parquet cannot go to standard output; name a folder"
+            raise SpecError(f"{option} {text!r}: {problem}")
         return cls(form, None if path == "-" else Path(path))
 
     @property
@@ -113,7 +115,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """Where rows go, in words; an address may hold a password, and is left out."""
+        """The place in words, without the address of a database: it may hold a password."""
         if self.form == POSTGRES:
             return f"the table {self.table} of PostgreSQL"
         return "standard output" if self.path is None else str(self.path)
@@ -124,63 +126,62 @@ class Target:
         return f"{self.form}:{'-' if self.path is None else self.path}"
 
     def sink(self, out: TextIO) -> Sink:
-        """Return the sink; `out` is standard output."""
+        """Return the sink of the target; `out` is standard output."""
         if self.form == TABLE:
-            return Tables(out)
+            return TableSink(out)
         if self.form == POSTGRES:
-            return lw.postgres(self.address, table=self.table)
+            return lw.to_postgres(self.address, table=self.table)
         if self.path is None:
-            return Printed(self.form, out)
+            return StdoutSink(self.form, out)
         return _FOLDERS[self.form](self.path)
 
     def check(self, option: str, *, resumed: bool) -> None:
-        """Refuse a folder that cannot be written to, or that holds rows of another run."""
+        """Raise SpecError if the folder is not writable, or holds results of another run."""
         if self.path is None:
             return
         check_folder(option, self.path)
         if not resumed and any(self.path.absolute().glob("epoch-*")):
             raise SpecError(
                 f"{option}: {str(self.path)!r} holds results of an earlier run; name another "
-                f"folder, or go on with the checkpoint of that run"
+                f"folder, or resume that run with its --checkpoint"
             )
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Refuse a folder that cannot be written to."""
+    """Raise SpecError if a folder is not writable."""
     try:
         _try_to_write(folder.absolute())
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(
-            f"{option}: {str(folder)!r} cannot be written to ({reason}); name another folder"
-        ) from problem
+        text = f"{option}: {str(folder)!r} cannot be written to ({reason}); name another folder"
+        raise SpecError(text) from problem
 
 
 def _try_to_write(folder: Path) -> None:
-    """Raise what a sink would raise later; leave nothing behind."""
-    made = [p for p in (folder, *folder.parents) if not p.exists()]
+    """Raise OSError if a sink could not write here; remove every folder made for the test."""
+    new = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     finally:
-        for path in made:
+        for path in new:
             with suppress(OSError):
                 path.rmdir()
 
 
 def option(name: str) -> str:
-    """Return the option of an output."""
+    """Return the command-line option of an output."""
     return f"--{name.replace('_', '-')}"
 
 
-def targets_of(said: dict[str, str | None]) -> dict[str, Target]:
-    """Return where each output goes that goes anywhere; no two to the same place."""
-    found = {n: Target.of(text, option(n)) for n, text in said.items() if text is not None}
-    places = [(t.path, t.address, t.table) for t in found.values()]
-    for target, place in zip(found.values(), places, strict=True):
+def targets_of(given: dict[str, str | None]) -> dict[str, Target]:
+    """Return the target of each output that has one; raise SpecError if two are the same."""
+    targets = {n: Target.of(text, option(n)) for n, text in given.items() if text is not None}
+    places = [(t.path, t.address, t.table) for t in targets.values()]
+    for target, place in zip(targets.values(), places, strict=True):
         if places.count(place) > 1:
             where = repr(target.place) if target.path else target.place
-            same = [option(n) for n, p in zip(found, places, strict=True) if p == place]
+            same = [option(n) for n, p in zip(targets, places, strict=True) if p == place]
             raise SpecError(f"{' and '.join(same)} would mix in {where}; name another place")
-    return found
+    return targets

@@ -1,4 +1,4 @@
-"""Sources as the command line names them: NAME=PATH[,time=ts][,arrival=col][,format=csv]."""
+"""Sources in the form of the command line: NAME=PATH[,time=ts][,arrival=col][,format=csv]."""
 
 from __future__ import annotations
 
@@ -9,84 +9,83 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lowwater as lw
-from lowwater.cli.sentences import progress_of
+from lowwater.cli.policy_text import watermark_of
 from lowwater.errors import SpecError, unknown_name
-from lowwater.schemas import parse_schema, plain
-from lowwater.sources import Piped, infer_schema
-from lowwater.sources.formats import ENDINGS, Format, row_count
+from lowwater.schema import parse_schema, plain
+from lowwater.sources.formats import ENDINGS, Format, infer_schema, row_count
+from lowwater.sources.source import BlockSource
+from lowwater.sources.stdin import StdinSource
 
-OPTIONS = ("time", "arrival", "format", "schema", "speed", "progress")
+OPTIONS = ("time", "arrival", "format", "schema", "speed", "watermark")
 USUAL_TIMES = ("ts", "time", "timestamp", "event_time")
 _FEWEST_ROWS, _MOST_ROWS, _EPOCHS = 1_000, 250_000, 20
-"""A file is read in about so many epochs, none of them smaller or larger than these."""
+"""A file is read in about `_EPOCHS` epochs, each between the fewest and the most rows."""
 _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Named:
-    """A source: its name in the query, where its rows are, and what was said about them."""
+class SourceArgs:
+    """A source: its name in the query, its path, and its options."""
 
     name: str
     path: str
     options: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, text: str) -> Named:
-        """Read NAME=PATH and the options behind it.
+    def of(cls, text: str) -> SourceArgs:
+        """Return the source that NAME=PATH and the options after it describe.
 
-        >>> Named.of("s=a,b.csv,time=ts,schema=ts timestamp, n int")
-        Named(name='s', path='a,b.csv', options={'time': 'ts', 'schema': 'ts timestamp, n int'})
+        >>> SourceArgs.of("s=a,b.csv,time=ts,schema=ts timestamp, n int").options
+        {'time': 'ts', 'schema': 'ts timestamp, n int'}
         """
         name, equals, rest = text.partition("=")
         if not equals or not name.strip().isidentifier() or not rest:
             raise SpecError(
-                f"source {text!r} should be NAME=PATH, as in traffic=readings.parquet,time=ts; "
+                f"--source {text!r} should be NAME=PATH, as in traffic=readings.parquet,time=ts; "
                 f"the path - is standard input"
             )
-        path, *said = re.split(rf",\s*(?=(?:{'|'.join(OPTIONS)})\s*=)", rest)
-        options = {}
-        for one in said:
-            option, _, value = one.partition("=")
-            options[option.strip()] = value.strip()
+        path, *clauses = re.split(rf",\s*(?=(?:{'|'.join(OPTIONS)})\s*=)", rest)
+        options = {o.strip(): v.strip() for o, _, v in (c.partition("=") for c in clauses)}
         return cls(name.strip(), path.strip(), options)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How sources are read: how large epochs are, whether folders grow."""
+class ReadOptions:
+    """How sources are read: the size of epochs, and whether folders are followed."""
 
     epoch_rows: int | None = None
     follow: bool = False
 
-    def stream(self, named: Named, progress: str | None) -> lw.Stream:
-        """Return a source as a stream."""
-        said = named.options.get("progress", progress)
-        if said is None:
+    def stream(self, named: SourceArgs, watermark: str | None) -> lw.Stream:
+        """Return a source as a stream; its own watermark policy overrides the common one."""
+        text = named.options.get("watermark", watermark)
+        if text is None:
             raise SpecError(
-                f"nothing says how the time of {named.name!r} goes on: give --progress, as in "
-                f"--progress 'slack 10 seconds'"
+                f"source {named.name!r} has no watermark policy, so no window could close; give "
+                f"one, as in --watermark 'slack 10 seconds'"
             )
-        policy = progress_of(said)
+        policy = watermark_of(text)
         source = self._source(named)
-        stream = lw.stream(source, time=time_of(named, source.schema), progress=policy)
-        # Otherwise the text of the query would be blamed for what is wrong with its source.
+        stream = lw.stream(source, time=time_of(named, source.schema), watermark=policy)
+        # Checked here: later, the error would point at the text of the query.
         policy.bind(stream.axis(stream.time), stream.schema)
         return stream
 
-    def _source(self, named: Named) -> Any:
+    def _source(self, named: SourceArgs) -> BlockSource:
         if named.path == "-":
-            return self._piped(named)
+            return self._stdin(named)
         path = Path(named.path)
         if not path.exists():
-            stray = re.search(r",\s*(\w+)=[^,/]*$", named.path)
-            options = f"{stray[1]!r} is no option; these are: {', '.join(OPTIONS)}" if stray else ""
-            raise SpecError(f"source {named.name!r}: {options or f'there is no {str(path)!r}'}")
+            problem = f"no file or folder {str(path)!r} exists"
+            if stray := re.search(r",\s*(\w+)=[^,/]*$", named.path):
+                problem = f"{stray[1]!r} is not an option; options are: {', '.join(OPTIONS)}"
+            raise SpecError(f"source {named.name!r}: {problem}")
         form = _format(named, path)
         schema = _schema(named, path, form)
         if path.is_file():
@@ -94,43 +93,48 @@ class Reading:
                 path,
                 arrival=named.options.get("arrival"),
                 speed=_speed(named),
-                max_rows_per_epoch=self.epoch_rows or _share(path, form),
+                max_rows_per_epoch=self.epoch_rows or _rows_per_epoch(path, form),
                 format=form,
                 schema=schema,
             )
         if "arrival" in named.options or "speed" in named.options:
             raise SpecError(
-                f"source {named.name!r}: a folder is read file by file, in the order of names; "
-                f"arrival and speed are for a single file"
+                f"source {named.name!r}: arrival= and speed= replay one file, but {str(path)!r} is "
+                f"a folder, whose files are read in the order of their names; remove them, or name "
+                f"a file"
             )
         rows = self.epoch_rows or _MOST_ROWS
         source = lw.files(path, format=form, schema=schema, max_rows_per_epoch=rows)
         return source if self.follow else source.bounded()
 
-    def _piped(self, named: Named) -> Piped:
-        if named.options.get("format", "json") != "json":
-            raise SpecError(f"source {named.name!r}: standard input is read as JSON lines")
+    def _stdin(self, named: SourceArgs) -> StdinSource:
+        form = named.options.get("format", "json")
+        if form != "json":
+            raise SpecError(
+                f"source {named.name!r}: standard input is read as JSON lines, not as {form}; "
+                f"remove format=, or name a file"
+            )
         for option in ("arrival", "speed"):
             if option in named.options:
                 raise SpecError(
-                    f"source {named.name!r}: {option} is for a file; rows of standard input come "
-                    f"when they come"
+                    f"source {named.name!r}: {option}= replays a file, but rows of standard input "
+                    f"are read as they arrive; remove it"
                 )
-        begun = b"" if "schema" in named.options else _first_lines(sys.stdin.fileno())
-        schema = _piped_schema(named, begun)
-        return Piped(schema, sys.stdin.fileno(), begun, self.epoch_rows or _MOST_ROWS)
+        first = b"" if "schema" in named.options else _first_lines(sys.stdin.fileno())
+        schema = _stdin_schema(named, first)
+        return StdinSource(schema, sys.stdin.fileno(), first, self.epoch_rows or _MOST_ROWS)
 
 
 def files_of(path: Path, form: Format) -> list[Path]:
-    """Return the files of a format at a path, which is one of them or their folder."""
+    """Return the files of a format at a path: the file itself, or those of the folder."""
     if path.is_file():
         return [path]
-    seen = (p for p in sorted(path.iterdir()) if p.name[0] not in "._")
-    return [p for p in seen if p.name.endswith(ENDINGS[form])]
+    visible = (p for p in sorted(path.iterdir()) if p.name[0] not in "._")
+    return [p for p in visible if p.name.endswith(ENDINGS[form])]
 
 
 def format_of(path: Path) -> Format | None:
-    """Tell a format by the ending of a file, or of the first one in a folder."""
+    """Return the format by the ending of a file, or of the first file in a folder."""
     names = [path.name] if path.is_file() else sorted(p.name for p in path.iterdir())
     for name in names:
         for form, endings in ENDINGS.items():
@@ -141,19 +145,19 @@ def format_of(path: Path) -> Format | None:
 
 def columns_of(path: Path, form: Format) -> pa.Schema:
     """Return the columns of the files at a path."""
-    found = files_of(path, form)
-    if not found:
+    paths = files_of(path, form)
+    if not paths:
         raise SpecError(f"{str(path)!r} holds no {form} file")
     if form != "parquet":
-        return infer_schema(found, form)
+        return infer_schema(paths, form)
     try:
-        return plain(pq.read_schema(found[0]))
+        return plain(pq.read_schema(paths[0]))
     except pa.ArrowInvalid as problem:
-        raise SpecError(f"{str(found[0])!r} is no Parquet file") from problem
+        raise SpecError(f"{str(paths[0])!r} is not a Parquet file") from problem
 
 
-def time_of(named: Named, schema: pa.Schema) -> str:
-    """Return the column that is the time: as it was said, or the one that looks like it."""
+def time_of(named: SourceArgs, schema: pa.Schema) -> str:
+    """Return the column of event time: `time=`, else the usual name or the only timestamp."""
     if "time" in named.options:
         return named.options["time"]
     times = [f.name for f in schema if pa.types.is_timestamp(f.type)]
@@ -161,28 +165,25 @@ def time_of(named: Named, schema: pa.Schema) -> str:
     if len(times) == 1 or usual:
         return (usual or times)[0]
     raise SpecError(
-        f"source {named.name!r}: which column is its time? Say it, as in time={schema.names[0]}; "
-        f"there are: {', '.join(schema.names)}"
+        f"source {named.name!r}: which column is its time? Name it, as in time={schema.names[0]}; "
+        f"it has: {', '.join(schema.names)}"
     )
 
 
-def _format(named: Named, path: Path) -> Format:
-    said = named.options.get("format") or format_of(path)
+def _format(named: SourceArgs, path: Path) -> Format:
+    name = named.options.get("format") or format_of(path)
     known = [f for f in get_args(Format) if f != "arrow"]
-    if said not in known:
-        told = (
-            "the ending does not tell the format of" if said is None else f"{said!r} is no format:"
-        )
-        raise SpecError(
-            f"source {named.name!r}: {told} {str(path)!r}; say format= {', '.join(known)}"
-        )
-    found: Format = said  # type: ignore[assignment]
-    return found
+    if name not in known:
+        hidden = f"the ending of {str(path)!r} does not show its format"
+        problem = hidden if name is None else f"format={name} is unknown"
+        raise SpecError(f"source {named.name!r}: {problem}; write format= {' or '.join(known)}")
+    form: Format = name  # type: ignore[assignment]
+    return form
 
 
-def _schema(named: Named, path: Path, form: Format) -> pa.Schema:
-    said = named.options.get("schema")
-    schema = columns_of(path, form) if said is None else parse_schema(said)
+def _schema(named: SourceArgs, path: Path, form: Format) -> pa.Schema:
+    text = named.options.get("schema")
+    schema = columns_of(path, form) if text is None else parse_schema(text)
     for option in ("time", "arrival"):
         column = named.options.get(option)
         if column is not None and column not in schema.names:
@@ -190,40 +191,38 @@ def _schema(named: Named, path: Path, form: Format) -> pa.Schema:
     return schema
 
 
-def _speed(named: Named) -> float | None:
-    said = named.options.get("speed")
-    if said is None:
+def _speed(named: SourceArgs) -> float | None:
+    text = named.options.get("speed")
+    if text is None:
         return None
     try:
-        return float(said)
+        return float(text)
     except ValueError:
-        raise SpecError(f"source {named.name!r}: speed={said!r} is no number") from None
+        problem = f"source {named.name!r}: speed={text!r} is not a number"
+        raise SpecError(f"{problem}; write speed=10 for ten times as fast") from None
 
 
-def _share(path: Path, form: Format) -> int:
-    """Return how many rows an epoch takes, so that a file is read in some twenty."""
+def _rows_per_epoch(path: Path, form: Format) -> int:
+    """Return the rows of an epoch, so that a file takes about `_EPOCHS` epochs."""
     return min(_MOST_ROWS, max(_FEWEST_ROWS, row_count(path, form) // _EPOCHS + 1))
 
 
 def _first_lines(descriptor: int) -> bytes:
-    """Wait for the first lines, by which columns are known."""
-    begun = b""
-    while b"\n" not in begun:
-        chunk = os.read(descriptor, _FIRST_BYTES)
-        if not chunk:
-            break
-        begun += chunk
-    return begun
+    """Wait for the first lines and return them; they show the columns."""
+    lines = b""
+    while b"\n" not in lines and (chunk := os.read(descriptor, _FIRST_BYTES)):
+        lines += chunk
+    return lines
 
 
-def _piped_schema(named: Named, begun: bytes) -> pa.Schema:
+def _stdin_schema(named: SourceArgs, first: bytes) -> pa.Schema:
     if "schema" in named.options:
         return parse_schema(named.options["schema"])
-    lines = begun[: begun.rfind(b"\n") + 1] or begun
+    lines = first[: first.rfind(b"\n") + 1] or first
     if not lines.strip():
         raise SpecError(
-            f"source {named.name!r}: standard input ended before its first line; say which columns "
-            f"there are: schema=ts timestamp, speed double"
+            f"source {named.name!r}: standard input ended before its first line, so its columns "
+            f"are unknown; name them: schema=ts timestamp, speed double"
         )
     with tempfile.TemporaryDirectory(prefix="lowwater-") as folder:
         path = Path(folder, "lines.jsonl")
@@ -232,16 +231,18 @@ def _piped_schema(named: Named, begun: bytes) -> pa.Schema:
 
 
 def streams_of(
-    sources: Sequence[str], progress: str | None, reading: Reading
+    sources: Sequence[str], watermark: str | None, read_options: ReadOptions
 ) -> dict[str, lw.Stream]:
-    """Return the streams that a query may name."""
-    named = [Named.of(text) for text in sources]
+    """Return the streams of a query by name."""
+    named = [SourceArgs.of(text) for text in sources]
     if not named:
-        raise SpecError("a run needs a source: --source NAME=PATH, as in traffic=readings.parquet")
+        hint = "give --source NAME=PATH, as in traffic=readings.parquet"
+        raise SpecError(f"a run needs a source; {hint}")
     names = [one.name for one in named]
     twice = [n for n in names if names.count(n) > 1]
     if twice:
-        raise SpecError(f"source {twice[0]!r} is given twice; each needs a name of its own")
+        raise SpecError(f"source {twice[0]!r} is given twice; give each source its own name")
     if sum(one.path == "-" for one in named) > 1:
-        raise SpecError("only one source can be standard input")
-    return {one.name: reading.stream(one, progress) for one in named}
+        problem = "two sources read standard input"
+        raise SpecError(f"{problem}; only one can, so name a file for the other")
+    return {one.name: read_options.stream(one, watermark) for one in named}

@@ -1,45 +1,45 @@
-// The page of a running query: it hears of every epoch and draws what is new, at most once a frame.
+// The page of a running query: it receives an event per epoch and draws it, at most once a frame.
 "use strict";
 
-const MOMENTS = 1200, ROWS = 30, WINDOWS = 240, LATE_MARKS = 300;
+const MOMENTS = 1200, ROWS = 30, WINDOWS = 240, LATE_POINTS = 300;
 const NEWS_SECONDS = 15;
 const token = new URLSearchParams(location.search).get("token") || "";
 
-const nothing = () => ({ moments: [], rows: [], late: [], lateMarks: [], shed: [], groups: new Map(), epoch: -1 });
-const seen = { about: null, status: null, settings: {}, otherGroups: 0, ...nothing() };
+const nothing = () => ({ moments: [], rows: [], late: [], latePoints: [], dropped: [], groups: new Map(), epoch: -1 });
+const model = { about: null, status: null, settings: {}, otherGroups: 0, ...nothing() };
 let drawing = false;
 
-// -- hearing ---------------------------------------------------------------------------------------
+// -- events ----------------------------------------------------------------------------------------
 
 function listen() {
   const source = new EventSource(`events?token=${encodeURIComponent(token)}`);
-  source.onmessage = (message) => { take(JSON.parse(message.data)); };
-  source.onerror = () => { if (!seen.status?.ended) show_state("lost", "connection lost"); };
+  source.onmessage = (message) => { receive(JSON.parse(message.data)); };
+  source.onerror = () => { if (!model.status?.ended) show_state("lost", "connection lost"); };
 }
 
-function take(event) {
+function receive(event) {
   if (event.whole) begin(event);
-  else if (event.status.epoch <= seen.epoch) return;
-  if (event.status) { seen.status = event.status; seen.epoch = event.status.epoch; }
-  seen.otherGroups = event.otherGroups;
-  append(seen.moments, event.moments, MOMENTS);
-  append(seen.rows, event.rows, ROWS);
-  append(seen.late, event.late, ROWS);
-  append(seen.lateMarks, event.lateMarks, LATE_MARKS);
-  append(seen.shed, event.shed, WINDOWS);
-  settle(event.settings);
-  event.points.forEach(put);
-  soon();
+  else if (event.status.epoch <= model.epoch) return;
+  if (event.status) { model.status = event.status; model.epoch = event.status.epoch; }
+  model.otherGroups = event.otherGroups;
+  append(model.moments, event.moments, MOMENTS);
+  append(model.rows, event.rows, ROWS);
+  append(model.late, event.late, ROWS);
+  append(model.latePoints, event.latePoints, LATE_POINTS);
+  append(model.dropped, event.dropped, WINDOWS);
+  update_settings(event.settings);
+  event.points.forEach(add_point);
+  schedule_draw();
 }
 
 function begin(event) {
-  Object.assign(seen, { about: event.about }, nothing());
+  Object.assign(model, { about: event.about }, nothing());
   document.title = $("title").textContent = event.about.title;
-  $("plan").innerHTML = event.about.picture;  // made by the server from the plan, its texts escaped
+  $("plan").innerHTML = event.about.picture;  // SVG from the server, its texts escaped
   options($("value"), event.about.values);
   $("controls").hidden = !event.about.controls;
-  $("refresh").hidden = !event.about.prodded;
-  $("accuracy-card").hidden = !event.about.prodded;
+  $("refresh").hidden = !event.about.early;
+  $("accuracy-card").hidden = !event.about.early;
 }
 
 function append(list, more, most) {
@@ -47,9 +47,9 @@ function append(list, more, most) {
   if (list.length > most) list.splice(0, list.length - most);
 }
 
-function put(point) {
-  if (!seen.groups.has(point.group)) seen.groups.set(point.group, new Map());
-  const windows = seen.groups.get(point.group);
+function add_point(point) {
+  if (!model.groups.has(point.group)) model.groups.set(point.group, new Map());
+  const windows = model.groups.get(point.group);
   const at = windows.get(point.end) || {};
   at[point.kind] = point;
   windows.set(point.end, at);
@@ -72,15 +72,15 @@ function options(select, names) {
   if (names.includes(before)) select.value = before;
 }
 
-function soon() {
+function schedule_draw() {
   if (drawing) return;
   drawing = true;
   requestAnimationFrame(() => { drawing = false; draw(); });
 }
 
 function draw() {
-  if (!seen.about) return;
-  draw_figures();
+  if (!model.about) return;
+  draw_metrics();
   draw_results();
   draw_progress();
   draw_late();
@@ -88,44 +88,44 @@ function draw() {
   draw_accuracy();
   draw_counts();
   draw_tables();
-  say_news();
+  announce();
 }
 
-function draw_figures() {
-  const s = seen.status;
+function draw_metrics() {
+  const s = model.status;
   if (!s) { show_state("waiting", "waiting for the first epoch"); return; }
   show_state(s.ended ? "ended" : "running", s.ended ? "ended" : "running");
   $("epoch").textContent = whole.format(s.epoch);
-  if (s.rate) $("rate").textContent = whole.format(s.rate);  // epochs without rows say nothing of it
-  $("lwm").textContent = s.ended ? "end of stream" : at(s.lwm);
+  if (s.rate) $("rate").textContent = whole.format(s.rate);  // an epoch without rows has no rate
+  $("watermark").textContent = s.ended ? "end of stream" : at(s.watermark);
   $("newest").textContent = at(s.newest);
   $("kept").textContent = bytes(s.bytes);
-  $("refresh").disabled = s.ended || !seen.about.prodded;
+  $("refresh").disabled = s.ended || !model.about.early;
 }
 
 const ACCOUNTS = ["admitted", "late", "outside", "malformed", "shed", "sidelined"];
 
 function draw_counts() {
-  if (!seen.status) return;
-  const c = seen.status.counts;
-  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["final results", seen.status.results, ""]];
+  if (!model.status) return;
+  const c = model.status.counts;
+  const lines = [...ACCOUNTS.map((name, i) => [i ? `+ ${name}` : name, c[name], ""]), ["= in", c.in, "sum"], ["final results", model.status.results, ""]];
   fill($("counts"), lines.map(([name, n, kind]) => row([["th", name], ["td", whole.format(n ?? 0), "number"]], kind)));
   const sum = ACCOUNTS.reduce((total, name) => total + (c[name] || 0), 0);
-  $("balance").textContent = sum === c.in && seen.status.balanced ? "✓ the counts add up" : `✗ ${whole.format(sum)} are accounted for`;
-  $("shed-said").textContent = shed_words(seen.status.shed);
+  $("balance").textContent = sum === c.in && model.status.balanced ? "✓ the counts add up" : `✗ only ${whole.format(sum)} rows are accounted for`;
+  $("dropped-text").textContent = dropped_text(model.status.dropped);
 }
 
-function shed_words(shed) {
-  if (!seen.about.sheds || !shed) return "";
-  const parts = [`${whole.format(shed.windows)} windows were shed; ${percent(shed.p)} of all are left out now`];
-  if (shed.load != null) parts.push(`load ${short(shed.load)} of what the machine can do`);
-  if (shed.closed.length) parts.push(`shut down: ${shed.closed.join(", ")}`);
-  if (!shed.in_reach) parts.push("the bound cannot be met");
+function dropped_text(dropped) {
+  if (!model.about.sheds || !dropped) return "";
+  const parts = [`${whole.format(dropped.windows)} windows were dropped; ${percent(dropped.share)} of all are dropped now`];
+  if (dropped.load != null) parts.push(`load ${short(dropped.load)} of the machine's capacity`);
+  if (dropped.closed.length) parts.push(`shut down: ${dropped.closed.join(", ")}`);
+  if (!dropped.in_reach) parts.push("the bound cannot be met");
   return parts.join("; ");
 }
 
 function draw_tables() {
-  const newest = seen.rows.slice().reverse();
+  const newest = model.rows.slice().reverse();
   if (newest.length) {
     const columns = Object.keys(newest[0]);
     const number = (text) => (/^[-\d.,e+]+( \(.*\))?$/.test(text) ? "number" : "");
@@ -133,97 +133,97 @@ function draw_tables() {
     fill($("rows-head"), [heads(columns, kinds)]);
     fill($("rows"), newest.map((r) => row(columns.map((c, i) => ["td", r[c] ?? "", kinds[i]]), r.kind === "final" ? "" : r.kind || "")));
   }
-  const late = seen.late.slice().reverse();
+  const late = model.late.slice().reverse();
   fill($("late-rows"), late.length ? late.map((r) => row([["td", r["late by"] === null ? "–" : span(r["late by"]), "number"], ["td", r.missed + (r.partly ? ", entered others" : "")], ["td", r.row]])) : [row([["td", "none"], ["td", ""], ["td", ""]])]);
 }
 
-// For screen readers: the newest result, but not every one of them.
-let told_at = -Infinity, told = null;
+// For screen readers: the newest result, at most one in NEWS_SECONDS.
+let announced_at = -Infinity, announced = null;
 
-function say_news() {
-  const newest = seen.rows[seen.rows.length - 1];
-  if (!newest || newest === told || performance.now() - told_at < 1000 * NEWS_SECONDS) return;
-  told = newest;
-  told_at = performance.now();
+function announce() {
+  const newest = model.rows[model.rows.length - 1];
+  if (!newest || newest === announced || performance.now() - announced_at < 1000 * NEWS_SECONDS) return;
+  announced = newest;
+  announced_at = performance.now();
   $("news").textContent = `newest result: ${Object.entries(newest).map(([name, text]) => `${name} ${text}`).join(", ")}`;
 }
 
-// -- asking ----------------------------------------------------------------------------------------
+// -- requests ---------------------------------------------------------------------------------------
 
-// Ask for something and say what came of it; return whether it was taken. What was asked for may
-// be done before the answer is here: then that has been said.
-async function ask(path, body, is_done = () => false) {
+// Send a request and show its answer; return whether the run accepted it. An epoch may act on the
+// request before the answer arrives: then the message of that epoch stays.
+async function request(path, body, is_done = () => false) {
   try {
     const answer = await fetch(path, { method: "POST", headers: { "X-Lowwater-Token": token, "Content-Type": "application/json" }, body: JSON.stringify(body) });
     const text = (await answer.text()).trim();
-    if (!is_done()) $("said").textContent = text;
+    if (!is_done()) $("message").textContent = text;
     return answer.ok;
   } catch {
-    $("said").textContent = "The run cannot be reached.";
+    $("message").textContent = "The run does not answer.";
     return false;
   }
 }
 
 const share = (x) => `${+(100 * x).toFixed(1)} %`;
 const SLIDERS = {
-  quality: { name: "target quality", least: 0.5, most: 1, step: 0.005, say: share },
-  aggressiveness: { name: "aggressiveness", least: 0, most: 1, step: 0.05, say: share },
-  accuracy: { name: "accuracy", least: 0.5, most: 0.995, step: 0.005, say: share },
-  max_gap: { name: "max gap", least: 1, most: 20, step: 1, say: (x) => (x === 1 ? "1 window" : `${x} windows`) },
-  max_gap_seconds: { name: "max gap", least: 1, most: 60, step: 1, say: (x) => span(x), as: (x) => ({ max_gap: `${x} seconds` }) },
+  quality: { name: "target quality", least: 0.5, most: 1, step: 0.005, format: share },
+  aggressiveness: { name: "aggressiveness", least: 0, most: 1, step: 0.05, format: share },
+  accuracy: { name: "accuracy", least: 0.5, most: 0.995, step: 0.005, format: share },
+  max_gap: { name: "max gap", least: 1, most: 20, step: 1, format: (x) => (x === 1 ? "1 window" : `${x} windows`) },
+  max_gap_seconds: { name: "max gap", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ max_gap: `${x} seconds` }) },
 };
 
-// The values in force come with every epoch, so that all pages show what the log says.
-function settle(settings) {
+// Every event has the values in force, so that all pages show the values of the control log.
+function update_settings(settings) {
   for (const [name, value] of Object.entries(settings)) {
-    const before = seen.settings[name];
-    const slider = $(`slider-${name}`) || made_slider(name, value);
+    const before = model.settings[name];
+    const slider = $(`slider-${name}`) || make_slider(name, value);
     if (before === value) continue;
     slider.min = Math.min(slider.min, value);
     slider.max = Math.max(slider.max, value);
     slider.value = value;
-    say_slider(name, value);
-    if (before !== undefined && slider.dataset.asked) {
-      delete slider.dataset.asked;
-      $("said").textContent = `${SLIDERS[name].name} ${SLIDERS[name].say(value)}: decided after epoch ${seen.status?.epoch}, and in the control log.`;
+    label_slider(name, value);
+    if (before !== undefined && slider.dataset.requested) {
+      delete slider.dataset.requested;
+      $("message").textContent = `${SLIDERS[name].name} ${SLIDERS[name].format(value)}: decided after epoch ${model.status?.epoch}, and written to the control log.`;
     }
   }
-  seen.settings = settings;
+  model.settings = settings;
 }
 
-function made_slider(name, value) {
+function make_slider(name, value) {
   const how = SLIDERS[name], place = document.createElement("label");
   place.className = "slider";
   const slider = document.createElement("input");
   const most = name.startsWith("max_gap") ? Math.max(how.most, 4 * value) : how.most;
   Object.assign(slider, { id: `slider-${name}`, type: "range", min: how.least, max: most, step: how.step });
   const output = document.createElement("output");
-  output.id = `${slider.id}-said`;
+  output.id = `${slider.id}-text`;
   output.htmlFor = slider.id;
   place.append(how.name, slider, output);
   $("sliders").append(place);
-  slider.addEventListener("input", () => say_slider(name, Number(slider.value)));
+  slider.addEventListener("input", () => label_slider(name, Number(slider.value)));
   slider.addEventListener("change", async () => {
-    slider.dataset.asked = "yes";
+    slider.dataset.requested = "yes";
     const chosen = Number(slider.value);
-    const taken = await ask("retune", how.as ? how.as(chosen) : { [name]: chosen }, () => !slider.dataset.asked);
-    if (taken) return;
-    delete slider.dataset.asked;
-    slider.value = seen.settings[name];
-    say_slider(name, seen.settings[name]);
+    const accepted = await request("retune", how.as ? how.as(chosen) : { [name]: chosen }, () => !slider.dataset.requested);
+    if (accepted) return;
+    delete slider.dataset.requested;
+    slider.value = model.settings[name];
+    label_slider(name, model.settings[name]);
   });
   return slider;
 }
 
-function say_slider(name, value) {
-  const text = SLIDERS[name].say(value);
-  $(`slider-${name}-said`).textContent = text;
+function label_slider(name, value) {
+  const text = SLIDERS[name].format(value);
+  $(`slider-${name}-text`).textContent = text;
   $(`slider-${name}`).setAttribute("aria-valuetext", text);
 }
 
-$("refresh").addEventListener("click", () => ask("prod", {}));
-$("value").addEventListener("change", soon);
-$("group").addEventListener("change", soon);
+$("refresh").addEventListener("click", () => request("prod", {}));
+$("value").addEventListener("change", schedule_draw);
+$("group").addEventListener("change", schedule_draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   for (const one of Object.values(charts)) one?.redraw?.();
 });

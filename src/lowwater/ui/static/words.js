@@ -1,4 +1,4 @@
-// Words and figures of the page.
+// Text and numbers of the page: formats, and rows of tables.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -8,12 +8,12 @@ const percent = (x) => `${(100 * x).toFixed(1)} %`;
 
 function at(value) {
   if (value === null || value === undefined) return "–";
-  if (!seen.about.timed || typeof value === "number") return String(value);
+  if (!model.about.timed || typeof value === "number") return String(value);
   return String(value).replace("T", " ").replace(/(\.\d{3})\d*/, "$1").replace("Z", "");
 }
 
 function span(seconds) {
-  if (!seen.about.timed) return short(seconds);
+  if (!model.about.timed) return short(seconds);
   const size = Math.abs(seconds);
   if (size < 1) return `${Math.round(seconds * 1000)} ms`;
   if (size < 120) return `${seconds.toFixed(1)} s`;
@@ -28,7 +28,7 @@ function bytes(n) {
   return `${n.toFixed(i && n < 100 ? 1 : 0)} ${units[i]}`;
 }
 
-const moment = (seconds) => (seen.about.timed ? new Date(seconds * 1000).toISOString().replace("T", " ").replace(/\.?0*Z$/, "") : short(seconds));
+const moment = (seconds) => (model.about.timed ? new Date(seconds * 1000).toISOString().replace("T", " ").replace(/\.?0*Z$/, "") : short(seconds));
 const clock_time = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
 
 function row(cells, kind = "") {

@@ -1,0 +1,1 @@
+"""Accumulators: what a cell keeps for an aggregate, for many cells at once."""

@@ -1,0 +1,217 @@
+"""Accumulators: the columns of an aggregate for each cell, and how cells combine.
+
+A *cell* is one group in one pane (or in one window). An accumulator lifts raw rows into cells,
+combines cells, and scans them. It never subtracts, so a NaN or a 1e300 leaves with its window.
+Aggregates share accumulators: `avg("x")` and `sum("x")` have one sum.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+MASK32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class AccumulatorColumns:
+    """An accumulator of many cells: arrays of one shape, element i for cell i.
+
+    For text and the like, the first array has codes into `values`, sorted and distinct.
+    """
+
+    arrays: tuple[np.ndarray, ...]
+    values: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The size of each cell; more than one where cells grow with their rows."""
+        return np.ones(len(self), np.int64)
+
+    def take(self, index: Any) -> AccumulatorColumns:
+        """Return the cells at `index`: an index array, a mask or a slice."""
+        return replace(self, arrays=tuple([a[index] for a in self.arrays]))
+
+    def reshape(self, *shape: int) -> AccumulatorColumns:
+        """Return the cells as a grid."""
+        return replace(self, arrays=tuple([a.reshape(shape) for a in self.arrays]))
+
+    def put(self, index: Any, cells: AccumulatorColumns) -> None:
+        """Overwrite the cells at `index`."""
+        for mine, theirs in zip(self.arrays, cells.arrays, strict=True):
+            mine[index] = theirs
+
+
+class RawRows:
+    """Raw rows: a table, the tick of each row, and its position in windows.
+
+    The position is the tick, or the number of the row where windows count rows.
+    """
+
+    def __init__(
+        self, table: pa.Table, ticks: np.ndarray, positions: np.ndarray | None = None
+    ) -> None:
+        self.table, self.ticks = table, ticks
+        self.positions = ticks if positions is None else positions
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def column(self, name: str) -> pa.Array:
+        """Return a column as one array."""
+        column = self.table.column(name)
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+    def take(self, index: np.ndarray) -> RawRows:
+        """Return the rows at `index`."""
+        taken = self.table.take(pa.array(index))
+        return RawRows(taken, self.ticks[index], self.positions[index])
+
+
+class Accumulator(ABC):
+    """The state of one aggregate, or of several that share it, in each cell."""
+
+    paned: ClassVar[bool] = True
+    """Whether cells combine. Otherwise state is per window instead of per pane."""
+    bounded: ClassVar[bool] = True
+    """Whether the size of a cell does not grow with its rows. Running totals need that."""
+
+    @property
+    @abstractmethod
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The Arrow types that cells are stored as."""
+
+    @abstractmethod
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:
+        """Reduce rows to n cells; `codes[i]` is the cell of row i, rows are in arrival order."""
+
+    @abstractmethod
+    def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:
+        """Return n cells that hold no row; they share the values of `like`."""
+
+    @abstractmethod
+    def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
+        """Combine cells elementwise; `a` holds what arrived, or stands, before `b`."""
+
+    def absorb(
+        self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
+    ) -> AccumulatorColumns:
+        """Add rows to existing cells."""
+        return self.combine(*self._comparable(cells, self.lift(rows, codes, len(cells))))
+
+    def _comparable(
+        self, a: AccumulatorColumns, b: AccumulatorColumns
+    ) -> tuple[AccumulatorColumns, AccumulatorColumns]:
+        """Return cells whose codes point into the same values."""
+        if a.values is None and b.values is None:
+            return a, b
+        stored = zip(self.store(a), self.store(b), strict=True)
+        both = self.load([pa.concat_arrays(pair) for pair in stored])
+        return both.take(slice(None, len(a))), both.take(slice(len(a), None))
+
+    def merge(self, cells: AccumulatorColumns, codes: np.ndarray, n: int) -> AccumulatorColumns:
+        """Reduce cells to n coarser ones, in order: neighbours combine, then neighbours again."""
+        order = np.argsort(codes, kind="stable")
+        cells, codes = cells.take(order), codes[order]
+        while True:
+            same = codes[1:] == codes[:-1]
+            if not same.any():
+                break
+            starts = np.flatnonzero(np.concatenate(([True], ~same)))
+            rank = np.arange(len(codes)) - np.repeat(starts, np.diff([*starts, len(codes)]))
+            kept = np.flatnonzero(rank % 2 == 0)
+            paired = kept[np.append(same, False)[kept]]
+            joined = self.combine(cells.take(paired), cells.take(paired + 1))
+            copied = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
+            copied.put(paired, joined)
+            cells, codes = copied.take(kept), codes[kept]
+        out = self.empty(n, cells)
+        out.put(codes, cells)
+        return out
+
+    def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
+        """Combine each row of a grid with all rows above it (a running total down the rows)."""
+        out = AccumulatorColumns(tuple(a.copy() for a in grid.arrays), grid.values)
+        for row in range(1, len(out)):
+            out.put(row, self.combine(out.take(row - 1), out.take(row)))
+        return out
+
+    def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:
+        """Combine each row of a grid with all rows below it, the lower rows last."""
+        out = AccumulatorColumns(tuple(a.copy() for a in grid.arrays), grid.values)
+        for row in range(len(out) - 2, -1, -1):
+            out.put(row, self.combine(out.take(row), out.take(row + 1)))
+        return out
+
+    def store(self, cells: AccumulatorColumns) -> list[pa.Array]:
+        """Return cells as Arrow columns."""
+        return [pa.array(a, t) for a, t in zip(cells.arrays, self.types, strict=True)]
+
+    def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:
+        """Return cells from Arrow columns."""
+        return AccumulatorColumns(tuple([c.to_numpy(zero_copy_only=False) for c in columns]))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One array of a `ColumnwiseAccumulator`: its type, merge, and value in an empty cell."""
+
+    type: pa.DataType
+    ufunc: np.ufunc
+    empty: float
+
+    @property
+    def dtype(self) -> Any:
+        """The numpy type."""
+        return self.type.to_pandas_dtype()
+
+
+class ColumnwiseAccumulator(Accumulator):
+    """An accumulator whose arrays combine by numpy ufuncs: counts, sums, extremes."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> tuple[Slot, ...]:
+        """The arrays."""
+
+    @cached_property
+    def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
+        return tuple([s.type for s in self.slots])
+
+    def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:  # noqa: D102
+        arrays = tuple([np.full(n, s.empty, s.dtype) for s in self.slots])
+        return AccumulatorColumns(arrays, None if like is None else like.values)
+
+    def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
+        joined = zip(self.slots, a.arrays, b.arrays, strict=True)
+        return AccumulatorColumns(tuple([s.ufunc(x, y) for s, x, y in joined]), a.values)
+
+    def merge(self, cells: AccumulatorColumns, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
+        out = self.empty(n, cells)
+        for slot, mine, theirs in zip(self.slots, out.arrays, cells.arrays, strict=True):
+            slot.ufunc.at(mine, codes, theirs)
+        return out
+
+    def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
+        pairs = zip(self.slots, grid.arrays, strict=True)
+        return AccumulatorColumns(
+            tuple(s.ufunc.accumulate(a, axis=0) for s, a in pairs), grid.values
+        )
+
+    def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
+        flipped = AccumulatorColumns(tuple(a[::-1] for a in grid.arrays), grid.values)
+        return self.scan(flipped).take(slice(None, None, -1))
+
+
+def valid_mask(column: pa.Array) -> np.ndarray | None:
+    """Return which values are not NULL, or None if none is NULL."""
+    return None if column.null_count == 0 else column.is_valid().to_numpy(zero_copy_only=False)

@@ -1,0 +1,210 @@
+"""The built-in aggregates: count, sum, avg, min, max, stddev, variance, first and last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns
+from lowwater.aggregates.accumulators.builtin import (
+    ExactSum,
+    Extreme,
+    FloatSum,
+    Moments,
+    RowCount,
+    ValueAtTime,
+    ValueCount,
+    carried,
+)
+from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_type
+from lowwater.errors import ResultOverflowError, SpecError
+
+_WIDE = Context(prec=80)
+_LIMB_SIGN = 2**31
+
+
+@dataclass(frozen=True)
+class Count(Aggregate):
+    """Rows, or the values of a column that are not NULL."""
+
+    growth: ClassVar[Growth] = "counted"
+    column: str | None = None
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        if self.column is None:
+            return (RowCount(),)
+        column_type(schema, self.column)
+        return (ValueCount(self.column),)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        return pa.int64()
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        return pa.array(cells[0].arrays[0], pa.int64())
+
+
+@dataclass(frozen=True)
+class Sum(Aggregate):
+    """The sum: exact for integers (bigint) and decimals, double for floats."""
+
+    growth: ClassVar[Growth] = "scaled"
+    column: str
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        return (_sum_part("sum", self.column, schema), ValueCount(self.column))
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        t = column_type(schema, self.column)
+        if pa.types.is_decimal(t):
+            return pa.decimal128(min(t.precision + 10, 38), t.scale)
+        return pa.float64() if pa.types.is_floating(t) else pa.int64()
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        total, missing = cells[0].arrays, cells[1].arrays[0] == 0
+        t = self.result_type(schema)
+        if pa.types.is_floating(t):
+            return pa.array(total[0], mask=missing)
+        if pa.types.is_decimal(t):
+            return _decimals(_integers(total), missing, t, f"sum({self.column!r})")
+        low, high = carried(total)
+        if ((high >= _LIMB_SIGN) | (high < -_LIMB_SIGN)).any():
+            raise ResultOverflowError(
+                f"sum({self.column!r}) left the range of bigint; cast the column to decimal(38, 0) "
+                f"or to double before it is summed"
+            )
+        return pa.array((high << 32) + low, pa.int64(), mask=missing)
+
+
+@dataclass(frozen=True)
+class Avg(Aggregate):
+    """The mean: double, or decimal with four more digits for decimals, as in Spark."""
+
+    growth: ClassVar[Growth] = "level"
+    column: str
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        return (_sum_part("avg", self.column, schema), ValueCount(self.column))
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        t = column_type(schema, self.column)
+        if pa.types.is_decimal(t):
+            return pa.decimal128(min(t.precision + 4, 38), min(t.scale + 4, 38))
+        return pa.float64()
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        total, count = cells[0].arrays, cells[1].arrays[0]
+        missing, t = count == 0, self.result_type(schema)
+        if len(total) == 1:
+            with np.errstate(invalid="ignore"):
+                return pa.array(total[0] / np.maximum(count, 1), mask=missing)
+        if pa.types.is_decimal(t):
+            scale = column_type(schema, self.column).scale
+            unit = Decimal(1).scaleb(-t.scale)
+            means = [
+                _WIDE.divide(Decimal(v).scaleb(-scale), max(int(n), 1)).quantize(
+                    unit, ROUND_HALF_UP, _WIDE
+                )
+                for v, n in zip(_integers(total), count, strict=True)
+            ]
+            unscaled = [int(m.scaleb(t.scale, _WIDE)) for m in means]
+            return _decimals(unscaled, missing, t, f"avg({self.column!r})")
+        low, high = carried(total)
+        # Below 2^53 the float sum is the exact one; above, dividing integers rounds only once.
+        small = np.abs(high) < 2**20
+        mean = (high * 2.0**32 + low) / np.maximum(count, 1)
+        for i in np.flatnonzero(~small):
+            mean[i] = ((int(high[i]) << 32) + int(low[i])) / int(count[i])
+        return pa.array(mean, mask=missing)
+
+
+@dataclass(frozen=True)
+class Extremum(Aggregate):
+    """The least or greatest value: numbers, text, dates, times, booleans."""
+
+    column: str
+    greatest: bool
+
+    @property
+    def growth(self) -> Growth:  # noqa: D102
+        return "rising" if self.greatest else "falling"
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        t = flat_type("max" if self.greatest else "min", self.column, schema)
+        return (Extreme(self.column, t, self.greatest),)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        return column_type(schema, self.column)
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        return Extreme(self.column, self.result_type(schema), self.greatest).lower(cells[0])
+
+
+@dataclass(frozen=True)
+class Spread(Aggregate):
+    """The sample variance, or its root; NULL for fewer than two values."""
+
+    growth: ClassVar[Growth] = "level"
+    column: str
+    root: bool
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        _numeric("stddev" if self.root else "variance", self.column, schema)
+        return (Moments(self.column),)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        return pa.float64()
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        n, _, m2 = cells[0].arrays
+        spread = m2 / np.maximum(n - 1, 1)
+        return pa.array(np.sqrt(spread) if self.root else spread, mask=n < 2)  # noqa: PLR2004
+
+
+@dataclass(frozen=True)
+class FirstOrLast(Aggregate):
+    """The value at the first or last time of the window, NULLs passed over."""
+
+    column: str
+    last: bool
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        t = flat_type("last" if self.last else "first", self.column, schema, "is not supported")
+        return (ValueAtTime(self.column, t, self.last),)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        return column_type(schema, self.column)
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        return ValueAtTime(self.column, self.result_type(schema), self.last).lower(cells[0])
+
+
+def _numeric(function: str, column: str, schema: pa.Schema) -> pa.DataType:
+    t = column_type(schema, column)
+    if not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
+        raise SpecError(f"{function}({column!r}): the column is {t}, not a number; cast it first")
+    return t
+
+
+def _sum_part(function: str, column: str, schema: pa.Schema) -> Accumulator:
+    t = _numeric(function, column, schema)
+    if pa.types.is_floating(t):
+        return FloatSum(column)
+    return ExactSum(column, 4 if pa.types.is_decimal(t) else 2)
+
+
+def _integers(limbs: Sequence[np.ndarray]) -> list[int]:
+    cells = zip(*carried(limbs), strict=True)
+    return [sum(int(limb) << (32 * i) for i, limb in enumerate(cell)) for cell in cells]
+
+
+def _decimals(unscaled: list[int], missing: np.ndarray, t: pa.DataType, what: str) -> pa.Array:
+    limit = 10**t.precision
+    if any(abs(v) >= limit for v in unscaled):
+        raise ResultOverflowError(f"{what} left the range of {t}; cast the column to double")
+    exact = [Decimal(v).scaleb(-t.scale, _WIDE) for v in unscaled]
+    return pa.array(exact, t, mask=missing)

@@ -1,0 +1,255 @@
+"""User-defined aggregates: by `lift`/`combine`/`lower`, or by `init`/`incr`/`final`."""
+
+from __future__ import annotations
+
+import pickle
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
+from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
+
+NOTHING = None
+"""The content of a cell that no value has reached."""
+
+
+class _ObjectAccumulator(Accumulator):
+    """An accumulator whose cells are Python objects, stored pickled."""
+
+    columns: tuple[str, ...]
+
+    types = (pa.binary(),)
+
+    def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:
+        return AccumulatorColumns((np.full(n, NOTHING, object),))
+
+    def store(self, cells: AccumulatorColumns) -> list[pa.Array]:
+        kept = [None if c is NOTHING else pickle.dumps(c) for c in cells.arrays[0]]
+        return [pa.array(kept, pa.binary())]
+
+    def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:
+        out = self.empty(len(columns[0]))
+        for i, kept in enumerate(columns[0].to_pylist()):
+            if kept is not None:
+                out.arrays[0][i] = pickle.loads(kept)  # noqa: S301  # our own checkpoint
+        return out
+
+    @abstractmethod
+    def joined(self, a: Any, b: Any) -> Any:
+        """Return the content of two cells as one."""
+
+    def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
+        left, right = a.arrays[0], b.arrays[0]
+        out = np.full(left.shape, NOTHING, object)
+        for i, (x, y) in enumerate(zip(left.flat, right.flat, strict=True)):
+            out.flat[i] = y if x is NOTHING else x if y is NOTHING else self.joined(x, y)
+        return AccumulatorColumns((out,))
+
+    def values(self, rows: RawRows, codes: np.ndarray) -> list[tuple[int, Any]]:
+        """Return (cell, value) in arrival order; NULL is skipped, several columns are a tuple."""
+        if len(self.columns) == 1:
+            column = rows.column(self.columns[0]).to_pylist()
+            return [(c, v) for c, v in zip(codes.tolist(), column, strict=True) if v is not None]
+        whole = zip(*(rows.column(c).to_pylist() for c in self.columns), strict=True)
+        return list(zip(codes.tolist(), whole, strict=True))
+
+
+@dataclass(frozen=True)
+class PartialAccumulator(_ObjectAccumulator):
+    """`lift` a value to a partial, `combine` two partials; the result is `lower` of the last."""
+
+    columns: tuple[str, ...]
+    lift_one: Callable[[Any], Any]
+    combine_two: Callable[[Any, Any], Any]
+
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
+        out = self.empty(n)
+        cells = out.arrays[0]
+        for c, value in self.values(rows, codes):
+            one = self.lift_one(value)
+            cells[c] = one if cells[c] is NOTHING else self.combine_two(cells[c], one)
+        return out
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        return self.combine_two(a, b)
+
+
+@dataclass(frozen=True)
+class FoldAccumulator(_ObjectAccumulator):
+    """`init` a state per window, `incr` it by each value, `final` gives the result (DROP 2.2)."""
+
+    paned: ClassVar[bool] = False
+    columns: tuple[str, ...]
+    init: Callable[[], Any]
+    incr: Callable[[Any, Any], Any]
+
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
+        return self.absorb(self.empty(n), rows, codes)
+
+    def absorb(  # noqa: D102
+        self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
+    ) -> AccumulatorColumns:
+        # incr may change a state in place, so it gets a copy: a kernel leaves its inputs alone.
+        out = np.full(len(cells), NOTHING, object)
+        for i, kept in enumerate(cells.arrays[0]):
+            if kept is not NOTHING:
+                out[i] = pickle.loads(pickle.dumps(kept))  # noqa: S301
+        for c, value in self.values(rows, codes):
+            state = self.init() if out[c] is NOTHING else out[c]
+            out[c] = self.incr(state, value)
+        return AccumulatorColumns((out,))
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        raise AssertionError("states of init/incr/final do not combine")
+
+
+class _ValueAccumulator(_ObjectAccumulator):
+    """Values on their way into states of `init`/`incr`/`final`, each with its position."""
+
+    folding: FoldAccumulator
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that the values are of."""
+        return self.folding.columns
+
+    def gather(self, rows: RawRows, codes: np.ndarray, n: int) -> np.ndarray:
+        """Return the values of each cell, in the order of arrival."""
+        out = np.full(n, NOTHING, object)
+        for row, value in self.values(rows, np.arange(len(rows))):
+            if out[codes[row]] is NOTHING:
+                out[codes[row]] = []
+            out[codes[row]].append((int(rows.positions[row]), value))
+        return out
+
+    def folded(self, state: Any, values: list[tuple[int, Any]]) -> Any:
+        """Return a state after values, in the order of their positions."""
+        for _, value in sorted(values, key=lambda kept: kept[0]):
+            state = self.folding.incr(state, value)
+        return state
+
+    def fold(self, cells: AccumulatorColumns) -> AccumulatorColumns:
+        """Return the states of finished windows."""
+        out = self.empty(len(cells))
+        for i, kept in enumerate(cells.arrays[0]):
+            if kept is not NOTHING:
+                out.arrays[0][i] = self.state_of(kept)
+        return out
+
+    @abstractmethod
+    def state_of(self, kept: Any) -> Any:
+        """Return the state that a cell has."""
+
+
+@dataclass(frozen=True)
+class ValueList(_ValueAccumulator):
+    """The values themselves, for `init`/`incr`/`final` in windows that depend on the data.
+
+    Values are in order of position, those at one position in order of arrival.
+    """
+
+    bounded: ClassVar[bool] = False
+    folding: FoldAccumulator
+
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
+        return AccumulatorColumns((self.gather(rows, codes, n),))
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        return a + b
+
+    def state_of(self, kept: Any) -> Any:  # noqa: D102
+        return self.folded(self.folding.init(), kept)
+
+
+@dataclass(frozen=True)
+class ResumableFold(_ValueAccumulator):
+    """A state and the values after it, for `init`/`incr`/`final` in landmark windows.
+
+    Each landmark window contains the one before, so the state of the last closed window continues
+    in the next. A cell is (whether there is a state, the state, values); of cells that are joined
+    at most one has a state.
+    """
+
+    folding: FoldAccumulator
+
+    def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
+        out = self.empty(n)
+        for i, values in enumerate(self.gather(rows, codes, n)):
+            if values is not NOTHING:
+                out.arrays[0][i] = (False, None, values)
+        return out
+
+    def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
+        if b[0]:  # rows that came late for closed windows lie before them
+            a, b = b, a
+        if b[0]:
+            raise AssertionError("states of init/incr/final do not combine")
+        return (a[0], a[1], a[2] + b[2])
+
+    def state_of(self, kept: Any) -> Any:  # noqa: D102
+        begun, state, values = kept
+        # incr may change a state in place, and the next window goes on from the same one.
+        begin = pickle.loads(pickle.dumps(state)) if begun else self.folding.init()  # noqa: S301
+        return self.folded(begin, values)
+
+    def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
+        """Return running states from window to window; each value is added once."""
+        out = grid.arrays[0].copy()
+        for column in range(out.shape[1]):
+            before = NOTHING
+            for row in range(out.shape[0]):
+                cell = out[row, column]
+                if cell is NOTHING:
+                    cell = before
+                elif before is not NOTHING:
+                    cell = self.joined(before, cell)
+                if cell is not NOTHING and cell[2]:
+                    cell = (True, self.state_of(cell), [])
+                out[row, column] = before = cell
+        return AccumulatorColumns((out,))
+
+    def settle(self, cells: AccumulatorColumns, closed: np.ndarray) -> AccumulatorColumns:
+        """Return cells with the values of closed windows added to their states."""
+        out = cells.arrays[0].copy()
+        for i in np.flatnonzero(closed):
+            if out[i] is not NOTHING:
+                out[i] = (True, self.state_of(out[i]), [])
+        return AccumulatorColumns((out,))
+
+
+@dataclass(frozen=True)
+class UserDefined(Aggregate):
+    """An aggregate by the user's functions."""
+
+    part: PartialAccumulator | FoldAccumulator
+    finish: Callable[[Any], Any]
+    returns: pa.DataType
+    complete: Callable[[Any, float], Any] | None = None
+
+    def kind(self, schema: pa.Schema) -> Kind:  # noqa: D102
+        del schema
+        return "lift" if isinstance(self.part, PartialAccumulator) else "init"
+
+    def extrapolate(self, values: pa.Array, completeness: np.ndarray) -> pa.Array:  # noqa: D102
+        if self.complete is None:
+            return values
+        pairs = zip(values.to_pylist(), completeness.tolist(), strict=True)
+        expected = [None if v is None else self.complete(v, share) for v, share in pairs]
+        return pa.array(expected, self.returns)
+
+    def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
+        for column in self.part.columns:
+            column_type(schema, column)
+        return (self.part,)
+
+    def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
+        return self.returns
+
+    def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
+        states = cells[0].arrays[0].tolist()
+        return pa.array([None if c is NOTHING else self.finish(c) for c in states], self.returns)

@@ -1,0 +1,218 @@
+"""A run from its start to its end, or to Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkstemp
+from typing import TYPE_CHECKING, TextIO
+
+import lowwater as lw
+from lowwater.cli.run.screen import Screen
+from lowwater.cli.run.settings import RunRequest
+from lowwater.cli.run.sinks import OUTPUTS, CountSink
+from lowwater.cli.spark_output import (
+    interruptible,
+    logging_into,
+    output_into,
+    stop_request,
+    uninterrupted,
+)
+from lowwater.engine.outputs import output_writers, prepare
+from lowwater.errors import SinkError
+from lowwater.query.start import RESULTS, start
+from lowwater.sinks.files import JsonValue, jsonable
+from lowwater.sinks.sink import Outputs, Sink
+from lowwater.ui.history import accuracy_record
+
+if TYPE_CHECKING:
+    from lowwater.ui.dashboard import Dashboard
+
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The end of a run: its last status, rows by sink, duration, and whether Ctrl-C stopped it."""
+
+    status: lw.Status
+    written: dict[str, int]
+    seconds: float
+    interrupted: bool = False
+
+
+def execute(
+    request: RunRequest,
+    screen: Screen,
+    out: TextIO,
+    on_start: Callable[[lw.Run], Dashboard] | None = None,
+) -> RunEnd:
+    """Start the query, follow it to its end, and return its end.
+
+    `on_start` is called with the run once it has started, and opens its page.
+    """
+    written: dict[str, int] = dict.fromkeys(request.targets, 0)
+    sinks = _sinks(request, screen, out, written)
+    _prepare(request, sinks)
+    with _folder(request) as folder, _host(request, screen):
+        began = time.monotonic()
+        run = _start(request, folder, sinks)
+        page = None if on_start is None else on_start(run)
+        try:
+            stopped = _follow(run, screen)
+            if page is not None and not stopped and screen.console.is_terminal:
+                screen.console.print("All windows are closed. The page stays until Ctrl-C.")
+                with stop_request() as pressed:
+                    while not pressed.wait(_POLL_SECONDS):
+                        pass
+        finally:
+            if page is not None:
+                page.close()
+            # After Ctrl-C a stop may fail; Spark itself is stopped soon.
+            with suppress(Exception):
+                run.stop()
+        return RunEnd(run.status(), written, time.monotonic() - began, stopped)
+
+
+def _follow(run: lw.Run, screen: Screen) -> bool:
+    """Show a run until it ends; return whether Ctrl-C stopped it."""
+    with screen.live(), stop_request() as pressed:
+        while not run.wait(_POLL_SECONDS):  # raises the error of a run that failed
+            screen.show(run)
+            if pressed.is_set():
+                screen.message("Stopping after the current epoch …")
+                run.stop()
+                screen.show(run)
+                return True
+        screen.show(run)
+    return False
+
+
+def _sinks(
+    request: RunRequest, screen: Screen, out: TextIO, written: dict[str, int]
+) -> dict[str, Sink]:
+    """Return the sinks by their options; each counts its rows in `written`."""
+    sinks = {name: target.sink(out) for name, target in request.targets.items()}
+    if request.shows_table and screen.live_rows:
+        sinks["sink"] = lw.to_callback(screen.take)
+    return {name: CountSink(sink, name, written) for name, sink in sinks.items()}
+
+
+def _start(request: RunRequest, folder: Path, sinks: dict[str, Sink]) -> lw.Run:
+    outputs = Outputs(*(sinks.get(name) for name in OUTPUTS))
+    # The local host needs no checkpoint unless one was named.
+    unnamed = request.host == "local" and request.checkpoint is None
+    checkpoint = None if unnamed else str(folder)
+    return start(request.assembly, {RESULTS: outputs}, checkpoint=checkpoint, host=request.host)
+
+
+def _prepare(request: RunRequest, sinks: dict[str, Sink]) -> None:
+    """Prepare the sinks before anything starts; a SinkError becomes a SpecError."""
+    assembly = request.assembly
+    writers = output_writers(
+        assembly.flow, prodded=assembly.prodder is not None, filled=assembly.filled
+    )
+    try:
+        prepare(writers, {RESULTS: Outputs(*(sinks.get(name) for name in OUTPUTS))})
+    except SinkError as problem:
+        raise lw.SpecError(str(problem)) from problem
+
+
+@contextmanager
+def _folder(request: RunRequest) -> Iterator[Path]:
+    """Yield the folder of the checkpoint; without one, a temporary folder for this run."""
+    if request.checkpoint is not None:
+        yield request.checkpoint
+        return
+    with TemporaryDirectory(prefix="lowwater-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
+    """Keep the host ready; Spark's messages go to a file, which an error names."""
+    if request.host == "local":
+        with interruptible():
+            yield
+        return
+    descriptor, name = mkstemp(prefix="lowwater-spark-", suffix=".log")
+    os.close(descriptor)
+    log = Path(name)
+    try:
+        with logging_into(log), spark_session(screen, log), interruptible():
+            yield
+    except lw.HostError as failure:
+        problem = str(failure).rstrip(".")
+        raise lw.HostError(f"{problem}. Spark's own messages are in {log}.") from failure
+    log.unlink(missing_ok=True)
+
+
+@contextmanager
+def spark_session(screen: Screen, log: Path) -> Iterator[object]:
+    """Yield a Spark session whose output goes to a file; stop it at the end."""
+    with screen.waiting("Starting Spark"), output_into(log), uninterrupted():
+        try:
+            session = lw.spark_session()
+        except Exception as failure:
+            raise lw.HostError(
+                "Spark did not start; it needs Java 17 or 21, on the PATH or in JAVA_HOME"
+            ) from failure
+    try:
+        yield session
+    finally:
+        with suppress(Exception):
+            session.stop()
+
+
+_ACCOUNTS = ("late", "outside", "malformed", "shed", "sidelined")
+
+
+def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
+    """Return a sentence with the counts of a run and, if it was stopped, how to resume it."""
+    status = ended.status
+    lost = [f"{status[a]:,} {a}" for a in _ACCOUNTS if status[a]]
+    partly = [f"{status['partly_late']:,} partly late"] if status["partly_late"] else []
+    rows = f"{status['in']:,} row{'' if status['in'] == 1 else 's'}"
+    more = " more" if request.resumed else ""
+    # The count of early results includes those from before a resume; their number is not known.
+    counted = status.prods.get("early") and not request.resumed
+    early = f", {status.prods['early']:,} of them early" if counted else ""
+    losses = f" ({', '.join(lost + partly)})" if lost or partly else ""
+    text = f"{rows}{losses}, {ended.written['sink']:,}{more} results{early}"
+    if not request.shows_table:
+        text += f" in {request.targets['sink'].place}"
+    text += f"; {status.epoch + 1} epochs, {ended.seconds:.1f} s."
+    if not ended.interrupted:
+        return text
+    resume = "be able to resume, give --checkpoint FOLDER."
+    if request.checkpoint is not None:
+        resume = f"resume, run the same command: lowwater {shlex.join(command)}"
+    return f"{text}\nStopped after epoch {status.epoch}. To {resume}"
+
+
+def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
+    """Return the counts and the last status of a run in the types of JSON."""
+    status = ended.status
+    return jsonable(
+        {
+            "epochs": status.epoch + 1,
+            "seconds": round(ended.seconds, 3),
+            "interrupted": ended.interrupted,
+            "ended": status.ended,
+            "counts": dict(status.counts),
+            "balanced": status.balanced,
+            "written": ended.written,
+            "watermark": status.watermark,
+            "newest": status.newest,
+            "state": {"cells": status.cells, "bytes": status.state_bytes},
+            "prods": dict(status.prods),
+            "accuracy": accuracy_record(status),
+            "sinks": {name: str(target) for name, target in request.targets.items()},
+            "checkpoint": None if request.checkpoint is None else str(request.checkpoint),
+        }
+    )

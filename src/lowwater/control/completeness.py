@@ -1,0 +1,149 @@
+"""Completeness: the expected share of the rows of each event time that has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ticks = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Completeness:
+    """Bins of event time, each with its expected number of rows and the share that has arrived.
+
+    Bin i is `[edges[i], edges[i + 1])`. Its `weight` is the expected final number of rows, in any
+    unit, evenly spread; its `share` is the share that has arrived. Before the first edge all rows
+    have arrived, beyond the last edge none; `typical` is the number of rows per tick there.
+
+    >>> arrived = Completeness(np.array([0, 10, 20]), np.array([1.0, 0.5]), np.array([30.0, 10.0]))
+    >>> arrived.completeness([0, 10], [20, 20]).tolist()
+    [0.875, 0.5]
+    """
+
+    edges: Ticks = field(default_factory=lambda: np.zeros(1, np.int64))
+    share: Floats = field(default_factory=lambda: np.zeros(0))
+    weight: Floats = field(default_factory=lambda: np.zeros(0))
+    typical: float = 1.0
+
+    @classmethod
+    def until(cls, time: int) -> Completeness:
+        """Return a step: all rows before a time have arrived, and none after it.
+
+        Operators over results of other operators use it.
+
+        >>> Completeness.until(15).completeness([0, 10, 20], [10, 20, 30]).tolist()
+        [1.0, 0.5, 0.0]
+        """
+        return cls(np.array([time], np.int64))
+
+    @classmethod
+    def together(cls, several: Sequence[Completeness]) -> Completeness:
+        """Return the completeness of a union of streams, weighted by their rows.
+
+        >>> slow, fast = Completeness.until(10), Completeness.until(20)
+        >>> Completeness.together([slow, fast]).completeness([0, 0], [10, 20]).tolist()
+        [1.0, 0.75]
+        """
+        if len(several) == 1:
+            return several[0]
+        edges, cut = cls._cut(several)
+        weight = sum((expected for _, expected in cut), np.zeros(len(edges) - 1))
+        there = sum((arrived for arrived, _ in cut), np.zeros(len(edges) - 1))
+        return cls(edges, _share(there, weight), weight, sum(a.typical for a in several))
+
+    def where_both(self, other: Completeness) -> Completeness:
+        """Return the completeness of pairs: both rows must have arrived."""
+        edges, cut = self._cut([self, other])
+        share = _share(*cut[0]) * _share(*cut[1])
+        weight = np.sqrt(cut[0][1] * cut[1][1])
+        return Completeness(edges, share, weight, (self.typical * other.typical) ** 0.5)
+
+    def without(self, start: int, end: int, rows: float) -> Completeness:
+        """Return the completeness with `rows` fewer in `[start, end)`: those rows are held.
+
+        >>> Completeness(np.array([0, 10]), np.ones(1), np.array([40.0])).without(
+        ...     0, 5, 10
+        ... ).share.tolist()
+        [0.5, 1.0]
+        """
+        inside = [min(max(t, self.edges[0]), self.edges[-1]) for t in (start, end)]
+        edges = np.unique(np.concatenate([self.edges, inside]))
+        arrived, weight = self.between(edges)
+        held = (edges[:-1] >= start) & (edges[1:] <= end)
+        there = arrived[held].sum()
+        if there > 0:
+            arrived = np.where(held, arrived * max(1 - rows / there, 0.0), arrived)
+        return Completeness(edges, _share(arrived, weight), weight, self.typical)
+
+    @classmethod
+    def _cut(cls, several: Sequence[Completeness]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
+        """Return common edges, and the arrived and expected rows of each between them."""
+        edges = np.unique(np.concatenate([a.edges for a in several]))
+        return edges, [a.between(edges) for a in several]
+
+    def between(self, edges: Ticks) -> tuple[Floats, Floats]:
+        """Return the numbers of rows that have arrived, and that are expected, between edges."""
+        at = self._offsets(edges)
+        arrived = np.diff(self._until(at, self.weight * self.share, 0))
+        return arrived, np.diff(self._until(at, self.weight))
+
+    def completeness(self, start: npt.ArrayLike, end: npt.ArrayLike) -> Floats:
+        """Return the expected share of arrived rows of windows `[start, end)`.
+
+        It is Σ overlap · weight · share / Σ overlap · weight over the bins, and counts time instead
+        of rows where no rows are expected.
+        """
+        first, last = self._offsets(start), self._offsets(end)
+        expected = self._until(last, self.weight) - self._until(first, self.weight)
+        rows = self.weight * self.share
+        there = self._until(last, rows, 0) - self._until(first, rows, 0)
+        if not np.all(expected > 0):
+            bare = Completeness(self.edges, self.share, np.diff(self.edges).astype(float))
+            by_time = bare.completeness(start, end) if self._weighted else np.ones_like(first)
+            there = np.where(expected > 0, there, by_time)
+            expected = np.where(expected > 0, expected, 1.0)
+        return np.clip(there / expected, 0.0, 1.0)
+
+    @property
+    def _weighted(self) -> bool:
+        """Whether weights differ from the widths of the bins."""
+        return self.typical != 1.0 or not np.array_equal(self.weight, np.diff(self.edges))
+
+    def _offsets(self, ticks: npt.ArrayLike) -> Floats:
+        # Floats, because the first tick minus an edge may exceed int64.
+        return np.asarray(ticks, np.float64) - float(self.edges[0])
+
+    def _until(self, offset: Floats, per_bin: Floats, beyond: float = 1.0) -> Floats:
+        """Return the sum over all bins up to an offset, negative to the left of the first edge."""
+        knots = self._offsets(self.edges)
+        sums = np.concatenate([[0.0], np.cumsum(per_bin)])
+        outside = np.minimum(offset, 0.0) + beyond * np.maximum(offset - knots[-1], 0.0)
+        return np.asarray(np.interp(offset, knots, sums) + self.typical * outside)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the completeness as JSON, with rounded numbers."""
+        return {
+            "from": int(self.edges[0]),
+            "widths": np.diff(self.edges).tolist(),
+            "share": [round(float(s), 5) for s in self.share],
+            "weight": [float(f"{w:.5g}") for w in self.weight],
+            "typical": self.typical,
+        }
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Completeness:
+        """Read what `to_json` wrote."""
+        edges = np.cumsum([kept["from"], *kept["widths"]], dtype=np.int64)
+        share, weight = (np.asarray(kept[name], np.float64) for name in ("share", "weight"))
+        return cls(edges, share, weight, kept["typical"])
+
+
+def _share(arrived: Floats, expected: Floats) -> Floats:
+    """Return the share of arrived rows; 1 where none are expected."""
+    return np.divide(arrived, expected, out=np.ones_like(expected), where=expected > 0)

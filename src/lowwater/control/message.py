@@ -1,0 +1,53 @@
+"""Messages of the controller to the ports of operators."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from lowwater.codec import decode, encode
+from lowwater.control.completeness import Completeness
+from lowwater.control.prod import Prod
+from lowwater.control.watermark import Watermarks
+
+
+@dataclass(frozen=True)
+class ControlMessage:
+    """The message of the controller to a port in one epoch.
+
+    - `marks`: The watermarks that have risen.
+    - `prods`: Requests for early results.
+    - `as_if`: The watermarks by which the prods are answered.
+    - `arrived`: The share of rows expected to have arrived by then, where answers are scaled up by
+      it.
+    - `release`: How many held rows each shard releases.
+    """
+
+    marks: Watermarks = field(default_factory=Watermarks)
+    prods: tuple[Prod, ...] = ()
+    as_if: Watermarks = field(default_factory=Watermarks)
+    arrived: Completeness | None = None
+    release: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the message requires nothing."""
+        return self.marks == Watermarks() and not self.prods and not self.release
+
+    def to_bytes(self) -> bytes:
+        """Return the message as a packet's payload."""
+        return json.dumps(encode(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> ControlMessage:
+        """Read what `to_bytes` wrote."""
+        return decode(cls, json.loads(payload))
+
+    @classmethod
+    def together(cls, records: Iterable[ControlMessage]) -> ControlMessage:
+        """Return one message with the watermarks of all."""
+        marks = Watermarks()
+        for record in records:
+            marks = marks.raised(record.marks)
+        return cls(marks)

@@ -1,0 +1,86 @@
+"""Reports: what the controller hands to policies after an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lowwater.control.context import InputProgress
+from lowwater.control.drop import DropPlan
+from lowwater.control.hold import HeldInterval
+from lowwater.control.prod import Prod
+from lowwater.control.watermark import SourceKey, Watermarks, latest
+from lowwater.event_clock import ClockMemory
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What an epoch measured, and what was in force in it.
+
+    - `inputs`: The progress of each input after the epoch.
+    - `measured`: The measurements of the epoch.
+    - `now`: The reading of the clock at its end.
+    - `asked`: Prods that `run.prod()` and streams of prods requested during the epoch.
+    - `answered`: Prods that the operators answered in the epoch.
+    - `ports`: The watermarks that were in force at the ports during the epoch.
+    - `unheld`: The watermarks that the ports would have after the epoch if no rows were held.
+    - `held`: The intervals whose rows were held during the epoch.
+    - `dropped`: The windows that were dropped before the epoch.
+    - `clock`: The memory of the event clock before the epoch.
+    - `open`: Whether an operator has state.
+    - `ended`: Whether all inputs have ended.
+    """
+
+    inputs: Sequence[InputProgress]
+    measured: Sequence[Mapping[str, Any]]
+    now: int
+    asked: Sequence[Prod] = ()
+    answered: Sequence[Prod] = ()
+    ports: Sequence[Watermarks] = ()
+    unheld: Sequence[Watermarks] = ()
+    held: Sequence[HeldInterval] = ()
+    dropped: DropPlan = field(default_factory=DropPlan)
+    clock: ClockMemory = field(default_factory=ClockMemory)
+    open: bool = True
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class InputReport:
+    """What an epoch measured of one input.
+
+    - `rows`, `newest`: The number of rows, and the newest time among them.
+    - `sources`: The newest time of each source.
+    - `tails`: For each block: its rows with a valid time, and the last steps of their running
+      maximum.
+    - `marks`: The punctuations of the stream.
+    - `out`: The watermark that was in force.
+    - `slack`, `slacks`: The slack chosen for the input, and for single sources, where slack adapts.
+    """
+
+    rows: int = 0
+    newest: int | None = None
+    sources: Mapping[SourceKey, int] = field(default_factory=dict)
+    tails: tuple[tuple[int, list[int], list[int]], ...] = ()
+    marks: Watermarks = field(default_factory=Watermarks)
+    out: int | None = None
+    slack: int = 0
+    slacks: Mapping[SourceKey, int] = field(default_factory=dict)
+
+
+def input_report(measured: Iterable[Mapping[str, Any]]) -> InputReport:
+    """Combine the measurements of an input's blocks, given in arrival order."""
+    rows, newest, marks = 0, None, Watermarks()
+    sources: dict[SourceKey, int] = {}
+    tails = []
+    for m in measured:
+        rows += m.get("rows", 0)
+        newest = latest(newest, m.get("newest"))
+        for source, at in m.get("sources", ()):
+            sources[source] = max(at, sources.get(source, at))
+        if "tail" in m:
+            tails.append((m["valid"], *m["tail"]))
+        if "marks" in m:
+            marks = marks.raised(Watermarks.from_json(m["marks"]))
+    return InputReport(rows, newest, sources, tuple(tails), marks)

@@ -1,0 +1,173 @@
+"""Watermarks: how far the times of a stream have progressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from lowwater.control.hold import HeldInterval
+from lowwater.intervals import Intervals, difference, intersection, union
+from lowwater.ticks import FIRST_TICK
+
+SourceKey: TypeAlias = str | int | bool | None
+"""The value of a source column, for `per_source` and for punctuation by group."""
+
+
+@dataclass(frozen=True)
+class WatermarkPair:
+    """The watermarks of a second time, for results that progress on two times (OOP 7).
+
+    `second` bounds the second time of all later rows. `joint` bounds both times together: no later
+    row has its first time before `joint[0]` *and* its second time before `joint[1]`.
+    """
+
+    second: int
+    joint: tuple[int, int]
+
+    def mapped(self, change: Callable[[int], int]) -> WatermarkPair:
+        """Return the pair with a function applied to each watermark."""
+        return WatermarkPair(change(self.second), (change(self.joint[0]), change(self.joint[1])))
+
+    def with_other(self, other: WatermarkPair, choose: Callable[[int, int], int]) -> WatermarkPair:
+        """Return the pair chosen from both, watermark by watermark."""
+        (a, b), (c, d) = self.joint, other.joint
+        return WatermarkPair(choose(self.second, other.second), (choose(a, c), choose(b, d)))
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """Watermarks of a stream: every later row has a time ≥ its watermark (semantics 1).
+
+    - `low`: The watermark of all rows.
+    - `sources`: Higher watermarks of single sources.
+    - `ranges`: Intervals above `low` in which no row will come, although rows before them may.
+    - `pair`: The watermarks of a second time, if results progress on two.
+    - `nominal`: The watermark without holds, while rows are held: lateness is judged by it.
+    """
+
+    low: int | None = None
+    sources: dict[SourceKey, int] = field(default_factory=dict)
+    ranges: Intervals = ()
+    pair: WatermarkPair | None = None
+    nominal: int | None = None
+
+    def of(self, source: SourceKey) -> int | None:
+        """Return the watermark of one source."""
+        own = self.sources.get(source)
+        if own is None or self.low is None:
+            return self.low if own is None else own
+        return max(own, self.low)
+
+    def raised(self, other: Watermarks) -> Watermarks:
+        """Return the higher of both, watermark by watermark. Watermarks never fall."""
+        sources = dict(self.sources)
+        for source, mark in other.sources.items():
+            sources[source] = max(mark, sources.get(source, mark))
+        pairs = [p for p in (self.pair, other.pair) if p is not None]
+        pair = pairs[0].with_other(pairs[-1], max) if pairs else None
+        ranges = union([*self.ranges, *other.ranges])
+        low, nominal = latest(self.low, other.low), latest(self.nominal, other.nominal)
+        return Watermarks(low, sources, ranges, pair, nominal).settled()
+
+    @classmethod
+    def least(cls, several: Sequence[Watermarks]) -> Watermarks:
+        """Return the watermarks of a union of streams: the lowest of each (OOP A.2.1)."""
+        least = several[0]
+        for other in several[1:]:
+            least = least.lowered(other)
+        return least
+
+    def lowered(self, other: Watermarks) -> Watermarks:
+        """Return the lower of both, watermark by watermark."""
+        low = None if self.low is None or other.low is None else min(self.low, other.low)
+        sources = {}
+        for source in dict.fromkeys((*self.sources, *other.sources)):
+            mine, theirs = self.of(source), other.of(source)
+            if mine is not None and theirs is not None:
+                sources[source] = min(mine, theirs)
+        ranges = intersection(self.complete, other.complete)
+        both = self.pair is not None and other.pair is not None
+        pair = self.pair.with_other(other.pair, min) if both else None  # type: ignore[union-attr,arg-type]
+        return Watermarks(low, sources, ranges, pair).settled()
+
+    @property
+    def complete(self) -> Intervals:
+        """All intervals in which no row will come."""
+        return self.ranges if self.low is None else union([(FIRST_TICK, self.low), *self.ranges])
+
+    def holding_back(self, held: Iterable[HeldInterval]) -> Watermarks:
+        """Return the watermarks while the rows of some intervals are held."""
+        low = self.low
+        if low is None:
+            return self
+        aside = tuple((s.start, s.end) for s in held)
+        first, *rest = difference(self.complete, aside)
+        return replace(self, low=first[1], ranges=tuple(rest), nominal=low)
+
+    def settled(self) -> Watermarks:
+        """Return the watermarks with the ranges that `low` has reached merged into it."""
+        if self.low is None or not self.ranges:
+            return self
+        first, *rest = union([(FIRST_TICK, self.low), *self.ranges])
+        return replace(self, low=first[1], ranges=tuple(rest))
+
+    def mapped(self, change: Callable[[int], int]) -> Watermarks:
+        """Return the watermarks with a function applied to each; ranges stay unchanged."""
+        low = None if self.low is None else change(self.low)
+        sources = {s: change(m) for s, m in self.sources.items()}
+        pair = None if self.pair is None else self.pair.mapped(change)
+        return Watermarks(low, sources, self.ranges, pair)
+
+    def only_above(self) -> Watermarks:
+        """Return the watermarks without those of sources below the common watermark."""
+        low = self.low
+        if low is None:
+            return self
+        return replace(self, sources={s: m for s, m in self.sources.items() if m > low})
+
+    def news(self, before: Watermarks) -> Watermarks:
+        """Return the watermarks that have risen since `before`."""
+        sources = {s: m for s, m in self.sources.items() if m != before.of(s) and m == self.of(s)}
+        return Watermarks(
+            self.low if self.low != before.low else None,
+            sources,
+            self.ranges if self.ranges != before.ranges else (),
+            self.pair if self.pair != before.pair else None,
+            self.nominal if self.nominal != before.nominal else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the watermarks as JSON."""
+        kept: dict[str, Any] = {
+            "low": self.low,
+            "sources": [[s, m] for s, m in self.sources.items()],
+        }
+        if self.ranges:
+            kept["ranges"] = self.ranges
+        if self.pair is not None:
+            kept["pair"] = [self.pair.second, self.pair.joint]
+        if self.nominal is not None:
+            kept["nominal"] = self.nominal
+        return kept
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Watermarks:
+        """Read what `to_json` wrote."""
+        pair = kept.get("pair")
+        return cls(
+            kept["low"],
+            {s: m for s, m in kept["sources"]},  # noqa: C416
+            tuple((a, b) for a, b in kept.get("ranges", ())),
+            None if pair is None else WatermarkPair(pair[0], (pair[1][0], pair[1][1])),
+            kept.get("nominal"),
+        )
+
+
+def latest(*times: int | None) -> int | None:
+    """Return the latest of some times, each of which may be unknown.
+
+    >>> latest(3, None, 5), latest(None)
+    (5, None)
+    """
+    return max((t for t in times if t is not None), default=None)

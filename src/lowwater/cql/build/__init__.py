@@ -1,0 +1,1 @@
+"""Builds a query from the syntax tree of a text."""

@@ -1,0 +1,80 @@
+"""The aggregates that a text may call, by name.
+
+A new aggregate is one line here: the function that makes it from columns and numbers and, if it has
+more arguments than a column, the function that returns its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from lowwater.aggregates import functions
+from lowwater.aggregates.aggregate import Aggregate
+
+
+def _column(aggregate: Any) -> tuple[Any, ...]:
+    return () if aggregate.column is None else (aggregate.column,)
+
+
+@dataclass(frozen=True)
+class Call:
+    """Makes an aggregate from arguments, and returns the arguments of an aggregate."""
+
+    make: Callable[..., Aggregate]
+    arguments: Callable[[Any], tuple[Any, ...]] = _column
+    least: int = 1
+    most: int = 1
+
+    def arguments_of(self, aggregate: Aggregate) -> tuple[Any, ...] | None:
+        """Return the arguments with which this call makes an aggregate; None if it cannot."""
+        try:
+            given = self.arguments(aggregate)
+            return given if self.make(*given) == aggregate else None
+        except (AttributeError, TypeError):
+            return None
+
+
+AGGREGATES: dict[str, Call] = {
+    "count": Call(functions.count, least=0),
+    "sum": Call(functions.sum),
+    "avg": Call(functions.avg),
+    "min": Call(functions.min),
+    "max": Call(functions.max),
+    "variance": Call(functions.variance),
+    "stddev": Call(functions.stddev),
+    "first": Call(functions.first),
+    "last": Call(functions.last),
+    "median": Call(functions.median),
+    "quantile": Call(
+        lambda column, share: functions.quantile(column, float(share)),
+        lambda aggregate: (aggregate.column, aggregate.shares[0]),
+        least=2,
+        most=2,
+    ),
+    "count_distinct": Call(functions.count_distinct),
+    "top_k": Call(
+        lambda column, k: functions.top_k(column, int(k)),
+        lambda aggregate: (aggregate.column, aggregate.k),
+        least=2,
+        most=2,
+    ),
+    "mode": Call(functions.mode),
+    "approx_count_distinct": Call(partial(functions.count_distinct, sketch=True)),
+    "mean": Call(functions.avg),
+    "var_samp": Call(functions.variance),
+    "stddev_samp": Call(functions.stddev),
+}
+"""Names in lower case. An aggregate is printed under the first name that makes it."""
+
+
+def call_of(aggregate: Aggregate) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name and the arguments of an aggregate; None if a text cannot call it.
+
+    >>> call_of(functions.max("speed"))
+    ('max', ('speed',))
+    """
+    calls = ((name, call.arguments_of(aggregate)) for name, call in AGGREGATES.items())
+    return next(((name, given) for name, given in calls if given is not None), None)

@@ -1,0 +1,1 @@
+"""Prints a query as text."""

@@ -1,0 +1,152 @@
+"""Prints steps after a window as the SELECT and the HAVING of its query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from lowwater.cql.names import STARTS, column, default_name, same, spark_text
+from lowwater.cql.print.join import expression
+from lowwater.expressions.evaluate import normal
+from lowwater.expressions.steps import Select, Step, Where, is_column
+from lowwater.operators.window.plan import SECOND, WindowPlan
+from lowwater.windows.axis import WindowTime
+from lowwater.windows.sliding import Sliding
+
+
+class ResultClauses(NamedTuple):
+    """The items of SELECT beside keys, HAVING, and the remaining steps.
+
+    `times` are the times of a join by name, if the query groups by them instead of windows.
+    """
+
+    items: Mapping[str, exp.Expr]
+    having: exp.Expr | None
+    rest: tuple[Step, ...]
+    times: Mapping[str, str]
+
+
+def result_clauses(
+    plan: WindowPlan,
+    steps: Sequence[Step],
+    calls: Mapping[str, exp.Expr],
+    inlined: Mapping[str, exp.Expr],
+) -> ResultClauses:
+    """Return the clauses that reproduce the first steps; `calls` are the aggregates."""
+    rest = list(steps)
+    where = rest.pop(0) if rest and isinstance(rest[0], Where) else None
+    times = times_named(plan, rest[0]) if rest else {}
+    chosen = rest.pop(0) if rest and _is_of_results(rest[0], plan, times) else None
+    text = _Text(plan, calls, inlined, times)
+    items = dict(calls) if chosen is None else text.items(chosen)
+    having = text.over(where.condition) if isinstance(where, Where) else None
+    fits = text.sound and (where is not None or chosen is not None)
+    if not fits or text.order != list(calls):
+        return ResultClauses(calls, None, tuple(steps), {})
+    return ResultClauses(items, having, tuple(rest), times if chosen is not None else {})
+
+
+def _is_of_results(step: Step, plan: WindowPlan, times: Mapping[str, str]) -> bool:
+    """Return whether a step keeps the columns of every result in place, times before keys."""
+    if not isinstance(step, Select):
+        return False
+    first = (*always_of(plan), *times, *keys_of(plan))
+    leading = (*step.columns[: len(first)], step.columns[-1])
+    return len(step.columns) > len(first) and all(
+        name == always and (always in times or is_column(text, always))
+        for (name, text), always in zip(leading, (*first, "kind"), strict=True)
+    )
+
+
+class _Text:
+    """Prints expressions over results; `sound` if reading the text gives the same steps.
+
+    `order` are the aggregates in the order in which the text names them: items first.
+    """
+
+    def __init__(
+        self,
+        plan: WindowPlan,
+        calls: Mapping[str, exp.Expr],
+        inlined: Mapping[str, exp.Expr],
+        times: Mapping[str, str],
+    ) -> None:
+        self.plan, self.calls, self.inlined, self.times = plan, calls, inlined, times
+        self.keys, self.always = keys_of(plan), (*always_of(plan), "kind")
+        known = list(plan.aggregates.values())
+        self.sound = all(known.index(a) == i for i, a in enumerate(known))
+        self.order = list(calls)
+
+    def items(self, step: Step) -> dict[str, exp.Expr]:
+        """Return the items of SELECT beside keys."""
+        assert isinstance(step, Select)  # noqa: S101
+        given = step.columns[len(self.always) - 1 + len(self.times) + len(self.keys) : -1]
+        plain = [name for name, text in given if name in self.calls and is_column(text, name)]
+        self.order = list(plain)
+        items = {n: self.calls[n] if n in plain else self._composed(text) for n, text in given}
+        # A text of all aggregates in order is read as no step.
+        changed = bool(self.times) or plain != list(self.calls)
+        self.sound &= len(items) == len(given) and changed
+        return items
+
+    def _composed(self, text: str) -> exp.Expr:
+        node = self.over(text)
+        self.sound &= any(call in self.calls.values() for call in node.find_all(exp.Anonymous))
+        return node
+
+    def over(self, text: str) -> exp.Expr:
+        """Return an expression over results as one over aggregates."""
+        return expression(text).transform(self._source_of)
+
+    def _source_of(self, node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column):
+            return node
+        name = node.parts[0].name
+        if name in self.calls and len(node.parts) == 1:
+            if name not in self.order:
+                self.order.append(name)
+                self.sound &= default_name(self.calls[name]) == name
+            return self.calls[name].copy()
+        if name in self.keys:
+            closed = isinstance(node.parent, exp.Paren) or name not in self.inlined
+            self.sound &= closed and name not in self.plan.partition and len(node.parts) == 1
+            return self.inlined.get(name, node).copy()
+        self.sound &= name in self.always
+        for time, start in zip(self.times.values(), STARTS, strict=False):
+            if same(node, start):
+                return column(time)
+        return node
+
+
+_BEFORE = 3
+"""Columns before the times: window, wid, window_2."""
+
+
+def keys_of(plan: WindowPlan) -> tuple[str, ...]:
+    """Return the keys of results beside windows."""
+    return plan.keys if plan.second is None else plan.keys[1:]
+
+
+def always_of(plan: WindowPlan) -> tuple[str, ...]:
+    """Return the columns before the keys in results."""
+    return ("window", "wid") if plan.second is None else ("window", "wid", SECOND)
+
+
+def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
+    """Return the names of the times in a step after windows of one tick, with their columns.
+
+    `GROUP BY a.ts, b.ts` is read as windows of one tick and, after them, a step with the columns
+    `window, wid, window_2, the times, keys, aggregates, kind`. Empty for other steps and windows.
+    """
+    if plan.second is None or plan.flush is not None or not isinstance(step, Select):
+        return {}
+    axes = (plan.axis, plan.second)
+    of_windows = any(isinstance(axis, WindowTime) for axis in axes)
+    if plan.spec != Sliding(range=1) or plan.partition or of_windows:
+        return {}
+    given = step.columns[_BEFORE : _BEFORE + len(STARTS)]
+    if [normal(text) for _, text in given] != [normal(spark_text(start)) for start in STARTS]:
+        return {}
+    return {name: axis.column for (name, _), axis in zip(given, axes, strict=True)}

@@ -1,0 +1,126 @@
+"""Turns the window of a plan into the window of a text."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from lowwater.cql.names import column
+from lowwater.cql.nodes import ROW_NUM, Length, RankOf, RowNumber, StreamWindow, length
+from lowwater.errors import SpecError
+from lowwater.operators.window.explain import ARRIVAL
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.ticks import instant
+from lowwater.windows.axis import Axis
+from lowwater.windows.common_panes import Shared
+from lowwater.windows.row_windows import RowWindow, SessionWindow
+from lowwater.windows.sliding import Landmark
+
+Clauses: TypeAlias = dict[str, exp.Expr | list[exp.Column] | None]
+"""The clauses of a window by argument of `StreamWindow`; None for an absent one."""
+
+
+def window_of(plan: WindowPlan) -> StreamWindow:
+    """Return the window of a plan as a node; raise SpecError if no text describes it."""
+    if plan.flush is not None:
+        raise SpecError(
+            "flush= has no text: it sets when results leave, and a text describes results; print "
+            "the query without flush="
+        )
+    clauses = _clauses(plan.spec, plan) if plan.numbering is None else _numbered(plan)
+    clauses["pattr"] = [column(name) for name in plan.partition]
+    return StreamWindow(**{name: value for name, value in clauses.items() if value})
+
+
+@singledispatch
+def _clauses(spec: object, plan: WindowPlan) -> Clauses:
+    """Return the clauses of a window by its kind; by default those of a sliding window."""
+    del spec
+    ((_, window),) = plan.fixed_windows
+    axis, second = plan.axis, plan.second
+    times = [column(time.column) for time in (axis, second) if time is not None]
+    return {
+        "range": _span(axis, window.range),
+        "slide": _span(axis, window.slide),
+        "wattr": times if second else times[0],
+        "origin": _point(axis, window.origin) if window.origin else None,
+        "allowed_lateness": _span(axis, plan.revise) if plan.revise else None,
+    }
+
+
+@_clauses.register
+def _(spec: Shared, plan: WindowPlan) -> Clauses:
+    del plan
+    raise SpecError(
+        f"{len(spec.named)} windows in one query have no text: print a query for each of them"
+    )
+
+
+@_clauses.register
+def _(spec: SessionWindow, plan: WindowPlan) -> Clauses:
+    return {"gap": _span(plan.axis, spec.gap), "wattr": column(plan.axis.column)}
+
+
+@_clauses.register
+def _(spec: Landmark, plan: WindowPlan) -> Clauses:
+    return {
+        "range": Length(this="UNBOUNDED", kind="unbounded"),
+        "slide": _span(plan.axis, spec.slide),
+        "wattr": column(plan.axis.column),
+        "origin": None if spec.landmark is None else _point(plan.axis, spec.landmark),
+    }
+
+
+@_clauses.register
+def _(spec: RowWindow, plan: WindowPlan) -> Clauses:
+    axis = plan.axis
+    return {"range": _span(axis, spec.range), "rattr": column(axis.column), **_ends(plan, spec)}
+
+
+def _numbered(plan: WindowPlan) -> Clauses:
+    """Return the clauses of a window over row numbers."""
+    ((_, window),) = plan.spec.fixed
+    rank = RankOf(this=column(plan.axis.column))
+    return {
+        "range": _rows(window.range),
+        "slide": _rows(window.slide),
+        "wattr": _row_number(plan) if plan.numbering == "arrival" else rank,
+    }
+
+
+def _ends(plan: WindowPlan, spec: RowWindow) -> Clauses:
+    """Return the clauses for the rows that end a window: the slide and its attribute."""
+    if spec.slide_on == ARRIVAL or (spec.slide_on is None and spec.slide == 1):
+        return {"slide": _rows(spec.slide), "sattr": _row_number(plan)}
+    if spec.slide_on is None:
+        return {"slide": _rows(spec.slide), "sattr": RankOf(this=column(plan.axis.column))}
+    other = Axis(spec.slide_on, plan.schema.field(spec.slide_on).type)
+    return {"slide": _span(other, spec.slide), "sattr": column(spec.slide_on)}
+
+
+def _row_number(plan: WindowPlan) -> RowNumber | None:
+    """Return `row-num`; None where a column has that name: arrival order is the default."""
+    return None if ROW_NUM in plan.schema.names else RowNumber()
+
+
+def _rows(count: int) -> Length:
+    return _length(str(count), "row")
+
+
+def _span(axis: Axis, span: int) -> Length:
+    number, *unit = axis.say(span).split()
+    return _length(number, unit[0].removesuffix("s") if unit else None)
+
+
+def _length(number: str, unit: str | None) -> Length:
+    node = length([(number, unit)])
+    assert node is not None  # noqa: S101
+    return node
+
+
+def _point(axis: Axis, at: int) -> exp.Literal:
+    if axis.kind == "time":
+        return exp.Literal.string(instant(at).isoformat(sep=" "))
+    return exp.Literal(this=axis.say(at), is_string=False)

@@ -1,0 +1,1 @@
+"""Dataflow: operators, ports and routes, and how rows, watermarks and prods pass through them."""

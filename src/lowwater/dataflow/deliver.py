@@ -1,0 +1,168 @@
+"""Delivery: rows at a port of an operator become packets.
+
+For a window aggregate, rows ahead of the watermark are reduced to cells at once, so that the size
+of packets grows with groups and panes, not with rows. Rows behind the watermark travel whole, since
+they may be emitted as late rows. Other operators receive all rows whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.batch import BEHIND, DEAD, LATE_DEGREE, TICK, Batch
+from lowwater.operators.group_codes import compact, group_rows, normal_floats, shard_of
+from lowwater.operators.operator import OperatorPlan, at_once
+from lowwater.operators.packet import Packet, table_packet
+from lowwater.operators.window.admit import row_watermarks
+from lowwater.operators.window.cells import PackedCells, lift
+from lowwater.operators.window.layout_row import RowEnds
+from lowwater.operators.window.plan import SECOND, WindowPlan
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The packets for a port, and the number of rows that belong to no window there."""
+
+    packets: list[Packet]
+    outside: int
+
+
+def deliver(
+    plan: OperatorPlan, port: int, batches: Sequence[Batch], watermarks: Watermarks
+) -> Delivery:
+    """Return batches in arrival order as packets for a port where `watermarks` are in force."""
+    packets: list[Packet] = []
+    if not isinstance(plan, WindowPlan):
+        for rows in batches:
+            own = None if rows.own is None else at_once(plan).usable(port, rows.own).low
+            dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
+            packets += _whole_rows(plan, port, rows, dead)
+        return Delivery(packets, 0)
+    outside, ahead = 0, []
+    for rows in batches:
+        # Numbered rows have no place yet.
+        gaps = plan.numbering is None and plan.spec.has_gaps
+        inside = rows.keep(~plan.spec.outside(rows.ticks)) if gaps else rows
+        outside += len(rows) - len(inside)
+        if len(inside):
+            whole, left = _to_windows(plan, inside, watermarks)
+            packets += whole
+            ahead += [left] if len(left) else []
+    if ahead:
+        packets += _cell_packets(plan, _together(ahead), ahead[0].seq)
+    return Delivery(packets, outside)
+
+
+def _together(batches: Sequence[Batch]) -> RawRows:
+    """Return the rows of several batches as one."""
+    if len(batches) == 1:
+        return RawRows(batches[0].table, batches[0].ticks)
+    table = pa.concat_tables([rows.table for rows in batches]).combine_chunks()
+    return RawRows(table, np.concatenate([rows.ticks for rows in batches]))
+
+
+def _to_windows(
+    plan: WindowPlan, rows: Batch, watermarks: Watermarks
+) -> tuple[list[Packet], Batch]:
+    """Return packets of rows that travel whole, and the rows to be reduced to cells."""
+    rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
+    behind = _behind(plan, rows, watermarks)
+    dead = np.zeros(len(rows), bool)
+    if rows.own is not None:
+        dead = np.asarray(rows.ticks < row_watermarks(plan, rows.table, plan.deciding(rows.own)))
+        behind |= dead
+    packets = []
+    if plan.ends_of_stream and not plan.counts_arrivals:
+        alive = rows.keep(~dead)
+        ends = _ends(plan, alive.table, alive.ticks).to_table()
+        packets += [table_packet("ends", s, rows.seq, ends) for s in range(plan.shards)]
+    whole = np.ones(len(rows), bool) if plan.travels_whole else behind
+    if whole.any():
+        packets += _whole_rows(plan, 0, rows.keep(whole), dead[whole])
+    return packets, rows.keep(~whole)
+
+
+def _behind(plan: WindowPlan, rows: Batch, watermarks: Watermarks) -> np.ndarray:
+    """Return which rows may have missed a window."""
+    if rows.behind is not None:
+        return np.asarray(rows.ticks < rows.behind)
+    if watermarks.nominal is not None:
+        return np.asarray(rows.ticks < watermarks.nominal)
+    behind = np.asarray(rows.ticks < row_watermarks(plan, rows.table, watermarks))
+    for start, end in watermarks.ranges:
+        behind |= (rows.ticks >= start) & (rows.ticks < end)
+    return behind
+
+
+def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
+    """Return rows with a column for the start of their window on the second attribute."""
+    if plan.second is None:
+        return table
+    ticks, _ = plan.second.to_ticks(table.column(plan.second.column))
+    spec = plan.positioned
+    return table.append_column(SECOND, pa.array(np.asarray(spec.start(spec.first(ticks)))))
+
+
+def _whole_rows(plan: OperatorPlan, port: int, rows: Batch, dead: np.ndarray) -> list[Packet]:
+    """Return packets of whole rows, each for the shard of its keys."""
+    table = rows.table
+    hidden = {TICK: rows.ticks, LATE_DEGREE: rows.degree, DEAD: dead}
+    if rows.behind is not None:
+        hidden[BEHIND] = rows.behind
+    for name, column in hidden.items():
+        table = table.append_column(name, pa.array(column))
+    keys = [_normal(table.column(k).combine_chunks()) for k in plan.shard_keys[port]]
+    if plan.shards == 1:
+        return [table_packet("rows", 0, rows.seq, table, port)]
+    codes, chosen = group_rows(keys, len(table))
+    picked = [k.take(pa.array(chosen)) for k in keys]
+    shard = shard_of(picked, len(chosen), plan.shards)[codes]
+    return [
+        table_packet("rows", int(s), rows.seq, table.filter(pa.array(shard == s)), port)
+        for s in np.unique(shard)
+    ]
+
+
+def _normal(column: pa.Array) -> pa.Array:
+    return normal_floats(column) if pa.types.is_floating(column.type) else column
+
+
+def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    for key in keys:
+        at = table.schema.get_field_index(key)
+        if pa.types.is_floating(table.schema.field(at).type):
+            normal = _normal(table.column(at).combine_chunks())
+            table = table.set_column(at, table.schema.field(at), normal)
+    return table
+
+
+def _ends(plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> RowEnds:
+    """Return the positions at which the rows may end windows."""
+    chosen = ticks if plan.end_count is None else ticks[plan.end_count.chosen(table)]
+    return RowEnds.of(chosen, np.ones(len(chosen), np.int64))
+
+
+def _cell_packets(plan: WindowPlan, rows: RawRows, seq: int) -> list[Packet]:
+    """Return rows as packets of cells, one for each shard that has some."""
+    packed = lift(plan, rows)
+    columns = [packed.keys.column(k).combine_chunks() for k in plan.keys]
+    shard = shard_of(columns, packed.groups, plan.shards)
+    shards = np.unique(shard)
+    if len(shards) == 1:
+        return [Packet(int(shards[0]), seq, "cells", packed.to_bytes())]
+    return [Packet(int(s), seq, "cells", of_groups(packed, shard == s).to_bytes()) for s in shards]
+
+
+def of_groups(packed: PackedCells, mask: np.ndarray) -> PackedCells:
+    """Return the cells of some groups."""
+    chosen = mask[packed.code]
+    code, named = compact(packed.code[chosen], packed.groups)
+    columns = [c.filter(pa.array(chosen)) for c in packed.columns]
+    keys = packed.keys.take(pa.array(named))
+    return PackedCells(keys, len(named), code, packed.pane[chosen], columns)

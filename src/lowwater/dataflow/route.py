@@ -1,0 +1,168 @@
+"""Routing: rows pass the steps of a route and are delivered to the port where it ends.
+
+Rows that only dropped windows need do not go on (DROP 3.2). Which these are flows against the rows:
+from the windows whose results leave, to the rows that those read, to the streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.control.context import EpochContext
+from lowwater.control.drop import DropPlan
+from lowwater.dataflow.deliver import deliver
+from lowwater.dataflow.graph import Dataflow, Route, Transform
+from lowwater.intervals import Intervals, intersection
+from lowwater.operators.batch import STRETCH, Batch
+from lowwater.operators.late import free
+from lowwater.operators.packet import Packet, table_packet
+from lowwater.shedding.drop_geometry import within
+
+REASON = "reason"
+FAULTS = (
+    None,
+    "time is NULL or unreadable",
+    "from the future",
+    "a punctuation whose interval ends before it begins",
+)
+"""The faults of a row, by number; 0 is none."""
+NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
+
+
+@dataclass
+class RouteResult:
+    """The packets sent along routes, and the counts of rows at each operator."""
+
+    packets: list[Packet]
+    counts: dict[str, dict[str, int]]
+
+    def count(self, operator: int, counts: Mapping[str, int]) -> None:
+        """Add to the counts of an operator."""
+        ledger = self.counts.setdefault(str(operator), {})
+        for tally, n in counts.items():
+            ledger[tally] = ledger.get(tally, 0) + n
+
+
+def take_routes(
+    flow: Dataflow, blocks: Iterable[tuple[Sequence[Route], Batch]], standing: EpochContext
+) -> RouteResult:
+    """Send batches along their routes; rows that meet at a port are delivered together."""
+    met: dict[tuple[int, int], list[Batch]] = {}
+    sent = RouteResult([], {})
+    needless = skipped(flow, standing.dropped) if standing.dropped else None
+    for routes, block in blocks:
+        for route in routes:
+            needed = block if needless is None else _shed(flow, route, block, needless, sent)
+            rows, held = _split_held(route, needed, standing)
+            if route.hold is not None and held is not None:
+                met.setdefault((route.hold, 0), []).append(held)
+            for stage in route.steps:
+                rows = _transformed(rows, stage)
+            met.setdefault((route.operator, route.port), []).append(rows)
+    for (operator, port), arrived in met.items():
+        packets, counts = _arrive(flow, operator, port, arrived, standing)
+        sent.packets += [replace(p, operator=operator) for p in packets]
+        sent.count(operator, counts)
+    return sent
+
+
+def _transformed(rows: Batch, step: Transform) -> Batch:
+    """Return the rows after a step."""
+    kept = step.kept(rows.table)
+    return replace(rows, table=step(rows.table)) if kept is None else rows.keep(kept)
+
+
+def _shed(
+    flow: Dataflow, route: Route, block: Batch, needless: UnneededTimes, sent: RouteResult
+) -> Batch:
+    """Return the rows that an operator behind the route needs. Called before any of its steps."""
+    unneeded = unread(flow, needless, route, block.ticks, block.sound)
+    if unneeded is None:
+        return block
+    shed = int(unneeded.sum())
+    sent.count(route.operator, {"in": shed, "shed": shed})
+    return block.keep(~unneeded)
+
+
+def _split_held(route: Route, block: Batch, standing: EpochContext) -> tuple[Batch, Batch | None]:
+    """Return the rows that go on along a route, and those that are held before its steps."""
+    intervals = [h for h in standing.held if h.operator == route.operator]
+    if route.hold is None or not intervals:
+        return block, None
+    number = np.zeros(len(block), np.int64)
+    for h in intervals:
+        number[(block.ticks >= h.start) & (block.ticks < h.end)] = h.number
+    number[~block.sound] = 0
+    if not number.any():
+        return block, None
+    held = block.keep(number > 0)
+    numbers = pa.array(number[number > 0])
+    return block.keep(number == 0), replace(held, table=held.table.append_column(STRETCH, numbers))
+
+
+def _arrive(
+    flow: Dataflow, operator: int, port: int, blocks: Sequence[Batch], standing: EpochContext
+) -> tuple[list[Packet], dict[str, int]]:
+    """Return the packets of rows that arrive at a port, and their counts."""
+    packets, sound = [], []
+    for block in blocks:
+        fine = block.keep(block.sound)
+        if len(fine) < len(block):
+            bad = _malformed(block.keep(~block.sound))
+            packets.append(table_packet("malformed", 0, block.seq, bad, port))
+        if len(fine):
+            sound.append(fine)
+    arrived, left = sum(map(len, blocks)), sum(map(len, sound))
+    watermarks = flow.in_force(standing, operator, port)
+    delivery = deliver(flow.operators[operator].plan, port, sound, watermarks)
+    counts = {"in": arrived, "malformed": arrived - left, "outside": delivery.outside}
+    return packets + delivery.packets, counts
+
+
+def _malformed(block: Batch) -> pa.Table:
+    """Return malformed rows with the reason."""
+    reason = np.array(FAULTS, object)[block.fault]
+    name = free(REASON, block.table.schema.names)
+    return block.table.append_column(name, pa.array(reason, pa.string()))
+
+
+@dataclass(frozen=True)
+class UnneededTimes:
+    """Where nothing is needed: `results` of each operator, `rows` at each port by its number."""
+
+    results: tuple[Intervals, ...]
+    rows: tuple[Intervals, ...]
+
+
+def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
+    """Return what is not needed when some windows are dropped."""
+    results: list[Intervals] = [() for _ in flow.operators]
+    rows: list[Intervals] = [() for _ in flow.ports]
+    for number in reversed(range(len(flow.operators))):
+        operator = flow.operators[number]
+        readers = [rows[flow.numbers[r.operator, r.port]] for r in operator.routes]
+        if any(o.operator == number for o in flow.outputs):
+            readers.append(dropped.of(number))
+        results[number] = reduce(intersection, readers) if readers else ()
+        for port in range(operator.plan.ports):
+            rows[flow.numbers[number, port]] = operator.plan.unread(results[number])
+    return UnneededTimes(tuple(results), tuple(rows))
+
+
+def unread(
+    flow: Dataflow, known: UnneededTimes, route: Route, ticks: np.ndarray, sound: np.ndarray
+) -> np.ndarray | None:
+    """Return which rows on a route need not go on, None if all must."""
+    intervals = known.rows[flow.numbers[route.operator, route.port]]
+    if not intervals:
+        return None
+    unneeded = within(intervals, ticks) & sound
+    outside = flow.operators[route.operator].plan.outside(ticks)
+    if outside is not None:
+        unneeded &= ~outside
+    return unneeded if unneeded.any() else None

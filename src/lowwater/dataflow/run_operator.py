@@ -1,0 +1,141 @@
+"""Run an operator: one epoch of one shard, then its results along the routes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.control.context import EpochContext
+from lowwater.control.message import ControlMessage
+from lowwater.control.prod import Prod
+from lowwater.dataflow.answer_prods import (
+    actual,
+    as_if_ended,
+    bare,
+    completed,
+    completeness,
+    labelled,
+    matched,
+    prod_in,
+    provisional,
+    state_for_answer,
+)
+from lowwater.dataflow.graph import Dataflow, Operator, Route
+from lowwater.dataflow.route import NO_TIME, RouteResult, skipped, take_routes
+from lowwater.operators.batch import BEHIND, LATE_DEGREE, Batch
+from lowwater.operators.kernel import StateOverlay, Step, StepFunction, step
+from lowwater.operators.packet import Packet, measure_packet, placed, table_of, table_packet
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """A shard of an operator in an epoch."""
+
+    flow: Dataflow
+    number: int
+    shard: int
+    standing: EpochContext
+
+    @property
+    def operator(self) -> Operator:
+        return self.flow.operators[self.number]
+
+    @property
+    def leaves(self) -> bool:
+        """Whether its results leave the query."""
+        return any(o.operator == self.number for o in self.flow.outputs)
+
+    def place(self, n: int) -> int:
+        """Return the place in arrival order of its nth packet at the operators behind it.
+
+        Held rows arrived before all other rows of the epoch.
+        """
+        held = self.number in self.flow.holds
+        start = -1 - self.number if held else len(self.flow.inputs) + self.number
+        return placed(start, self.shard << 24 | n)
+
+    def pass_on(self, results: Sequence[pa.Table]) -> list[Packet]:
+        """Return results as packets for the operators behind this one, with their counts there."""
+        packets = []
+        for n, rows in enumerate(results if self.operator.routes else ()):
+            sent = self._send(rows, n)
+            measure = measure_packet(self.shard, self.place(n), {"counts": sent.counts})
+            packets += [*sent.packets, measure]
+        return packets
+
+    def answer(self, answers: Sequence[pa.Table], asked: ControlMessage) -> list[Packet]:
+        """Return early results, and provisional packets for the operators behind this one."""
+        plan, packets = self.operator.plan, []
+        for n, rows in enumerate(answers):
+            if self.leaves:
+                packets += self._early(rows, n, asked.prods)
+            if self.operator.routes:
+                passed = completed(plan, bare(rows), completeness(plan, rows, asked.arrived))
+                packets += provisional(self._send(passed, n).packets)
+        return packets
+
+    def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
+        """Return the early results that prods ask for, and the number that each prod matches."""
+        wanted, matches = matched(self.operator, self.number, rows, prods)
+        measure = measure_packet(self.shard, self.place(n), {"answers": matches})
+        if not wanted.any():
+            return [measure]
+        chosen = labelled(rows.filter(pa.array(wanted)))
+        early = table_packet("early", self.shard, self.place(n), chosen)
+        return [replace(early, operator=self.number), measure]
+
+    def _send(self, rows: pa.Table, n: int) -> RouteResult:
+        """Return results sent along the routes of the operator."""
+        sent = RouteResult([], {})
+        for route in self.operator.routes:
+            one = take_routes(self.flow, [([route], self._batch(rows, route, n))], self.standing)
+            sent.packets += one.packets
+            for number, counts in one.counts.items():
+                sent.count(int(number), counts)
+        return sent
+
+    def _batch(self, rows: pa.Table, route: Route, n: int) -> Batch:
+        """Return results as a batch at the beginning of a route."""
+        ticks, valid = self.operator.axis(route.on).to_ticks(rows.column(route.on))
+        fault, behind = np.where(valid, 0, NO_TIME), None
+        if self.number in self.flow.holds:
+            degree, behind = (rows.column(c).to_numpy() for c in (LATE_DEGREE, BEHIND))
+            rows = rows.drop_columns([LATE_DEGREE, BEHIND])
+        else:
+            low = self.flow.in_force(self.standing, route.operator, route.port).low
+            degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
+        return Batch(rows, ticks, degree, fault, self.place(n), behind=behind)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def work(
+    flow: Dataflow,
+    number: int,
+    shard: int,
+    state: Mapping[str, bytes],
+    packets: Sequence[Packet],
+    *,
+    standing: EpochContext,
+    kernel: StepFunction = step,
+) -> Step:
+    """Run one epoch of one shard of an operator; return its step with results sent on.
+
+    If the epoch brings a prod, the kernel runs a second time and the step holds its answer, too.
+    """
+    at, plan = _Shard(flow, number, shard, standing), flow.operators[number].plan
+    if standing.dropped:
+        plan = plan.without_windows(skipped(flow, standing.dropped).results[number])
+    done = kernel(plan, shard, state, actual(packets))
+    emitted = [replace(p, operator=number) for p in done.emissions]
+    emissions = [p for p in emitted if p.kind != "results" or at.leaves]
+    emissions += at.pass_on([table_of(p) for p in emitted if p.kind == "results"])
+    asked = prod_in(packets)
+    if asked is not None:
+        after = state_for_answer(flow, number, StateOverlay(state, done.changes), asked.prods)
+        ended = kernel(plan.counting_rows(), shard, after, as_if_ended(packets))
+        answers = [table_of(p) for p in ended.emissions if p.kind == "results"]
+        emissions += at.answer(answers, asked)
+    return Step(done.changes, emissions)

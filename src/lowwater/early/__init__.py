@@ -1,0 +1,1 @@
+"""Early results: when windows are prodded, and what an early value is worth (PROD)."""

@@ -1,0 +1,1 @@
+"""Calibration: intervals and accuracies of early values, learned from their finals."""

@@ -1,0 +1,157 @@
+"""Estimates of final values, with intervals that contain them with a stated probability.
+
+The estimate follows from theory: missing rows are like the rows that have arrived (see `Kind`). The
+interval is learned from past pairs of early and final values (`intervals`). Answers that lack some
+rows and answers that lack almost none learn apart (`early_rows`).
+
+The stated probability is that of all answers together. If the answers that lack almost nothing are
+nearly always right, as they should be, the tails of the others may be wider, up to `LEAVE` times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from lowwater.control.completeness import Floats, Ticks
+from lowwater.early.calibration.early_rows import KINDS, EarlyRows, Kind, by_regime
+from lowwater.early.calibration.intervals import NOTHING, IntervalMemory, Learner
+from lowwater.errors import SpecError
+
+LEAVE = 1.25
+
+Regimes: TypeAlias = dict[str, IntervalMemory]
+"""The memory of one aggregate, by regime."""
+Calibration: TypeAlias = dict[str, Regimes]
+"""The memory of a calibrator, by aggregate."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarlyValues:
+    """Early results: the share of rows that arrived, their number, the value of each aggregate.
+
+    `window` identifies windows, for example by their ends: all groups of a window are one lesson.
+    Missing values are NaN.
+    """
+
+    window: Ticks
+    completeness: Floats
+    rows: Floats
+    raw: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class EarlyFinalPairs(EarlyValues):
+    """Early results with their final values."""
+
+    final: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimate, interval and expected accuracy of one aggregate; NaN where the raw value is NaN."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    expected_accuracy: Floats
+
+
+class Calibrator:
+    """Estimates final values from early values, and learns from pairs of both.
+
+    Its memory takes 1 to 4 kB of JSON per aggregate.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind], coverage: float = 0.9) -> None:
+        unknown = [k for k in kinds.values() if k not in KINDS]
+        if unknown:
+            raise SpecError(f"kind {unknown[0]!r} is unknown; write one of {', '.join(KINDS)}")
+        if not 0 < coverage < 1:
+            raise SpecError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9")
+        self.learners = {name: Learner(kind, 1 - coverage) for name, kind in kinds.items()}
+
+    def begin(self) -> Calibration:
+        """Return the memory before the first pair."""
+        return {name: {} for name in self.learners}
+
+    def judge(self, memory: Calibration, early: EarlyValues) -> dict[str, Estimate]:
+        """Return the estimate of each aggregate of early results."""
+        return {
+            name: self._judged(memory[name], learner, _rows(early, name, learner.kind))
+            for name, learner in self.learners.items()
+        }
+
+    @staticmethod
+    def _judged(memory: Regimes, learner: Learner, rows: EarlyRows) -> Estimate:
+        found = np.full((4, len(rows.raw)), np.nan)
+        for regime, places in by_regime(rows.missing, np.arange(len(rows.raw))):
+            known = _known(memory, regime) or learner.begin()
+            found[1:, places] = learner.judge(known, rows.take(places))
+        found[0] = rows.estimate
+        return Estimate(*found)
+
+    def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
+        """Return the memory after final values, given in the order of windows."""
+        new = {name: dict(regimes) for name, regimes in memory.items()}
+        for name, learner in self.learners.items():
+            rows = _rows(pairs, name, learner.kind)
+            final = np.asarray(pairs.final[name], np.float64)
+            sound = np.isfinite(rows.estimate) & np.isfinite(final)
+            for window in _one_by_one(np.asarray(pairs.window), sound):
+                for regime, places in by_regime(rows.missing, window):
+                    chosen = _teaching(places, rows.missing)
+                    before = _known(new[name], regime) or learner.begin()
+                    leave = _leave(new[name], learner.alpha)
+                    new[name][regime] = last = learner.learn(
+                        before, rows.take(chosen), final[chosen], leave
+                    )
+                # The regime with the most missing rows is last, and had the window's first answer.
+                new[name][regime] = replace(last, first=last.first + 1)
+        return new
+
+
+def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the places of the sound rows of each window."""
+    places = np.flatnonzero(sound)
+    places = places[np.argsort(windows[places], kind="stable")]
+    cuts = np.flatnonzero(np.diff(windows[places])) + 1
+    yield from (part for part in np.split(places, cuts) if len(part))
+
+
+def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
+    """Return the rows of a window to learn from: those that lack at least half as much as any."""
+    most = missing[places].max()
+    return places[missing[places] >= most / 2] if most > NOTHING else places
+
+
+def _known(regimes: Mapping[str, IntervalMemory], regime: str) -> IntervalMemory | None:
+    """Return the memory of a regime; before its first window, the memory of the other one."""
+    if regime in regimes or not regimes:
+        return regimes.get(regime)
+    return next(iter(regimes.values())).borrowed()
+
+
+def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
+    """Return the factor by which the tails of a regime may be wider than stated.
+
+    Only the first answer of each window counts: a window may have any number of later ones.
+    """
+    every = sum(known.first for known in regimes.values())
+    right = [known for known in regimes.values() if known.exact > 1 - alpha]
+    sure = sum(known.first for known in right)
+    if sure == every:
+        return 1.0
+    missed = sum(known.first * (1 - known.exact) for known in right)
+    return float(np.clip((every - missed / alpha) / (every - sure), 1.0, LEAVE))
+
+
+def _rows(early: EarlyValues, name: str, kind: Kind) -> EarlyRows:
+    """Return the early values of one aggregate."""
+    share, rows, raw = (
+        np.asarray(v, np.float64) for v in (early.completeness, early.rows, early.raw[name])
+    )
+    return EarlyRows.of(share, rows, raw, kind)

@@ -1,0 +1,196 @@
+"""What is learned of an operator's early results: their errors, and their running accuracy.
+
+A sample of early results waits for their finals, because the control log cannot hold all of them. A
+hash of the group keys selects groups, always the same ones, so that the sample has all windows of a
+group. When the sample has too many groups, it halves them; when few groups have too many windows,
+it halves the windows. Of several answers to one window at one position it holds the first, which
+lacks the most rows and teaches the most. Pairs of early and final values teach the intervals
+(`calibrator`) and the running accuracy (`accuracy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from lowwater.early.accuracy import Judge, RunningAccuracy, judged
+from lowwater.early.calibration.calibrator import (
+    Calibration,
+    Calibrator,
+    EarlyFinalPairs,
+    EarlyValues,
+    Estimate,
+)
+from lowwater.early.calibration.early_rows import Kind, position_of
+
+SECOND = 1_000_000
+MOST_GROUPS = 32
+MOST_WAITING = 192
+FEWEST_GROUPS = 4
+HASHES = 1 << 30
+
+
+@dataclass(frozen=True)
+class WaitingResult:
+    """An early result that waits for its final result.
+
+    - `key`, `group`, `hash`: Its window and group, its group, and the hash of the group.
+    - `wid`, `window`: The number and the end of its window.
+    - `share`, `rows`: The share of the window's rows that had arrived, and their number.
+    - `lead`, `at`: How far before the end of the window it was emitted, in slides; the clock at
+      that moment.
+    - `raw`, `said`: The aggregates of the rows that had arrived, and the values that were emitted.
+    """
+
+    key: str
+    group: str
+    hash: int
+    wid: int
+    window: int
+    share: float
+    rows: float
+    lead: float
+    at: int
+    raw: dict[str, float]
+    said: dict[str, float]
+
+
+@dataclass(frozen=True)
+class SampleMemory:
+    """The results that wait; 1 in 2^level groups, and 1 in 2^thin windows, are in the sample."""
+
+    VERSION: ClassVar[int] = 1
+
+    level: int = 0
+    thin: int = 0
+    waiting: tuple[WaitingResult, ...] = ()
+
+    @property
+    def limit(self) -> int:
+        """The hash below which groups are in the sample."""
+        return HASHES >> self.level
+
+    def paired(
+        self, finals: Mapping[str, Sequence[float]]
+    ) -> tuple[list[tuple[WaitingResult, Sequence[float]]], list[WaitingResult]]:
+        """Return the waiting results with their finals, and those that still wait."""
+        pairs = [(w, finals[w.key]) for w in self.waiting if w.key in finals]
+        return pairs, [w for w in self.waiting if w.key not in finals]
+
+    def with_results(
+        self, waiting: Sequence[WaitingResult], early: Sequence[WaitingResult]
+    ) -> SampleMemory:
+        """Return the sample of those that still wait and of new early results."""
+        level, thin = self.level, self.thin
+        first: dict[tuple[str, int], WaitingResult] = {}
+        for one in [*waiting, *early]:
+            first.setdefault((one.key, position_of(one.share)), one)
+        sample = _sampled(first.values(), level, thin)
+        while len(_groups(sample)) > MOST_GROUPS or len(sample) > MOST_WAITING:
+            if len(_groups(sample)) > FEWEST_GROUPS:
+                level += 1
+            else:
+                thin += 1
+            sample = _sampled(sample, level, thin)
+        return SampleMemory(level, thin, tuple(sample))
+
+
+@dataclass(frozen=True)
+class LearnerMemory:
+    """The sample that waits, the calibration, and the running accuracy of each aggregate."""
+
+    VERSION: ClassVar[int] = 1
+
+    sample: SampleMemory = field(default_factory=SampleMemory)
+    calibration: Calibration = field(default_factory=dict)
+    accuracy: dict[str, RunningAccuracy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OperatorLearner:
+    """Learns from the early results of one operator; `kinds` names its numeric aggregates."""
+
+    kinds: Mapping[str, Kind]
+    coverage: float = 0.9
+    accuracy: Judge | None = None
+
+    @cached_property
+    def calibrator(self) -> Calibrator:
+        """The calibrator of the intervals."""
+        return Calibrator(self.kinds, self.coverage)
+
+    def begin(self) -> LearnerMemory:
+        """Return the memory before the first early result."""
+        accuracy = {name: RunningAccuracy() for name in self.kinds}
+        return LearnerMemory(SampleMemory(), self.calibrator.begin(), accuracy)
+
+    def judge(self, memory: LearnerMemory, early: EarlyValues) -> dict[str, Estimate]:
+        """Return the estimate of each aggregate."""
+        return self.calibrator.judge(memory.calibration, early)
+
+    def advance(
+        self,
+        memory: LearnerMemory,
+        finals: Mapping[str, Sequence[float]],
+        early: Sequence[WaitingResult],
+        now: int,
+    ) -> tuple[LearnerMemory, list[tuple[float, float]]]:
+        """Return the memory after an epoch, and the lead and accuracy of each window's answers.
+
+        The lead is how far before the end of its window an early result was emitted, in slides. The
+        accuracy is that of the least accurate aggregate, as the mean over groups.
+        """
+        pairs, waiting = memory.sample.paired(finals)
+        memory = replace(memory, sample=memory.sample.with_results(waiting, early))
+        if not pairs:
+            return memory, []
+        results, values = [w for w, _ in pairs], np.array([f for _, f in pairs], np.float64)
+        by_name = {name: values[:, i] for i, name in enumerate(self.kinds)}
+        calibration = self.calibrator.learn(memory.calibration, _pairs(results, by_name))
+        between = [(now - w.at) / SECOND for w in results]
+        groups = [w.group for w in results]
+        running, accuracies = {}, []
+        for name in self.kinds:
+            said = [w.said[name] for w in results]
+            right = judged(said, by_name[name].tolist(), between, self.accuracy)
+            running[name] = memory.accuracy[name].advance(right, groups)
+            accuracies.append(right)
+        after = replace(memory, calibration=calibration, accuracy=running)
+        return after, _by_window(results, np.array(accuracies))
+
+
+def _by_window(
+    results: Sequence[WaitingResult], accuracies: np.ndarray
+) -> list[tuple[float, float]]:
+    """Return the lead and the accuracy of each answer to a window, in the order of windows."""
+    places: dict[tuple[int, int], list[int]] = {}
+    for place, one in enumerate(results):
+        places.setdefault((one.window, one.at), []).append(place)
+    return [
+        (results[some[0]].lead, float(accuracies[:, some].mean(axis=1).min()))
+        for _, some in sorted(places.items())
+    ]
+
+
+def _pairs(results: Sequence[WaitingResult], finals: Mapping[str, np.ndarray]) -> EarlyFinalPairs:
+    return EarlyFinalPairs(
+        np.array([w.window for w in results], np.int64),
+        np.array([w.share for w in results], np.float64),
+        np.array([w.rows for w in results], np.float64),
+        {name: np.array([w.raw[name] for w in results], np.float64) for name in finals},
+        finals,
+    )
+
+
+def _groups(waiting: Iterable[WaitingResult]) -> set[int]:
+    return {w.hash for w in waiting}
+
+
+def _sampled(waiting: Iterable[WaitingResult], level: int, thin: int) -> list[WaitingResult]:
+    """Return the results of the groups and windows that are in the sample."""
+    groups, windows = HASHES >> level, 1 << thin
+    return [w for w in waiting if w.hash < groups and w.wid % windows == 0]

@@ -1,0 +1,299 @@
+"""Policies of early results: when prods are due (PROD 3.2, 4.4)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeAlias
+
+from lowwater.control.prod import Prod
+from lowwater.early.accuracy_control import Observation, Steering, SteeringMemory
+from lowwater.errors import SpecError
+from lowwater.event_clock import ClockMemory, EventClock
+from lowwater.ticks import Duration, ticks
+from lowwater.windows.sliding import Landmark, Sliding
+
+_SOME = 16
+
+
+@dataclass(frozen=True)
+class WindowEnds:
+    """The ends of windows that their specs determine, of one or of several names."""
+
+    windows: tuple[Sliding | Landmark, ...]
+
+    @property
+    def slide(self) -> int:
+        """The least time from one end to the next."""
+        return min(w.slide for w in self.windows)
+
+    @property
+    def span(self) -> int:
+        """The greatest length of a window; of those that have none, some slides."""
+        return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
+
+    def next_end(self, at: int) -> int:
+        """Return the first end that is not before a time.
+
+        >>> WindowEnds((Sliding(range=30, slide=10),)).next_end(21)
+        30
+        """
+        return min(int(w.end(w.first_open(at - 1))) for w in self.windows)
+
+    def last_end(self, at: int) -> int:
+        """Return the last end that is not after a time."""
+        return max(w.align(at) for w in self.windows)
+
+
+@dataclass(frozen=True)
+class EarlyOutput:
+    """An operator whose results leave the query, and where its windows end, if that is known."""
+
+    operator: int
+    grid: WindowEnds | None
+
+
+@dataclass(frozen=True)
+class OutputMemory:
+    """What a policy remembers of one operator: the last window end it asked for, and steering."""
+
+    last: int | None = None
+    steering: SteeringMemory | None = None
+
+
+@dataclass(frozen=True)
+class ProdMemory:
+    """What a policy remembers: the system clock at its last prod, and its operators."""
+
+    VERSION: ClassVar[int] = 1
+
+    last: int | None = None
+    outputs: dict[int, OutputMemory] = field(default_factory=dict)
+
+
+Outputs: TypeAlias = Sequence[EarlyOutput]
+Due: TypeAlias = tuple[ProdMemory, list[Prod]]
+"""The memory of a policy after a moment, and the prods that are due."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The moment at which a policy is called.
+
+    - `now`: The system clock.
+    - `clock`, `clock_memory`: The event clock, and its memory.
+    - `observed`: By operator, the leads (in slides) and accuracies of early results that now have
+      finals.
+    - `lag`: How far watermarks are behind the newest time: a window closes that long after its end.
+    """
+
+    now: int
+    clock: EventClock
+    clock_memory: ClockMemory
+    observed: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    lag: int = 0
+
+    @property
+    def event(self) -> int | None:
+        """Event time."""
+        return self.clock.now(self.clock_memory, self.now)
+
+    @property
+    def at_answer(self) -> int | None:
+        """Event time when operators answer a prod that is requested now."""
+        return self.clock.at_next_answer(self.clock_memory, self.now)
+
+
+class ProdPolicy(ABC):
+    """A policy that requests prods."""
+
+    def bind(self, asked: Outputs) -> None:
+        """Raise SpecError if the policy cannot request the windows of a query."""
+        del asked
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that can change while the query runs."""
+        return {}
+
+    def tuned(self, values: Mapping[str, Any]) -> Self:
+        """Return the policy with new values of its settings."""
+        del values
+        return self
+
+    @abstractmethod
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:
+        """Return the new memory, and the prods that are due."""
+
+
+@dataclass(frozen=True)
+class EarlyOnDemand(ProdPolicy):
+    """Requests no prods: only `run.prod()` does."""
+
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
+        return memory, []
+
+
+@dataclass(frozen=True)
+class EarlyEvery(ProdPolicy):
+    """Requests the next window to end, once per period of the system clock."""
+
+    period: int
+
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
+        last = memory.last
+        if last is None and moment.event is not None:
+            last = moment.now
+        if last is None or moment.now - last < self.period:
+            return ProdMemory(last), []
+        # Periods count from the first row, not from the ends of epochs.
+        last += (moment.now - last) // self.period * self.period
+        return ProdMemory(last), [_next(one, moment) for one in asked]
+
+
+def _next(one: EarlyOutput, moment: Moment) -> Prod:
+    """Return the prod for the next window of an operator to end."""
+    event = moment.event
+    if one.grid is None or event is None:
+        return Prod(operator=one.operator)
+    end = one.grid.next_end(event)
+    return Prod(end - 1, end, operator=one.operator)
+
+
+@dataclass(frozen=True)
+class EarlyBefore(ProdPolicy):
+    """Requests each window a share of its slide before it ends in event time (PROD 4.4)."""
+
+    share: float
+
+    @property
+    def settings(self) -> dict[str, Any]:  # noqa: D102
+        return {"aggressiveness": self.share}
+
+    def tuned(self, values: Mapping[str, Any]) -> Self:  # noqa: D102
+        if "aggressiveness" not in values:
+            return self
+        return replace(self, share=early_before(values["aggressiveness"]).share)
+
+    def bind(self, asked: Outputs) -> None:  # noqa: D102
+        if any(one.grid is None for one in asked):
+            raise SpecError(
+                "early=lw.early_before(...) counts in slides, but the windows of this query have "
+                'no fixed slide; write lw.early_every("10 seconds") or lw.early_on_demand()'
+            )
+
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
+        outputs, prods = dict(memory.outputs), []
+        for one in asked:
+            before = outputs.get(one.operator, OutputMemory())
+            last, prod = self.one(before.last, one, moment)
+            outputs[one.operator] = OutputMemory(last)
+            prods += [] if prod is None else [prod]
+        return replace(memory, outputs=outputs), prods
+
+    def one(
+        self, last: int | None, one: EarlyOutput, moment: Moment
+    ) -> tuple[int | None, Prod | None]:
+        """Return the last window end asked for, and the prod that is due, of one operator."""
+        event, at_answer = moment.event, moment.at_answer
+        if event is None or at_answer is None or one.grid is None:
+            return last, None
+        if last is None:
+            last = one.grid.next_end(event) - one.grid.slide
+        # Answers come at the ends of epochs: choose the epoch that ends nearest to the time.
+        near = at_answer + moment.clock.epoch(moment.clock_memory) // 2
+        upto = one.grid.last_end(near + int(self.share * one.grid.slide))
+        if upto <= last:
+            return last, None
+        return upto, Prod(last, upto, operator=one.operator)
+
+
+@dataclass(frozen=True)
+class AccuracyTarget(EarlyBefore):
+    """Requests windows as early as a target accuracy allows (PROD 6.2 c), at most by `share`.
+
+    Steering counts the lead from the final result, not from the end of the window: where rows are
+    late, even the end of the window may be too early.
+    """
+
+    accuracy: float
+
+    @property
+    def settings(self) -> dict[str, Any]:  # noqa: D102
+        return {**super().settings, "accuracy": self.accuracy}
+
+    def tuned(self, values: Mapping[str, Any]) -> Self:  # noqa: D102
+        policy = super().tuned(values)
+        policy = replace(policy, accuracy=values.get("accuracy", self.accuracy))
+        if not policy.share > 0:
+            raise SpecError(
+                f"aggressiveness={policy.share!r} must be above 0, because accuracy= chooses how "
+                f"early to emit, up to that share of a slide"
+            )
+        policy.steering()
+        return policy
+
+    def steering(self, wait: float = 0.0) -> Steering:
+        """Return the steering, if finals follow the end of a window by `wait` slides."""
+        return Steering(self.accuracy, self.share + wait)
+
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
+        outputs, prods = {}, []
+        for one in asked:
+            wait = 0.0 if one.grid is None else moment.lag / one.grid.slide
+            steering = self.steering(wait)
+            before = memory.outputs.get(one.operator, OutputMemory())
+            observed = moment.observed.get(one.operator, ())
+            seen = [Observation(lead + wait, accuracy) for lead, accuracy in observed]
+            steered = steering.advance(before.steering or steering.begin(), seen)
+            policy = EarlyBefore(steering.aggressiveness(steered) - wait)
+            last, prod = policy.one(before.last, one, moment)
+            outputs[one.operator] = OutputMemory(last, steered)
+            prods += [] if prod is None else [prod]
+        return replace(memory, outputs=outputs), prods
+
+
+def early_every(period: Duration) -> EarlyEvery:
+    """Return a policy that requests the next window to end, once per period of the system clock.
+
+    >>> early_every("10 seconds")
+    EarlyEvery(period=10000000)
+    """
+    span = ticks(period, name="early_every")
+    if span <= 0:
+        raise SpecError(f"lw.early_every({period!r}) must be greater than zero")
+    return EarlyEvery(span)
+
+
+def early_before(share: float | None = None, *, accuracy: float | None = None) -> EarlyBefore:
+    """Return a policy that requests each window a `share` of its slide before it ends.
+
+    With `accuracy`, it requests windows as early as their results have this accuracy in the mean,
+    compared with the finals that follow; `share` is then the upper bound, by default a whole slide.
+
+    >>> early_before(0.25)
+    EarlyBefore(share=0.25)
+    >>> early_before(accuracy=0.98)
+    AccuracyTarget(share=1.0, accuracy=0.98)
+    """
+    if share is None and accuracy is None:
+        raise SpecError(
+            "lw.early_before() has neither a share nor accuracy=; write a share of a slide, "
+            "lw.early_before(0.25), or lw.early_before(accuracy=0.98)"
+        )
+    if share is not None and not 0 <= share <= 1:
+        raise SpecError(
+            f"lw.early_before({share!r}) must be from 0 to 1: the share of a slide before the "
+            f"window ends, for example 0.25"
+        )
+    if accuracy is None:
+        return EarlyBefore(float(share or 0))
+    policy = AccuracyTarget(1.0 if share is None else float(share), accuracy)
+    policy.steering()
+    return policy
+
+
+def early_on_demand() -> EarlyOnDemand:
+    """Return a policy without prods of its own: results are early only after `run.prod()`."""
+    return EarlyOnDemand()

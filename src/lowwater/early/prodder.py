@@ -1,0 +1,229 @@
+"""The prodder: requests the prods that are due after an epoch, and counts the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lowwater.codec import decode
+from lowwater.control.completeness import Completeness
+from lowwater.control.prod import Prod
+from lowwater.control.report import EpochReport
+from lowwater.control.watermark import latest
+from lowwater.early.arrivals import Arrivals, ArrivalsMemory
+from lowwater.early.calibration.learner import LearnerMemory, OperatorLearner, WaitingResult
+from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
+from lowwater.event_clock import ClockMemory, EventClock
+
+Observed = Mapping[int, Sequence[tuple[float, float]]]
+"""By operator, the leads and accuracies of early results that now have finals."""
+
+PROD_TALLIES = ("asked", "answered", "empty", "early")
+"""The number of prods; of those answered with rows, and without; the number of early rows."""
+
+
+@dataclass(frozen=True)
+class EarlyMemory:
+    """What the prodder remembers.
+
+    - `asked`, `answered`, `empty`, `early`: See `PROD_TALLIES`.
+    - `waiting`: The numbers of the prods that operators answer in the next epoch.
+    - `lag`: How far watermarks are behind the newest time.
+    - `clock`: The memory of the event clock.
+    - `arrivals`: How rows arrive, by input.
+    - `learned`: What is learned of early results, by operator.
+    - `policies`: The memory of each policy, by its name.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    asked: int = 0
+    answered: int = 0
+    empty: int = 0
+    early: int = 0
+    waiting: tuple[int, ...] = ()
+    lag: int = 0
+    clock: ClockMemory = field(default_factory=ClockMemory)
+    arrivals: tuple[ArrivalsMemory, ...] = ()
+    learned: dict[int, LearnerMemory] = field(default_factory=dict)
+    policies: dict[str, ProdMemory] = field(default_factory=dict)
+
+    @property
+    def tallies(self) -> dict[str, int]:
+        """The counts of `PROD_TALLIES`, by name."""
+        return {name: getattr(self, name) for name in PROD_TALLIES}
+
+
+@dataclass(frozen=True)
+class Prodder:
+    """Requests prods: those of policies, of streams of prods, and of `run.prod()`.
+
+    - `policies`: The policies that request prods.
+    - `asked`: The operators that answer prods.
+    - `inputs`: The inputs whose rows carry event time; inputs of prods are not among them.
+    - `clock`: The event clock.
+    - `arrivals`: The model of how rows arrive, if estimates need one.
+    - `complete`: Whether early results make up for rows that have not arrived.
+    - `learning`: By operator, what learns from its early results.
+    - `names`: The names under which policies had their memory before their settings changed.
+    """
+
+    policies: tuple[ProdPolicy, ...]
+    asked: tuple[EarlyOutput, ...]
+    inputs: tuple[int, ...]
+    clock: EventClock
+    arrivals: Arrivals | None = None
+    complete: bool = True
+    learning: Mapping[int, OperatorLearner] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    memory_type: ClassVar[type[EarlyMemory]] = EarlyMemory
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the policies that can change while the query runs."""
+        return {n: v for policy in reversed(self.policies) for n, v in policy.settings.items()}
+
+    def tuned(self, values: Mapping[str, Any]) -> Prodder:
+        """Return the prodder with new settings; the policies keep their memory."""
+        policies = tuple(policy.tuned(values) for policy in self.policies)
+        if policies == self.policies:
+            return self
+        return replace(self, policies=policies, names=self.names or tuple(map(repr, self.policies)))
+
+    def begin(self) -> EarlyMemory:
+        """Return the memory before the first epoch."""
+        return EarlyMemory()
+
+    def advance(
+        self, memory: EarlyMemory, known: EpochReport
+    ) -> tuple[EarlyMemory, tuple[Prod, ...]]:
+        """Return the memory after an epoch, and the prods for the next one."""
+        learned, observed = self._learn(memory, known)
+        memory = replace(
+            _counted(memory, known.measured),
+            clock=self._clock(memory, known),
+            arrivals=self._arrivals(memory, known),
+            learned=learned,
+        )
+        if known.ended:
+            return replace(memory, waiting=()), ()
+        prods = [decode(Prod, p) for m in known.measured for p in m.get("prods", ())]
+        prods += known.asked
+        if known.open:
+            memory = replace(memory, lag=self._lag(known))
+            policies, due = self._ask(memory, known.now, observed)
+            memory = replace(memory, policies=policies)
+            prods += due
+        numbered = tuple(replace(p, number=memory.asked + n) for n, p in enumerate(prods))
+        waiting = tuple(p.number for p in numbered)
+        return replace(memory, asked=memory.asked + len(prods), waiting=waiting), numbered
+
+    def _ask(
+        self, memory: EarlyMemory, now: int, observed: Observed | None = None
+    ) -> tuple[dict[str, ProdMemory], list[Prod]]:
+        """Return the memories of the policies, by name, and the prods that are due."""
+        moment = Moment(now, self.clock, memory.clock, observed or {}, memory.lag)
+        memories, prods = {}, []
+        for name, policy in zip(self.names or map(repr, self.policies), self.policies, strict=True):
+            before = memory.policies.get(name, ProdMemory())
+            memories[name], due = policy.advance(before, self.asked, moment)
+            prods += due
+        return memories, prods
+
+    def due(self, memory: EarlyMemory, known: EpochReport) -> bool:
+        """Return whether a policy would request a prod now."""
+        return memory.clock.now is not None and bool(self._ask(memory, known.now)[1])
+
+    def learned(self, memory: EarlyMemory, operator: int) -> LearnerMemory:
+        """Return what is learned of the early results of an operator."""
+        if operator in memory.learned:
+            return memory.learned[operator]
+        learning = self.learning.get(operator)
+        return LearnerMemory() if learning is None else learning.begin()
+
+    def leads(
+        self, memory: EarlyMemory, known: EpochReport, operator: int, ends: np.ndarray
+    ) -> np.ndarray:
+        """Return how far answers are before the ends of their windows, in slides."""
+        event = self.clock.now(self._clock(memory, known), known.now)
+        grid = next(one.grid for one in self.asked if one.operator == operator)
+        if event is None or grid is None:
+            return np.zeros(len(ends))
+        return (ends - event) / grid.slide
+
+    def _learn(
+        self, memory: EarlyMemory, known: EpochReport
+    ) -> tuple[dict[int, LearnerMemory], Observed]:
+        """Return what is learned after an epoch, and the leads and accuracies in it."""
+        learned, observed = dict(memory.learned), {}
+        for measured in (m["learned"] for m in known.measured if "learned" in m):
+            for name, news in measured.items():
+                number = int(name)
+                learned[number], observed[number] = self.learning[number].advance(
+                    self.learned(memory, number),
+                    news.get("finals", {}),
+                    [WaitingResult(**one) for one in news.get("early", ())],
+                    known.now,
+                )
+        return learned, observed
+
+    def _arrivals(self, memory: EarlyMemory, known: EpochReport) -> tuple[ArrivalsMemory, ...]:
+        """Return how rows arrive after an epoch, by input."""
+        if self.arrivals is None:
+            return ()
+        learned = []
+        for n in self.inputs:
+            before = memory.arrivals[n] if memory.arrivals else self.arrivals.begin()
+            blocks = [
+                m["arrivals"] for m in known.measured if m.get("input") == n and "arrivals" in m
+            ]
+            learned.append(self.arrivals.advance(before, blocks, known.inputs[n].marks.low))
+        return tuple(learned)
+
+    def foreseen(self, memory: EarlyMemory, now: int) -> list[Completeness | None]:
+        """Return the expected completeness of each input after the next epoch.
+
+        It is None if early results do not make up for missing rows.
+        """
+        at = self.clock.at_next_answer(memory.clock, now)
+        if self.arrivals is None or at is None or not self.complete:
+            return [None for _ in self.inputs]
+        return [self.arrivals.foreseen(learned, at) for learned in memory.arrivals]
+
+    def arrived(self, memory: EarlyMemory, known: EpochReport) -> list[Completeness | None]:
+        """Return the completeness of each input after an epoch; None where it is unknown."""
+        at = self.clock.now(self._clock(memory, known), known.now)
+        if self.arrivals is None or at is None:
+            return [None for _ in self.inputs]
+        return [self.arrivals.arrived(learned, at) for learned in self._arrivals(memory, known)]
+
+    def _clock(self, memory: EarlyMemory, known: EpochReport) -> ClockMemory:
+        """Return the memory of the event clock after an epoch."""
+        newest = latest(*(known.inputs[n].newest for n in self.inputs))
+        return self.clock.advance(memory.clock, newest, known.now)
+
+    def _lag(self, known: EpochReport) -> int:
+        """Return how far the watermarks of the inputs are behind their newest time."""
+        mine = [known.inputs[n] for n in self.inputs]
+        lags = [
+            i.newest - i.marks.low for i in mine if i.newest is not None and i.marks.low is not None
+        ]
+        return max([0, *lags])
+
+
+def _counted(memory: EarlyMemory, measured: Sequence[Mapping[str, Any]]) -> EarlyMemory:
+    """Return the memory with the answers to the prods of the epoch before counted."""
+    rows_of = dict.fromkeys(map(str, memory.waiting), 0)
+    for m in measured:
+        for number, rows in m.get("answers", {}).items():
+            rows_of[number] = rows_of.get(number, 0) + rows
+    return replace(
+        memory,
+        answered=memory.answered + sum(rows > 0 for rows in rows_of.values()),
+        empty=memory.empty + sum(rows == 0 for rows in rows_of.values()),
+        early=memory.early + sum(m.get("early", 0) for m in measured),
+    )

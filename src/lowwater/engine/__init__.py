@@ -1,0 +1,1 @@
+"""Engine: epochs, the control log, the controller, outputs and status, under both hosts."""

@@ -1,0 +1,65 @@
+"""Accounting: what became of the rows, by operator, checked in every epoch (semantics 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from lowwater.engine.entry import Accounts, Entry, ShardAccount
+from lowwater.errors import HostError
+
+ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
+"""What can become of a row; the counts add up to the rows that came in (semantics 3)."""
+TALLIES = (
+    "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
+)  # fmt: skip
+
+
+def accounts_after(
+    before: Entry,
+    measured: Iterable[Mapping[str, Any]],
+    inputs: int,
+    contradictable: Collection[int],
+) -> Accounts:
+    """Return the accounts after an epoch; raise HostError if its rows do not add up.
+
+    Late rows of `contradictable` operators contradict a punctuation.
+    """
+    accounts = before.accounts
+    fresh: dict[int, dict[str, int]] = {}
+    shards = dict(accounts.shards)
+    rows = list(accounts.inputs or [0] * inputs)
+    for m in measured:
+        if "input" in m:
+            rows[m["input"]] += m.get("rows", 0)
+        for operator, counts in m.get("counts", {}).items():
+            _add(fresh.setdefault(int(operator), {}), counts)
+        if "shard" in m:
+            place = m["operator"], m["shard"]
+            known = shards.get(place, ShardAccount())
+            received = known.rows + m.get("admitted", 0) + m.get("late", 0)
+            shards[place] = ShardAccount(m["cells"], m["bytes"], received)
+            _add(fresh.setdefault(m["operator"], {}), m)
+    operators = {n: dict(counts) for n, counts in accounts.operators.items()}
+    for number, counts in fresh.items():
+        if number in contradictable:
+            counts["contradicted"] = counts.get("late", 0) + counts.get("partly_late", 0)
+        _check_balance(before.epoch + 1, number, counts)
+        _add(operators.setdefault(number, {}), counts)
+    return Accounts(tuple(rows), operators, shards)
+
+
+def _add(ledger: dict[str, int], counts: Mapping[str, Any]) -> None:
+    for tally in TALLIES:
+        if tally in counts:
+            ledger[tally] = ledger.get(tally, 0) + counts[tally]
+
+
+def _check_balance(epoch: int, operator: int, counts: Mapping[str, int]) -> None:
+    received, accounted = counts.get("in", 0), sum(counts.get(a, 0) for a in ACCOUNTS)
+    if accounted != received:
+        by_account = ", ".join(f"{a} {counts.get(a, 0)}" for a in ACCOUNTS)
+        raise HostError(
+            f"rows do not balance after epoch {epoch} at operator {operator}: {received} came in, "
+            f"{accounted} are accounted for ({by_account})"
+        )

@@ -1,0 +1,273 @@
+"""The epoch loop of both hosts.
+
+Every epoch takes these steps, in this order:
+
+1. Open: the control log records the positions up to which the epoch reads.
+2. Tasks: the host ingests the rows and runs all operators. Each shard writes one segment of state.
+3. Pending outputs: the tables for the sinks are stored in the checkpoint.
+4. Entry: the controller decides, and the control log appends the epoch's entry. The epoch counts
+   from here on: before, a restart runs it again from the same positions and the state before it.
+5. Publish: the tables are written to the sinks, and the stored ones are deleted. A restart
+   publishes stored tables whose epoch has an entry.
+6. Status: `newest` becomes the entry.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lowwater.control.prod import Prod
+from lowwater.control.retune import RetuneRequest
+from lowwater.dataflow.ingest import Foresee
+from lowwater.engine.controller import Controller
+from lowwater.engine.drop_output import told
+from lowwater.engine.early_output import judged
+from lowwater.engine.entry import Entry, Positions
+from lowwater.engine.forecast import Forecast
+from lowwater.engine.gap_fill import filled
+from lowwater.engine.host import Clock
+from lowwater.engine.inputs import BlockInputs
+from lowwater.engine.log import ControlLog
+from lowwater.engine.pending_outputs import PendingOutputs, manifest
+from lowwater.errors import HostError
+from lowwater.operators.packet import Packet, measures_of
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.sources.source import SourceBlock
+
+Measure = Mapping[str, Any]
+Request = Prod | RetuneRequest
+"""What `run.prod()` and `run.retune()` ask for."""
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What an epoch reads: the blocks of each input."""
+
+    blocks: Mapping[int, Sequence[SourceBlock]] = field(default_factory=dict)
+
+
+class Tasks(Protocol):
+    """How a host runs the tasks of an epoch."""
+
+    def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+        """Run the epoch after an entry, write the segments of its state, return what it emits.
+
+        `foresee` returns the context of the next block of an input with consistent slack.
+        """
+
+    def discard(self, after: int) -> None:
+        """Delete the segments of epochs after one: these have no entry."""
+
+
+class Epoch:
+    """The steps of an epoch, without its opening: tasks, pending outputs, entry, publication."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        log: ControlLog,
+        tasks: Tasks,
+        outputs: PendingOutputs,
+        clock: Clock,
+    ) -> None:
+        self.plan, self.tasks, self.outputs, self.clock = plan, tasks, outputs, clock
+        self.controller = Controller.of(plan, log)
+        self.controller.begin(clock.now(0))
+
+    def run(
+        self,
+        before: Entry,
+        intake: Intake,
+        measures: Callable[[], Sequence[Measure]] = tuple,
+        *,
+        asked: Callable[[], Sequence[Request]] = tuple,
+        ending: bool = False,
+        positions: Positions | None = None,
+    ) -> tuple[Entry, list[Packet]]:
+        """Run the epoch after an entry; return its own entry and all packets that it emitted.
+
+        `measures` and `asked` are called after the tasks, for what only the host measures and for
+        the requests to decide on.
+        """
+        epoch, began = before.epoch + 1, time.perf_counter()
+        emitted = self.tasks.run(before, intake, Forecast(self.controller, before))
+        now = self.clock.now(epoch)
+        packets = self._complete(before, emitted, now)
+        tables = self.outputs.stage(epoch, packets)
+        in_order = sorted((p for p in packets if p.kind == "measure"), key=lambda p: p.seq)
+        entry = self.controller.decide(
+            epoch,
+            [*map(measures_of, in_order), *measures(), *self._took(epoch, began)],
+            now,
+            ending=ending,
+            positions=positions,
+            outputs=manifest(tables),
+            asked=asked(),
+        )
+        self.outputs.publish(epoch, tables)
+        return entry, packets
+
+    def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
+        """Return what the tasks emitted, with estimates, dropped windows and filled gaps."""
+        flow = self.plan.flow
+        packets = [*judged(self.plan.prodder, before, flow, emitted, now), *told(before)]
+        return [*packets, *filled(self.plan.shedder, before, flow, packets)]
+
+    def _took(self, epoch: int, began: float) -> list[Measure]:
+        """Return the duration of the epoch, if a policy needs it and the clock measures it."""
+        if not self.timed:
+            return []
+        return [{"took": self.clock.took(epoch, began)}]  # type: ignore[attr-defined]
+
+    @property
+    def timed(self) -> bool:
+        """Whether the duration of epochs is measured."""
+        shedder = self.plan.shedder
+        return shedder is not None and shedder.measures and hasattr(self.clock, "took")
+
+
+class EpochLoop:
+    """Runs the epochs of a query, one at a time, and decides what the next one reads.
+
+    `lock` is held while an epoch runs. `newest` is the entry of the last epoch whose outputs are
+    published, `rate` its rows per second. `asked` are requests that no epoch has decided on yet.
+    `on_epoch` is called with the seconds that an epoch took. No epoch without rows begins once the
+    loop is `closed`. `worker` is the thread that runs an epoch.
+    """
+
+    def __init__(self, epoch: Epoch, inputs: BlockInputs) -> None:
+        self.epoch, self.inputs = epoch, inputs
+        self.newest = self.log.newest() or Entry(-1)
+        self.lock = threading.Lock()
+        self.rate: float | None = None
+        self.closed = False
+        self.asked: list[Request] = []
+        self.on_epoch: Callable[[float], None] | None = None
+        self.worker: int | None = None
+
+    @property
+    def log(self) -> ControlLog:
+        """The control log."""
+        return self.epoch.controller.log
+
+    @property
+    def positions(self) -> Positions:
+        """The positions up to which the query has read."""
+        return self.newest.positions or Positions(self.inputs.begin())
+
+    def recover(self) -> None:
+        """Continue a checkpoint: publish pending outputs, discard what an unfinished epoch left."""
+        self.newest = self.log.newest() or self.newest
+        self.epoch.outputs.recover(self.log)
+        self.epoch.tasks.discard(self.newest.epoch)
+
+    # -- what an epoch reads ----------------------------------------------------------------------
+
+    def take_blocks(self) -> bool:
+        """Run an epoch over new blocks, or repeat an unfinished one; return whether one ran."""
+        with self.lock:
+            if self._repeat():
+                return True
+            positions = self._reach(self.positions.batch)
+            if positions == self.positions or self._opened is not None:
+                return False
+            self._run(positions, self._between(positions))
+            return True
+
+    def take_nothing(self, *, ending: bool = False) -> bool:
+        """Run an epoch without rows; return whether one ran.
+
+        None runs while an unfinished epoch waits for Spark to repeat its micro-batch.
+        """
+        with self.lock:
+            return self._take_nothing(ending=ending)
+
+    def take_nothing_if_due(self, *, by_clock: bool) -> None:
+        """Run an epoch without rows if control, a request or the clock requires one."""
+        with self.lock:
+            if not self.closed and self.due(by_clock=by_clock):
+                self._take_nothing()
+
+    def due(self, *, by_clock: bool) -> bool:
+        """Return whether an epoch should run even if no row arrives."""
+        if not self.newest.quiet or self.asked:
+            return True
+        now = self.epoch.clock.now(self.newest.epoch + 1)
+        return by_clock and self.epoch.controller.due(self.newest, now)
+
+    @property
+    def over(self) -> bool:
+        """Whether no input will get another block."""
+        exhausted = self.inputs.exhausted(self.positions.inputs)
+        return len(exhausted) == len(self.epoch.plan.flow.inputs)
+
+    def _take_nothing(self, *, ending: bool = False) -> bool:
+        if self._repeat():
+            return True
+        if self._opened is not None:
+            return False
+        self._run(self.positions, Intake(), ending=ending)
+        return True
+
+    @property
+    def _opened(self) -> Positions | None:
+        """The positions of an epoch that was opened and has no entry yet."""
+        return self.log.opened(self.newest.epoch + 1)
+
+    def _repeat(self) -> bool:
+        """Repeat an unfinished epoch without a micro-batch; return whether there was one."""
+        opened = self._opened
+        if opened is None or opened.batch != self.positions.batch:
+            return False
+        self._run(opened, self._between(opened))
+        return True
+
+    def _reach(self, batch: int) -> Positions:
+        return Positions(self.inputs.available(self.positions.inputs), batch)
+
+    def _between(self, end: Positions) -> Intake:
+        return Intake(self.inputs.between(self.positions.inputs, end.inputs))
+
+    # -- how it runs ------------------------------------------------------------------------------
+
+    def _run(self, positions: Positions, intake: Intake, *, ending: bool = False) -> None:
+        number, began = self.newest.epoch + 1, time.perf_counter()
+        if not self.log.open(number, positions):
+            raise HostError(
+                f"epoch {number} is being run by another run on this checkpoint; stop that run, "
+                f"then start this one again"
+            )
+        rows = self.newest.accounts.rows
+        asked: list[Request] = []
+
+        def take_requests() -> list[Request]:
+            asked.extend(self.asked)
+            return asked
+
+        self.worker = threading.get_ident()
+        try:
+            self.newest, _ = self.epoch.run(
+                self.newest,
+                intake,
+                lambda: self._measures(positions),
+                asked=take_requests,
+                ending=ending,
+                positions=positions,
+            )
+        finally:
+            self.worker = None
+        del self.asked[: len(asked)]
+        took = time.perf_counter() - began
+        self.rate = (self.newest.accounts.rows - rows) / took
+        if self.on_epoch is not None:
+            self.on_epoch(took)
+
+    def _measures(self, positions: Positions) -> list[Measure]:
+        """Return which inputs have ended, and the rows that wait where a policy needs them."""
+        at = positions.inputs
+        ended: list[Measure] = [{"input": n, "last": True} for n in self.inputs.exhausted(at)]
+        return [*ended, *(self.inputs.waiting(at) if self.epoch.timed else ())]

@@ -1,0 +1,174 @@
+"""The figures of a run, for those who watch many: by name, for each epoch and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from lowwater.dataflow.graph import Dataflow
+from lowwater.engine.accounts import ACCOUNTS
+from lowwater.engine.outputs import given_out
+from lowwater.engine.status import Status
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.windows.sliding import Sliding
+
+GONE = tuple(a for a in ACCOUNTS if a != "sidelined")
+"""What becomes of a row in the end; held rows are counted after their release."""
+EPOCH_COUNTS = ("in", *ACCOUNTS, "partly_late", "results", "early", "dropped_windows")
+EPOCH_MEASURES = (
+    "open_windows", "cells", "state_bytes", "lag", "slack", "quality", "quality_estimated",
+    "quality_target", "accuracy",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure: a counter only grows, a gauge is what it is."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    says: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def metrics(flow: Dataflow, status: Status) -> Iterator[Metric]:
+    """Yield all that is known of a run."""
+    yield Metric("epochs", "counter", "Epochs that have ended.", status.epoch + 1)
+    yield Metric("rows_in", "counter", "Rows that came in.", status["in"])
+    for account in GONE:
+        says = "Rows by what became of them; with the held rows they are all that came in."
+        yield Metric("rows", "counter", says, status[account], {"outcome": account})
+    yield Metric("sidelined_rows", "gauge", "Rows that are held.", status["sidelined"])
+    partly = "Rows that missed some of their windows and entered others."
+    yield Metric("rows_partly_late", "counter", partly, status["partly_late"])
+    yield Metric("results", "counter", "Final results.", given_out(flow, status))
+    yield from _of_prods(status)
+    yield from _of_progress(flow, status)
+    yield from _of_quality(status)
+    yield from _of_shedding(status)
+
+
+def _of_prods(status: Status) -> Iterator[Metric]:
+    if status.prods:
+        yield Metric("early_results", "counter", "Early results.", status.prods["early"])
+        yield Metric("prods", "counter", "Prods that were asked.", status.prods["asked"])
+    for name, one in status.accuracy.items():
+        says = "How right early results have been of late, from 0 to 1."
+        yield Metric("accuracy_ratio", "gauge", says, one.recent, {"aggregate": name})
+
+
+def _of_progress(flow: Dataflow, status: Status) -> Iterator[Metric]:
+    timed = isinstance(status.newest, datetime)
+    ending = "_timestamp_seconds" if timed else ""
+    marks = (
+        ("watermark", "Every later row has this time, or a later one.", status.watermark),
+        ("newest_event", "The newest time of a row.", status.newest),
+    )
+    for name, says, value in marks:
+        if value is not None:
+            yield Metric(f"{name}{ending}", "gauge", says, _number(value))
+    lag, waiting = lag_of(status), open_windows(flow, status)
+    if lag is not None:
+        says = "How far the watermark is behind the newest time."
+        yield Metric("lag_seconds" if timed else "lag", "gauge", says, lag)
+    if waiting is not None:
+        yield Metric("open_windows", "gauge", "Windows that have begun and are open.", waiting)
+    yield Metric("state_cells", "gauge", "Partial aggregates and stored rows.", status.cells)
+    yield Metric("state_bytes", "gauge", "What they take up.", status.state_bytes)
+    if status.rows_per_second is not None:
+        says = "Rows of the newest epoch by the time it took."
+        yield Metric("rows_per_second", "gauge", says, status.rows_per_second)
+    yield Metric("ended", "gauge", "1 if the streams have ended.", int(status.ended))
+
+
+def _of_quality(status: Status) -> Iterator[Metric]:
+    for operator, one in status.quality.items():
+        for kind in ("measured", "estimated", "overall"):
+            value = getattr(one, kind)
+            if value is not None:
+                says = "What is produced of what should be, from 0 to 1."
+                labels = {"operator": operator, "kind": kind}
+                yield Metric("quality_ratio", "gauge", says, value, labels)
+        if one.target is not None:
+            says = "What quality is asked for."
+            yield Metric("quality_target_ratio", "gauge", says, one.target, {"operator": operator})
+        for stream, slack in one.slack.items():
+            name = "slack_seconds" if isinstance(slack, timedelta) else "slack"
+            says = "How long rows of an input are waited for."
+            yield Metric(name, "gauge", says, _number(slack), {"input": stream})
+
+
+def _of_shedding(status: Status) -> Iterator[Metric]:
+    if not status.dropped:
+        return
+    yield Metric(
+        "dropped_windows", "counter", "Windows that were dropped.", status.dropped["windows"]
+    )
+    yield Metric(
+        "dropped_ratio", "gauge", "Share of windows that are dropped.", status.dropped["share"]
+    )
+    if status.dropped["load"] is not None:
+        says = "Work that arrives, over what the machine can do."
+        yield Metric("load_ratio", "gauge", says, status.dropped["load"])
+
+
+def of_epoch(flow: Dataflow, before: Status | None, after: Status) -> dict[str, float | None]:
+    """Return what an epoch came to: counts of its own, and where it left the query."""
+    counts = {
+        name: n - (_counts(flow, before)[name] if before is not None else 0)
+        for name, n in _counts(flow, after).items()
+    }
+    quality = next(iter(after.quality.values()), None)
+    accuracy = min((a.recent for a in after.accuracy.values()), default=None)
+    slacks = [] if quality is None else [_number(s) for s in quality.slack.values()]
+    return {
+        **counts,
+        "open_windows": open_windows(flow, after),
+        "cells": after.cells,
+        "state_bytes": after.state_bytes,
+        "lag": lag_of(after),
+        "slack": max(slacks, default=None),
+        "quality": None if quality is None else quality.measured,
+        "quality_estimated": None if quality is None else quality.estimated,
+        "quality_target": None if quality is None else quality.target,
+        "accuracy": accuracy,
+    }
+
+
+def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
+    more = {
+        "results": given_out(flow, status),
+        "early": status.prods.get("early", 0),
+        "dropped_windows": status.dropped.get("windows", 0),
+    }
+    return {name: more[name] if name in more else status[name] for name in EPOCH_COUNTS}
+
+
+def open_windows(flow: Dataflow, status: Status) -> int | None:
+    """Return how many windows have begun and are open, where they lie on a grid of the stream."""
+    plan = flow.operators[flow.outputs[0].operator].plan
+    direct = flow.outputs[0].operator in flow.front
+    if not isinstance(plan, WindowPlan) or not direct or not isinstance(plan.spec, Sliding):
+        return None
+    if not status.cells:
+        return 0
+    if status.newest is None or status.watermark is None or plan.numbering is not None:
+        return None
+    newest, mark = (plan.axes[0].point(v, name="time") for v in (status.newest, status.watermark))
+    return max(0, int(plan.spec.last(newest)) - int(plan.spec.first(mark)) + 1)
+
+
+def lag_of(status: Status) -> float | None:
+    """Return how far the watermark is behind the newest time."""
+    if status.watermark is None or status.newest is None:
+        return None
+    return _number(status.newest) - _number(status.watermark)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return value.total_seconds() if isinstance(value, timedelta) else float(value)

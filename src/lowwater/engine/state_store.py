@@ -1,0 +1,121 @@
+"""The state of a shard on disk: what each epoch changed, as one segment.
+
+A segment is written whole at the end of an epoch: the buckets that changed, and an index of where
+all buckets of the shard lie, in this segment or in older ones. State before an epoch is what the
+newest segment of an earlier epoch says; so an epoch that is run again finds the state it found the
+first time, whatever an attempt before has left behind. Segments that neither the state before nor
+the state after the epoch refers to are deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lowwater.errors import StateError
+from lowwater.storage import AtomicFolder
+
+_ENDING = ".segment"
+_FOOTER_BYTES = 8
+_LIVE_SHARE = 0.5
+"""A segment of which less than this is still needed is given up; what is needed moves on."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a bucket lies: the epoch of its segment, and from where how many bytes."""
+
+    segment: int
+    start: int
+    size: int
+
+
+class ShardState(Mapping[str, bytes]):
+    """The buckets of one shard as they are before an epoch, read as the kernel asks for them."""
+
+    def __init__(self, root: str, shard: int, epoch: int) -> None:
+        self._folder = AtomicFolder(f"{root}/{shard}")
+        self._epoch = epoch
+        self._known = {
+            int(name.removesuffix(_ENDING))
+            for name in self._folder.names()
+            if name.endswith(_ENDING)
+        }
+        self._base = max((n for n in self._known if n < epoch), default=None)
+        self._places, self._sizes = self._index()
+
+    def _index(self) -> tuple[dict[str, _Place], dict[int, int]]:
+        if self._base is None:
+            return {}, {}
+        with self._folder.open(_name(self._base)) as file:
+            size = file.size()
+            file.seek(size - _FOOTER_BYTES)
+            length = int.from_bytes(file.read(_FOOTER_BYTES), "big")
+            if not 0 < length <= size - _FOOTER_BYTES:
+                raise StateError(
+                    f"the state segment of epoch {self._base} is damaged; start the query with a "
+                    f"new checkpoint"
+                )
+            file.seek(size - _FOOTER_BYTES - length)
+            kept = json.loads(file.read(length))
+        places = {name: _Place(*place) for name, place in kept["buckets"].items()}
+        return places, {int(segment): n for segment, n in kept["sizes"].items()}
+
+    def __getitem__(self, name: str) -> bytes:
+        place = self._places[name]
+        with self._folder.open(_name(place.segment)) as file:
+            file.seek(place.start)
+            return bytes(file.read(place.size))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def write(self, changes: Mapping[str, bytes | None]) -> None:
+        """Write the state after the epoch: what changed, and all else as it was."""
+        kept = {name: place for name, place in self._places.items() if name not in changes}
+        fresh = {name: content for name, content in changes.items() if content is not None}
+        for name in self._sparse(kept):
+            fresh[name] = self[name]
+            del kept[name]
+        start = 0
+        for name, content in fresh.items():
+            kept[name] = _Place(self._epoch, start, len(content))
+            start += len(content)
+        used = {place.segment for place in kept.values()}
+        sizes = {n: size for n, size in self._sizes.items() if n in used} | {self._epoch: start}
+        index = {
+            "buckets": {name: [p.segment, p.start, p.size] for name, p in kept.items()},
+            "sizes": sizes,
+        }
+        footer = json.dumps(index).encode()
+        length = len(footer).to_bytes(_FOOTER_BYTES, "big")
+        self._folder.write(_name(self._epoch), b"".join((*fresh.values(), footer, length)))
+        before = {place.segment for place in self._places.values()} | {self._base}
+        for unused in self._known - before - used - {self._epoch}:
+            self._folder.delete(_name(unused))
+
+    def _sparse(self, kept: Mapping[str, _Place]) -> list[str]:
+        """Return the buckets in segments of which little is still needed."""
+        live: dict[int, int] = {}
+        for place in kept.values():
+            live[place.segment] = live.get(place.segment, 0) + place.size
+        sparse = {n for n, size in live.items() if size < self._sizes[n] * _LIVE_SHARE}
+        return [name for name, place in kept.items() if place.segment in sparse]
+
+
+def _name(epoch: int) -> str:
+    return f"{epoch:012d}{_ENDING}"
+
+
+def discard_segments(folder: str, shards: Sequence[int], after: int) -> None:
+    """Delete the segments of epochs after one; `shards` is the number of each operator's shards."""
+    for operator, count in enumerate(shards):
+        for shard in range(count):
+            segments = AtomicFolder(f"{folder}/{operator}/{shard}")
+            for name in segments.names():
+                if name.endswith(_ENDING) and int(name.removesuffix(_ENDING)) > after:
+                    segments.delete(name)

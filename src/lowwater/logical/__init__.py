@@ -1,0 +1,1 @@
+"""Logical plans: the nodes that a query is made of."""

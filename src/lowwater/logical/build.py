@@ -1,0 +1,115 @@
+"""Build nodes: a source, a step after a node, a union, the rows of a node as an output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError
+from lowwater.expressions.evaluate import column_text
+from lowwater.expressions.steps import Select, Step, Transform, called_after
+from lowwater.logical.nodes import Apply, Node, Project, Source, Union
+from lowwater.operators.passthrough import PassthroughPlan
+from lowwater.sources.feed import Feed
+from lowwater.sources.source import BlockSource
+from lowwater.watermarks.policy import WatermarkPolicy
+
+
+def read(source: Any, time: str, watermark: WatermarkPolicy) -> Source:
+    """Return the node of a source."""
+    node = Source(schema=source.schema, time=time, source=source, watermark=watermark)
+    _check(node)
+    return node
+
+
+def step(of: Node, taken: Step) -> Node:
+    """Return a node after a filter, or with other columns."""
+    if isinstance(of, Union):
+        return unite(tuple(step(part, taken) for part in of.of))
+    time = called_after(taken, of.time)
+    if time is None:
+        raise SpecError(f"{taken}: the column {of.time!r}, the stream's time, must stay")
+    if isinstance(of, Source) and not isinstance(of.source, BlockSource | Feed):
+        source = of.source.transformed(taken)
+        steps = (*of.steps, taken)
+        node: Node = replace(of, schema=source.schema, time=time, source=source, steps=steps)
+        _check(node)
+        return node
+    transform = Transform.of(taken, of.schema)
+    times = of.times
+    if times is not None:
+        origins = [(name, transform.origin(name)) for name in transform.schema.names]
+        times = tuple(
+            replace(axis, column=name)
+            for axis in times
+            for name, origin in origins
+            if origin == axis.column
+        )
+    columns = transform.schema
+    node = Project(schema=columns, time=time, times=times, of=of, step=taken, transform=transform)
+    _check(node)
+    return node
+
+
+def _check(node: Node) -> None:
+    """Raise SpecError if a column is hidden or the event time has no watermark."""
+    refuse_hidden(node.schema)
+    node.axis(node.time)
+
+
+def refuse_hidden(schema: pa.Schema) -> None:
+    """Raise SpecError if a column has one of Lowwater's own names."""
+    hidden = [name for name in schema.names if name.startswith("__")]
+    if hidden:
+        raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
+
+
+def unite(nodes: Sequence[Node]) -> Union:
+    """Return the union of nodes with the same columns."""
+    first = nodes[0]
+    fitted = [first, *(_fitted(first, other) for other in nodes[1:])]
+    flat = [part for node in fitted for part in (node.of if isinstance(node, Union) else (node,))]
+    times = [node.times for node in flat if node.times is not None]
+    common = tuple(axis for axis in times[0] if all(axis in t for t in times)) if times else None
+    if common is not None and first.time not in [axis.column for axis in common]:
+        raise SpecError(
+            f"union: {first.time!r} does not mean the same time in all streams; give all of "
+            f"them the same kind of window, or none"
+        )
+    return Union(schema=first.schema, time=first.time, times=common, of=tuple(flat))
+
+
+def _fitted(first: Node, other: Node) -> Node:
+    """Return a node with its columns in the order of the first."""
+    if other.time != first.time:
+        raise SpecError(
+            f"union: the streams' times are {first.time!r} and {other.time!r}; rename one with "
+            f"select(..., {first.time}={other.time!r}) where the stream is made"
+        )
+    mine = {f.name: f.type for f in first.schema}
+    theirs = {f.name: f.type for f in other.schema}
+    if mine != theirs:
+        raise SpecError(f"union: the columns differ: {_difference(mine, theirs)}")
+    if first.schema.names == other.schema.names:
+        return other
+    return step(other, Select(tuple((n, column_text(n)) for n in first.schema.names)))
+
+
+def _difference(mine: Mapping[str, pa.DataType], theirs: Mapping[str, pa.DataType]) -> str:
+    lines = [f"{name} is missing in the other" for name in mine if name not in theirs]
+    lines += [f"{name} is missing in the first" for name in theirs if name not in mine]
+    lines += [
+        f"{name} is {kind} here and {theirs[name]} there"
+        for name, kind in mine.items()
+        if name in theirs and theirs[name] != kind
+    ]
+    return "; ".join(lines)
+
+
+def collect(of: Node) -> Apply:
+    """Return the rows of a node as the results of an operator that passes them through."""
+    plan = PassthroughPlan(of.schema, of.axis(of.time))
+    return Apply(schema=of.schema, time=of.time, times=(), plan=plan, of=(of,))

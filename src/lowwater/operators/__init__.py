@@ -1,0 +1,1 @@
+"""Operators: a plan and a kernel each, (state, data, control) → (state, emissions)."""

@@ -1,0 +1,138 @@
+"""Groups as small integers: the hot path never reads a key twice.
+
+Rows are first coded column by column, then by combination. Only the distinct groups, far fewer than
+the rows, are hashed to a shard or carried as values.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+_DENSE_FLOOR = 1 << 16
+_MAX_BOUND = 1 << 61
+
+
+def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
+    """Renumber codes in [0, bound) without gaps, in ascending order.
+
+    Returns (new code of each element, old code of each new one). A table lookup where the codes are
+    dense enough, a sort where they are not.
+    """
+    if bound <= max(4 * len(codes), _DENSE_FLOOR):
+        used = np.flatnonzero(np.bincount(codes, minlength=bound))
+        if len(used) == bound:
+            return codes, used
+        place = np.empty(bound, np.int64)
+        place[used] = np.arange(len(used))
+        return place[codes], used
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    return inverse, distinct
+
+
+def code_column(column: pa.Array) -> tuple[np.ndarray, int]:
+    """Return (code of each value, a bound on the codes); NULL is a value like any other."""
+    t = column.type
+    if pa.types.is_integer(t) or pa.types.is_temporal(t) or pa.types.is_boolean(t):
+        return _code_integers(column)
+    if pa.types.is_floating(t):
+        bits = normal_floats(column).cast(pa.float64()).view(pa.int64())
+        return _code_integers(bits)
+    if pa.types.is_nested(t):
+        column = _as_bytes(column)
+    coded = column.dictionary_encode(null_encoding="encode")
+    codes = coded.indices.to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64), len(coded.dictionary)
+
+
+def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    elif not pa.types.is_integer(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())  # noqa: PLR2004
+    present = column.fill_null(0).to_numpy(zero_copy_only=False)
+    missing = None
+    if column.null_count:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+    least, most = int(present.min(initial=0)), int(present.max(initial=0))
+    if most - least < max(4 * len(present), _DENSE_FLOOR):
+        codes, bound = present.astype(np.int64) - least, most - least + 1
+    else:
+        coded = pa.array(present).dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        bound = len(coded.dictionary)
+    if missing is None:
+        return codes, bound
+    return np.where(missing, bound, codes), bound + 1
+
+
+def group_rows(columns: Sequence[pa.Array], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (group of each of n rows, row that represents each group)."""
+    if not columns:
+        return np.zeros(n, np.int64), np.zeros(min(n, 1), np.int64)
+    codes, bound = code_column(columns[0])
+    for column in columns[1:]:
+        more, width = code_column(column)
+        if bound * width >= _MAX_BOUND:
+            codes, distinct = compact(codes, bound)
+            bound = len(distinct)
+        codes, bound = codes * width + more, bound * width
+    codes, distinct = compact(codes, bound)
+    chosen = np.empty(len(distinct), np.int64)
+    chosen[codes[::-1]] = np.arange(n - 1, -1, -1)
+    return codes, chosen
+
+
+def normal_floats(column: pa.Array) -> pa.Array:
+    """Return floats with one zero and one NaN, so that equal groups have equal bits."""
+    if column.null_count == len(column):
+        return column
+    mask = None if column.null_count == 0 else ~np.asarray(column.is_valid())
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False) + 0.0
+    return pa.array(np.where(np.isnan(numbers), np.nan, numbers), column.type, mask=mask)
+
+
+def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
+    """Return the shard of each group: a hash of its values that is the same in every process."""
+    mixed = np.full(n, 0x9E3779B97F4A7C15, np.uint64)
+    for column in keys:
+        with np.errstate(over="ignore"):
+            mixed = (mixed ^ _hash(column)) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(32)
+    return (mixed % np.uint64(shards)).astype(np.int64)
+
+
+def _hash(column: pa.Array) -> np.ndarray:
+    t = column.type
+    if pa.types.is_boolean(t):
+        column = column.cast(pa.int8())
+    elif pa.types.is_temporal(t):
+        column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())  # noqa: PLR2004
+    if pa.types.is_floating(t):
+        return np.asarray(column.fill_null(0), np.float64).view(np.uint64)
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.fill_null(0)).astype(np.int64).view(np.uint64)
+    if pa.types.is_nested(t):
+        column = _as_bytes(column)
+    values = (v if isinstance(v, bytes) else str(v).encode() for v in column.to_pylist())
+    return np.fromiter((crc32(v) for v in values), np.uint64, len(column))
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    return pa.array([pickle.dumps(_normal(v)) for v in column.to_pylist()], pa.binary())
+
+
+def _normal(value: Any) -> Any:
+    """Return a nested value with one zero and one NaN."""
+    if isinstance(value, float):
+        return math.nan if value != value else value + 0.0  # noqa: PLR0124
+    if isinstance(value, dict):
+        return {k: _normal(v) for k, v in value.items()}
+    return [_normal(v) for v in value] if isinstance(value, list) else value

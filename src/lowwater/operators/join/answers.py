@@ -1,0 +1,71 @@
+"""The answers of a join: drops, completeness, quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from lowwater.control.completeness import Completeness
+from lowwater.operators.join.band import Band, SameWindow
+from lowwater.operators.operator import LossCount, OperatorPlan
+from lowwater.watermarks.adaptive.quality_model import (
+    FreeJoinQuality,
+    QualityModel,
+    SortedJoinQuality,
+)
+
+REMEMBERED_TRACKS = 2
+"""For how many quality intervals, at least, a join remembers evicted rows to count lost pairs."""
+
+
+class JoinAnswers(OperatorPlan):
+    """The answers of a join to the planner and the dataflow; the plan inherits them."""
+
+    band: Band | SameWindow
+    how: str
+    ends_quality: bool = True
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the plan in the table of compatible features."""
+        return frozenset({"join" if self.how == "inner" else "outer join"})
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How far before and after its time a row's partners may lie."""
+        if isinstance(self.band, Band):
+            far = max(abs(self.band.lo), abs(self.band.hi))
+            return far, far
+        return self.band.size - 1, self.band.size - 1
+
+    def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
+        """Return the completeness of pairs: that of both sides together."""
+        mine, theirs = ports
+        return None if mine is None or theirs is None else mine.where_both(theirs)
+
+    def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
+        """Return the model of the pairs that a join loses at a slack."""
+        return SortedJoinQuality() if ordered else FreeJoinQuality(self.band_in(granule))
+
+    def band_in(self, granule: int) -> tuple[float, float]:
+        """Return the band in granules."""
+        band = self.band
+        reach = (band.lo, band.hi) if isinstance(band, Band) else (-band.size / 2, band.size / 2)
+        return reach[0] / granule, reach[1] / granule
+
+    def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
+        """Return which losses the kernel counts: late rows, or pairs; None if neither."""
+        if ordered:
+            return "late"
+        return "pairs" if self.how == "inner" and self.flush is None else None
+
+    def remembered(self, track: int) -> int:
+        """Return how long evicted rows are remembered, to count the pairs that late rows miss."""
+        band = self.band
+        width = band.size if isinstance(band, SameWindow) else band.hi - band.lo
+        return max(width, REMEMBERED_TRACKS * track)
+
+    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
+        """Return the plan whose kernel remembers evicted rows."""
+        return replace(self, remember=remembered)  # type: ignore[type-var]

@@ -1,0 +1,144 @@
+"""Partner ranges: the times of two streams that belong together, a band or a common window.
+
+The partners of time t lie in `[first(t), last(t)]` on the other side. Neither bound falls as t
+grows, and u is a partner of t exactly if t is a partner of u, seen from the other side (`inverse`).
+All that a join knows of time follows: `inverse.first(m)` is the smallest t with a partner at m or
+later, so watermark m of the other side leaves the times from there on open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
+
+import numpy as np
+
+from lowwater.errors import SpecError
+from lowwater.ticks import END, FIRST_TICK, LAST_TICK
+from lowwater.windows.axis import Axis
+
+Ticks = TypeVar("Ticks", bound=int | np.ndarray)
+
+
+class PartnerRange(Protocol):
+    """The range of times in which the partners of a time lie."""
+
+    def first(self, at: Ticks) -> Ticks:
+        """Return the smallest time on the other side that `at` belongs together with."""
+
+    def last(self, at: Ticks) -> Ticks:
+        """Return the largest time on the other side that `at` belongs together with."""
+
+    @property
+    def inverse(self) -> PartnerRange:
+        """The range as seen from the other side."""
+
+    def align(self, watermark: int) -> int:
+        """Return the smallest watermark that leaves the same times open as `watermark`."""
+
+    def say(self, axis: Axis) -> str:
+        """Return the range in words."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Times whose difference lies in a band, in ticks: `other − self ∈ [lo, hi]` (OOP 5.3).
+
+    >>> Band(-2, 3).first(10), Band(-2, 3).last(10), Band(-2, 3).inverse
+    (8, 13, Band(lo=-3, hi=2))
+    """
+
+    lo: int
+    hi: int
+
+    def __post_init__(self) -> None:
+        if self.lo > self.hi:
+            raise SpecError(
+                f"band=({self.lo}, {self.hi}) is empty: give the lower bound of "
+                f"other − self first, then the upper one"
+            )
+
+    def first(self, at: Ticks) -> Ticks:
+        """Return `at + lo`."""
+        return shifted(at, self.lo)
+
+    def last(self, at: Ticks) -> Ticks:
+        """Return `at + hi`."""
+        return shifted(at, self.hi)
+
+    @property
+    def inverse(self) -> Band:
+        """`self − other ∈ [−hi, −lo]`."""
+        return Band(-self.hi, -self.lo)
+
+    def align(self, watermark: int) -> int:
+        """Return the watermark itself: each leaves different times open."""
+        return watermark
+
+    def say(self, axis: Axis) -> str:
+        """Return the range in words."""
+        low, high = (f"{'-' if n < 0 else ''}{axis.say(abs(n))}" for n in (self.lo, self.hi))
+        return f"other - self from {low} to {high}"
+
+
+@dataclass(frozen=True)
+class SameWindow:
+    """Times in the same window `[origin + w·size, origin + (w + 1)·size)`.
+
+    >>> SameWindow(10).first(27), SameWindow(10).last(27)
+    (20, 29)
+    """
+
+    size: int
+    origin: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise SpecError(f"size={self.size} is too small for a window; give at least one tick")
+
+    def first(self, at: Ticks) -> Ticks:
+        """Return the start of the window."""
+        # Each term is small, so that no intermediate result overflows int64.
+        into = (at % self.size - self.origin % self.size) % self.size
+        kept = at if isinstance(at, int) else np.maximum(at, FIRST_TICK + into)
+        return cast("Ticks", kept - into)
+
+    def last(self, at: Ticks) -> Ticks:
+        """Return the last time in the window."""
+        return shifted(self.first(at), self.size - 1)
+
+    @property
+    def inverse(self) -> SameWindow:
+        """The window itself: it is the same from both sides."""
+        return self
+
+    def align(self, watermark: int) -> int:
+        """Return the start of the window: no time in it is complete before its end."""
+        return watermark if watermark >= END else max(self.first(watermark), FIRST_TICK)
+
+    def say(self, axis: Axis) -> str:
+        """Return the range in words."""
+        return f"in the same window of {axis.say(self.size)}"
+
+
+def shifted(at: Ticks, by: int) -> Ticks:
+    """Return `at + by`, clipped to int64.
+
+    >>> shifted(np.array([5, 2**63 - 2]), 3).tolist()
+    [8, 9223372036854775807]
+    """
+    if isinstance(at, int):
+        return cast("Ticks", min(max(at + by, FIRST_TICK), LAST_TICK))
+    by = min(max(by, FIRST_TICK + 1), LAST_TICK)
+    kept = np.minimum(at, LAST_TICK - by) if by >= 0 else np.maximum(at, FIRST_TICK - by)
+    return cast("Ticks", kept + by)
+
+
+def open_from(reach: PartnerRange, watermark: int | None) -> int:
+    """Return the smallest time whose partners, by `reach`, may still arrive at `watermark`.
+
+    Without a watermark any partner may arrive; after the end of the stream none does.
+    """
+    if watermark is None:
+        return FIRST_TICK
+    return END if watermark >= END else max(reach.inverse.first(watermark), FIRST_TICK)

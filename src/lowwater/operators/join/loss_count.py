@@ -1,0 +1,221 @@
+"""Observers of a join: the count of pairs that late rows have missed (semantics 26).
+
+Once rows arrive out of order, the join keeps evicted rows in state a while longer, only to count
+the pairs that late rows would have made with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from lowwater.operators.join.band import open_from
+from lowwater.operators.join.match import JoinSides, SortedRows, has_keys, key_codes, reached
+from lowwater.operators.join.ordered_plan import OrderedJoinPlan
+from lowwater.operators.join.plan import OTHER, SELF, JoinPlan
+from lowwater.operators.row_kernel import PortRows, RowKernel
+from lowwater.operators.row_store import RowStore, StoredRows
+from lowwater.ticks import END, FIRST_TICK
+
+
+class JoinObserver:
+    """An observer of a join that measures nothing."""
+
+    stores: ClassVar[tuple[type[RowStore], ...]] = ()
+    """The stores that the observer adds to those of the ports."""
+
+    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
+        self.kernel, self.plan = kernel, plan
+
+    def arrive(self, arrivals: list[PortRows]) -> None:
+        """Called first in an epoch, with the rows of both ports."""
+
+    def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
+        """Return the stored rows of a side that may still join."""
+        return stored
+
+    def limit(self, limit: int) -> int:
+        """Return the time before which rows are evicted, given the limit without an observer."""
+        return limit
+
+    def finish(self, limits: Sequence[int]) -> None:
+        """Called last in an epoch, with the limit of each side."""
+
+
+class LossCount(JoinObserver):
+    """Counts the pairs of an inner join that late rows have missed.
+
+    A pair is `lost` if one of its rows was evicted before the other arrived, or was late. The count
+    is exact as long as rows are remembered. A row that reaches back further may have lost more
+    pairs, which are unknown: such rows are counted as `unseen`.
+    """
+
+    stores: ClassVar[tuple[type[RowStore], ...]] = (RowStore, RowStore)
+
+    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
+        super().__init__(kernel, plan)
+        kernel.counts |= {"lost": 0, "unseen": 0}
+        self.late_stores = kernel.stores[plan.ports :]
+        """The late rows of each side."""
+
+    def arrive(self, arrivals: list[PortRows]) -> None:
+        """Count the pairs that late rows have missed."""
+        kernel = self.kernel
+        if not kernel.noted and any(rows.out_of_order for rows in arrivals):
+            # Evicted rows are remembered from here on; those before this are unknown.
+            kernel.noted = {"since": [self._evicted(port) for port in (SELF, OTHER)]}
+        if kernel.noted:
+            self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
+
+    def finish(self, limits: Sequence[int]) -> None:
+        """Evict the late rows before the limits."""
+        if self.kernel.noted:
+            for store, limit in zip(self.late_stores, limits, strict=True):
+                store.cut(limit, wanted=False)
+
+    def _evicted(self, port: int) -> int:
+        """Return the time before which a side's watermark has evicted the other side's rows."""
+        return open_from(self.plan.reaches[port].inverse, self.kernel.watermarks[port])
+
+    def _keyed(self, port: int, rows: PortRows) -> StoredRows:
+        """Return the new rows of a side that can have partners, flagged if they are late."""
+        late = rows.dead | (self.plan.reaches[port].last(rows.ticks) < self._evicted(port))
+        return rows.stored(has_keys(self.plan, port, rows.table), late)
+
+    def _count_lost(self, fresh: list[StoredRows]) -> None:
+        """Count the pairs of new rows with evicted rows, and of late rows with all others."""
+        kernel, plan = self.kernel, self.plan
+        for port, rows in enumerate(fresh):
+            reach, evicted, other = plan.reaches[port], self._evicted(port), 1 - port
+            behind = rows.where(rows.flags | (reach.first(rows.ticks) < evicted))
+            if len(behind):
+                known = max(evicted - plan.remember, kernel.noted["since"][port])
+                kernel.counts["unseen"] += int((reach.first(behind.ticks) < known).sum())
+                partners = self._near(kernel.stores[other], other, behind, evicted)
+                self._add_pairs(port, behind, partners)
+            if self.late_stores[other].rows and len(rows):
+                self._add_pairs(port, rows, self._near(self.late_stores[other], other, rows))
+        mine, theirs = fresh
+        if mine.flags.any():
+            self._add_pairs(SELF, mine.where(mine.flags), [theirs])
+        if theirs.flags.any():
+            self._add_pairs(OTHER, theirs.where(theirs.flags), [mine.where(~mine.flags)])
+        for store, rows in zip(self.late_stores, fresh, strict=True):
+            store.add(rows.where(rows.flags))
+
+    def _near(
+        self, store: RowStore, port: int, partners: StoredRows, before: int = END
+    ) -> list[StoredRows]:
+        """Return stored rows of a side, of times before a limit, that `partners` may meet."""
+        buckets = reached(store.all, self.plan.reaches[port], partners.ticks)
+        stored = (store.read(b) for b in buckets if b.low < before)
+        return [rows.where(rows.ticks < before) for rows in stored]
+
+    def _add_pairs(self, port: int, rows: StoredRows, partners: list[StoredRows]) -> None:
+        """Count the pairs of rows of a side with rows of the other side as lost."""
+        if not sum(map(len, partners)):
+            return
+        others, reach = StoredRows.together(partners), self.plan.reaches[port]
+        others = others.where(has_keys(self.plan, 1 - port, others.table))
+        sides = (rows, others) if port == SELF else (others, rows)
+        codes = np.split(key_codes(self.plan, *(s.table for s in sides)), [len(sides[SELF])])
+        by_time = SortedRows(codes[1 - port], others.ticks, np.arange(len(others)))
+        start, end = by_time.between(codes[port], reach.first(rows.ticks), reach.last(rows.ticks))
+        self.kernel.counts["lost"] += int((end - start).sum())
+
+    def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
+        """Return stored rows without those that are only remembered."""
+        if not self.kernel.noted:
+            return stored
+        limit = self._evicted(1 - port)
+        return [rows.where(rows.ticks >= limit) for rows in stored]
+
+    def limit(self, limit: int) -> int:
+        """Return the time before which rows are evicted: a while later than without an observer."""
+        if limit >= END or not self.kernel.noted:
+            return limit
+        return max(limit - self.plan.remember, FIRST_TICK)
+
+
+class OrderedJoinObserver:
+    """An observer of a join in order of time that measures nothing."""
+
+    def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:
+        self.kernel, self.plan = kernel, plan
+
+    def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
+        """Called before new rows are stored, with the watermark of the results in force."""
+
+    def limit(self, limit: int) -> int:
+        """Return the time before which rows are evicted, given the limit without an observer."""
+        return limit
+
+    def finish(self) -> None:
+        """Called last in an epoch."""
+
+
+class OrderedLossCount(OrderedJoinObserver):
+    """Counts the pairs of an inner join when their later row arrives, as `made` or as `lost`.
+
+    Counting them when they leave would mislead: while slack grows, the watermark stands still and
+    no pairs leave, although late rows go on to lose some. Once rows arrive out of order, rows stay
+    in state a while longer for the count. A row that reaches back further may have lost more pairs,
+    which are unknown (`unseen`); so may a dead row.
+    """
+
+    def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:
+        super().__init__(kernel, plan)
+        kernel.counts |= {"made": 0, "lost": 0, "unseen": 0}
+
+    def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
+        """Count the pairs of new rows: those behind the watermark are lost."""
+        kernel = self.kernel
+        if not kernel.noted:
+            if not any(rows.out_of_order for rows in arrivals):
+                return
+            # Rows are remembered from here on; those evicted before this are unknown.
+            since = [self.plan.kept_from(port, watermark) for port in (SELF, OTHER)]
+            kernel.noted = {"since": since}
+            stored = [[store.read(b) for b in store.all] for store in kernel.stores]
+            self._count(stored[SELF], stored[OTHER], watermark)
+        kernel.counts["unseen"] += sum(int(rows.dead.sum()) for rows in arrivals)
+        for port, rows in enumerate(fresh):
+            kernel.counts["unseen"] += self._unseen(port, rows, watermark)
+        mine, theirs = fresh
+        self._count([mine], [*self._near(OTHER, mine), theirs], watermark)
+        self._count(self._near(SELF, theirs), [theirs], watermark)
+
+    def _unseen(self, port: int, fresh: StoredRows, watermark: int) -> int:
+        """Return how many rows may have lost pairs with rows that are not remembered."""
+        behind = self.plan.results_of(port, fresh.ticks)[0] < watermark
+        limit = self.limit(self.plan.kept_from(1 - port, watermark))
+        known = max(limit, self.kernel.noted["since"][1 - port])
+        return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
+
+    def _near(self, port: int, partners: StoredRows) -> list[StoredRows]:
+        """Return stored rows of a side that `partners` of the other side may meet."""
+        store = self.kernel.stores[port]
+        return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
+
+    def _count(self, mine: list[StoredRows], theirs: list[StoredRows], watermark: int) -> None:
+        """Count the pairs of some rows: those behind the watermark as lost, others as made."""
+        if not sum(map(len, mine)) or not sum(map(len, theirs)):
+            return
+        sides = JoinSides.of(self.plan, StoredRows.together(mine), StoredRows.together(theirs))
+        for word, since, until in (("lost", FIRST_TICK, watermark), ("made", watermark, END)):
+            if since < until:
+                _, start, end = sides.met(self.plan, since, until)
+                self.kernel.counts[word] += int((end - start).sum())
+
+    def limit(self, limit: int) -> int:
+        """Return the time before which rows are evicted: a while after their results have left."""
+        if limit in (FIRST_TICK, END) or not self.kernel.noted:
+            return limit
+        return max(limit - self.plan.remember, FIRST_TICK)
+
+    def finish(self) -> None:
+        """Count all results as made while all rows are in order: then no pair is lost."""
+        if not self.kernel.noted:
+            self.kernel.counts["made"] = self.kernel.counts["results"]

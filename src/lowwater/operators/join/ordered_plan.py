@@ -1,0 +1,155 @@
+"""The plan of a join in order of time (QDJ 4): which results a row can have, and when they leave.
+
+Both streams share one watermark, the *window end*: the lower of the two. A stream that is ahead
+waits for the other, as in a sync buffer. The watermark of the results, m, follows from it. A pair
+has the time t that the plan names; it is emitted if neither of its rows arrived when m was past t.
+With t = max, as in QDJ, m is the window end E itself. Of a row of self:
+
+    situation 1    ts <= E - W       dropped                      late: all its results are behind m
+    situation 2    E - W < ts < E    joins other from E on        partly late: some are
+    situation 3    ts = E            joins what the window holds  in time
+    situation 4    ts > E            waits in the sync buffer     in time; results wait for m
+
+A window of W, which holds W ticks with the last, is a band that ends at W - 1. The window end of
+algorithm 1 stands at rows; here it stands at watermarks, as if each stream had a row there that
+joins nothing. Otherwise it would depend on the place of the next row, and operators after the join
+would have no watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lowwater.control.watermark import Watermarks
+from lowwater.errors import SpecError
+from lowwater.operators.join.band import open_from
+from lowwater.operators.join.plan import SELF, JoinPlan, Time
+from lowwater.ticks import END, FIRST_TICK
+from lowwater.watermarks.adaptive.quality_model import OrderedJoinQuality, QualityModel
+
+
+@dataclass(frozen=True)
+class OrderedJoinPlan(JoinPlan):
+    """A join whose results leave in the order of their time; one shard sees all rows."""
+
+    order: str = "time"
+    """Tells a checkpoint from that of a join in any order, whose state differs."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.time == "both":
+            raise SpecError(
+                "time='both' and order='time' contradict each other: results have one order; take "
+                "time='self', 'other', 'min' or 'max'"
+            )
+
+    @property
+    def sequential(self) -> bool:
+        """Order is total, so one shard must see all rows."""
+        return True
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the plan in the table of compatible features."""
+        return super().labels | {"ordered join"}
+
+    @cached_property
+    def own_times(self) -> dict[Time, str]:
+        """The column that results are in order of, if it is one of a side."""
+        return {side: name for side, name in super().own_times.items() if side == self.time}
+
+    # -- how far it has come ---------------------------------------------------------------------
+
+    @property
+    def rounds_marks(self) -> bool:
+        """Results leave as soon as the watermark is past them."""
+        return False
+
+    def align(self, port: int, mark: int) -> int:
+        """Return the watermark itself: each emits other results."""
+        return mark
+
+    def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
+        """Return the watermark of the one time that results are in order of."""
+        return {self.result_times[0]: Watermarks(self.mark_out(*(m.low for m in ports)))}
+
+    def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
+        """Return the watermark of results when both streams are as far as the one behind."""
+        if mark_self is None or mark_other is None:
+            return None
+        end = min(mark_self, mark_other)
+        return super().mark_out(end, end)
+
+    def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
+        """Return the model of the pairs that the join drops at a slack (QDJ 5.12)."""
+        if ordered:
+            return super().quality_model(granule, error, ordered=ordered)
+        delay = -(self.mark_out(0, 0) or 0) / granule
+        return OrderedJoinQuality(self.band_in(granule), self.time, delay)
+
+    # -- the results of a row --------------------------------------------------------------------
+
+    def results_of(self, port: int, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the earliest and the latest time of a result that rows of a side can have."""
+        reach = self.reaches[port]
+        first, last = (self.time_of(port, at, u) for u in (reach.first(at), reach.last(at)))
+        if not self.preserved[port]:
+            return first, last
+        return np.minimum(first, at), np.maximum(last, at)
+
+    def time_of(self, port: int, at: np.ndarray, partner: np.ndarray) -> np.ndarray:
+        """Return the times of pairs of rows of a side with rows of the other."""
+        if self.time == "min":
+            return np.asarray(np.minimum(at, partner))
+        if self.time == "max":
+            return np.asarray(np.maximum(at, partner))
+        return at if (self.time == "self") == (port == SELF) else partner
+
+    def due(
+        self, at: np.ndarray, since: int, until: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return where partners of rows of self lie whose pairs are of times in [since, until).
+
+        That is one interval for every row, [first, last]; and whether there is one at all.
+        """
+        first, last = self.band.first(at), self.band.last(at)
+        before, after = at < since, at >= until
+        if self.time == "self":
+            return first, last, ~(before | after)
+        late, soon = np.maximum(first, since), np.minimum(last, until - 1)
+        if self.time == "other":
+            first, last, some = late, soon, np.ones(len(at), bool)
+        elif self.time == "max":
+            first, last, some = np.where(before, late, first), soon, ~after
+        else:
+            first, last, some = late, np.where(after, soon, last), ~before
+        return first, last, some & (first <= last)
+
+    def kept_from(self, port: int, mark: int) -> int:
+        """Return the first time of a side's rows that a result at or after `mark` may need.
+
+        A row is also needed as long as its partner would be emitted without it.
+        """
+        if mark in (FIRST_TICK, END):
+            return mark
+        met = open_from(self.reaches[port], mark)
+        own_time = (self.time == "self") == (port == SELF)
+        either = {"min": max(mark, met), "max": min(mark, met)}
+        needed = either.get(self.time, mark if own_time else met)
+        if self.preserved[port]:
+            needed = min(needed, mark)
+        return min(needed, met) if self.preserved[1 - port] else needed
+
+    def explain(self) -> list[str]:
+        """Return lines about which rows join, the order of results, and the state."""
+        lines = [line for line in super().explain() if not line.startswith(("state", "shards"))]
+        return [
+            *lines,
+            f"order       by {self.result_times[0]}; results wait for both watermarks",
+            "state       rows of each side, until the watermark has passed all their results",
+            "shards      one, since order is total",
+        ]

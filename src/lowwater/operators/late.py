@@ -1,0 +1,80 @@
+"""All that a late row carries: its columns, and how late it was.
+
+A late row is the row as it arrived, then `late_degree`, for windows the name and the bounds of the
+windows it missed, and `admitted`: whether it still took part in some results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.operators.batch import LATE_DEGREE
+from lowwater.operators.operator import OperatorPlan
+from lowwater.operators.packet import Packet, measures_of, start_of, table_of
+
+
+def late_schema(schema: pa.Schema, more: Sequence[pa.Field] = ()) -> pa.Schema:
+    """Return the columns of a late row; `more` are those between its late degree and `admitted`.
+
+    >>> late_schema(pa.schema([("admitted", pa.int64())])).names
+    ['admitted', 'late_degree', 'admitted_']
+    """
+    degree, admitted = pa.field("late_degree", pa.int64()), pa.field("admitted", pa.bool_())
+    added = [f.with_name(free(f.name, schema.names)) for f in (degree, *more, admitted)]
+    return pa.schema([*schema, *added])
+
+
+def free(name: str, taken: Sequence[str], suffix: str = "_") -> str:
+    """Return the name, lengthened by `suffix` until no column in `taken` has it."""
+    while name in taken:
+        name += suffix
+    return name
+
+
+def late_rows(
+    schema: pa.Schema, rows: pa.Table, admitted: np.ndarray, more: Sequence[pa.Array] = ()
+) -> pa.Table:
+    """Return rows at a port as late rows of `schema`; `more` fills the columns of `late_schema`."""
+    own = [rows.column(name) for name in schema.names[: len(schema) - len(more) - 2]]
+    return pa.table([*own, rows.column(LATE_DEGREE), *more, pa.array(admitted)], schema=schema)
+
+
+def late_tables(
+    plan: OperatorPlan, port: int, packets: Sequence[Packet], measures: Sequence[Packet]
+) -> list[pa.Table]:
+    """Return the late rows of a port in an epoch, in arrival order, with their final late degrees.
+
+    Blocks are ingested in parallel, so ingest compares a row only with the rows before the epoch
+    and those of its own block. Here the newest time of each earlier block is known as well
+    (semantics 25).
+    """
+    in_order = sorted(packets, key=lambda p: (p.seq, p.shard))
+    newest = [(p.seq, measures_of(p).get("newest")) for p in measures] if in_order else []
+    return [
+        _with_degrees(
+            plan,
+            port,
+            table_of(p),
+            [n for seq, n in newest if n is not None and _is_earlier(seq, p.seq)],
+        )
+        for p in in_order
+    ]
+
+
+def _is_earlier(one: int, other: int) -> bool:
+    """Return whether one block arrived before another of the same input."""
+    return one < other and start_of(one) == start_of(other)
+
+
+def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:
+    """Return late rows whose degrees also count the newest times of earlier blocks."""
+    if not newest:
+        return rows
+    at = len(plan.schemas[port])
+    axis = plan.axes[port]
+    ticks, _ = axis.to_ticks(rows.column(axis.column))
+    degree = np.maximum(np.asarray(rows.column(at)), max(newest) - ticks)
+    return rows.set_column(at, rows.schema.field(at), pa.array(degree))

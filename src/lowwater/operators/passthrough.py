@@ -1,0 +1,69 @@
+"""Passthrough: rows of a query without an operator leave as they arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
+from lowwater.operators.kernel import Step, register
+from lowwater.operators.packet import Packet, measure_packet, table_of, table_packet
+from lowwater.operators.unary import UnaryPlan
+
+
+@dataclass(frozen=True)
+class PassthroughPlan(UnaryPlan):
+    """A stream emitted as it is. The operator has no state, so every row is on time."""
+
+    shards: int = 2
+
+    word = "rows"
+    rounds_marks = True
+    shard_keys: tuple[tuple[str, ...], ...] = ((),)
+
+    @property
+    def late_schemas(self) -> tuple[pa.Schema, ...]:
+        """No port has late rows."""
+        return ()
+
+    def with_shards(self, shards: int) -> PassthroughPlan:
+        """Return the plan for one shard: more would not help."""
+        del shards
+        return replace(self, shards=1)
+
+    def explain(self) -> list[str]:
+        """Return a line that describes the results."""
+        return ["rows        emitted as they arrive"]
+
+    def usable(self, port: int, marks: Watermarks) -> Watermarks:
+        """Return no watermark: the operator acts on none."""
+        del port, marks
+        return Watermarks()
+
+    def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
+        """Return no watermark: no operator reads the results."""
+        del ports
+        return {}
+
+
+@register(PassthroughPlan)
+class PassthroughKernel:
+    """One epoch of rows that pass."""
+
+    def __init__(self, plan: PassthroughPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        del state
+        self.plan, self.shard = plan, shard
+
+    def run(self, packets: Sequence[Packet]) -> Step:
+        """Run the epoch: emit the rows, and return the step."""
+        out, rows = Step(), 0
+        for seq, packet in enumerate(p for p in packets if p.kind == "rows"):
+            table = table_of(packet).drop_columns([TICK, LATE_DEGREE, DEAD])
+            rows += len(table)
+            out.emissions.append(table_packet("results", self.shard, seq, table))
+        measures = {"shard": self.shard, "cells": 0, "bytes": 0, "admitted": rows, "results": rows}
+        out.emissions.append(measure_packet(self.shard, 0, measures))
+        return out

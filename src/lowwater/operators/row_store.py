@@ -1,0 +1,302 @@
+"""Rows in state, by time: the store of operators that need whole rows.
+
+A bucket holds the rows of an interval of time, `[low, high]`; buckets do not overlap, and all rows
+of one time lie in one bucket. An epoch appends a *segment* of rows to the buckets that its rows
+fall into, and reads only the buckets it needs. Segments are merged like the digits of a binary
+counter, so each row is rewritten a logarithmic number of times, however thinly late rows are
+scattered. Rows of equal time lie in arrival order.
+
+Each row may have a flag. Flags are stored apart from the rows, so raising one rewrites no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.operators.batch import TICK
+from lowwater.operators.packet import packed, unpacked
+
+TARGET_ROWS = 16_384
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows that were written together."""
+
+    name: str
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True)
+class RowBucket:
+    """An interval of time in state; `flags` is the size of its flags in bytes.
+
+    `raised` is the number of rows with a flag, and `left` the number of others that have left (in
+    a queue).
+    """
+
+    low: int
+    high: int
+    name: str
+    runs: tuple[Segment, ...]
+    flags: int = 0
+    raised: int = 0
+    left: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(r.rows for r in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Their size in bytes."""
+        return sum(r.size for r in self.runs) + self.flags
+
+    def to_json(self) -> list[Any]:
+        """Return the bucket as JSON."""
+        runs = [[r.name, r.rows, r.size] for r in self.runs]
+        return [self.low, self.high, self.name, runs, self.flags, self.raised, self.left]
+
+    @classmethod
+    def from_json(cls, content: list[Any]) -> RowBucket:
+        """Return the bucket that `to_json` wrote."""
+        low, high, name, runs, *counts = content
+        return cls(low, high, name, tuple(Segment(*r) for r in runs), *counts)
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows in state, or about to be stored, with their ticks and flags.
+
+    The table carries the ticks as a column, so that both are written as one.
+    """
+
+    table: pa.Table
+    ticks: np.ndarray
+    flags: np.ndarray
+
+    @classmethod
+    def of(cls, table: pa.Table, flags: np.ndarray | None = None) -> StoredRows:
+        """Return rows whose table carries their ticks."""
+        ticks = table.column(TICK).to_numpy()
+        return cls(table, ticks, np.zeros(len(ticks), bool) if flags is None else flags)
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def take(self, index: np.ndarray) -> StoredRows:
+        """Return the rows at `index`."""
+        return StoredRows(self.table.take(pa.array(index)), self.ticks[index], self.flags[index])
+
+    def where(self, mask: np.ndarray) -> StoredRows:
+        """Return the rows in a mask."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def in_order(self) -> StoredRows:
+        """Return the rows by (tick, arrival)."""
+        if (self.ticks[:-1] <= self.ticks[1:]).all():
+            return self
+        return self.take(np.argsort(self.ticks, kind="stable"))
+
+    @classmethod
+    def together(cls, parts: list[StoredRows]) -> StoredRows:
+        """Return the rows of several parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        table = pa.concat_tables([p.table for p in parts]).combine_chunks()
+        ticks = np.concatenate([p.ticks for p in parts])
+        return cls(table, ticks, np.concatenate([p.flags for p in parts]))
+
+
+class RowStore:
+    """The rows of one port of one shard. It reads from `state` and writes to `changes`."""
+
+    def __init__(
+        self,
+        port: int,
+        state: Mapping[str, bytes],
+        changes: MutableMapping[str, bytes | None],
+        content: Mapping[str, Any] | None,
+    ) -> None:
+        self.port, self._state, self._changes = port, state, changes
+        self._next: int = content["next"] if content else 0
+        self.all = [RowBucket.from_json(b) for b in content["buckets"]] if content else []
+        self._open: dict[str, StoredRows] = {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the index of the buckets as JSON."""
+        return {"next": self._next, "buckets": [b.to_json() for b in self.all]}
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(b.rows for b in self.all)
+
+    @property
+    def size(self) -> int:
+        """Their size in bytes."""
+        return sum(b.size for b in self.all)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, bucket: RowBucket) -> StoredRows:
+        """Return the rows of a bucket, those of equal time in order of arrival."""
+        if bucket.name not in self._open:
+            table = pa.concat_tables(unpacked(self._bytes(r.name)) for r in bucket.runs)
+            self._open[bucket.name] = StoredRows.of(table, self._flags(bucket))
+        return self._open[bucket.name]
+
+    def _flags(self, bucket: RowBucket) -> np.ndarray:
+        flags = np.zeros(bucket.rows, bool)
+        if bucket.flags:
+            bits = np.frombuffer(self._bytes(_flags_of(bucket)), np.uint8)
+            # A segment that was added after the flags were written has none raised.
+            known = np.unpackbits(bits)[: bucket.rows]
+            flags[: len(known)] = known
+        return flags
+
+    def _bytes(self, name: str) -> bytes:
+        content = self._changes.get(name)
+        return self._state[name] if content is None else content
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def add(self, rows: StoredRows) -> None:
+        """Add rows that arrived after all rows of the store."""
+        if not len(rows):
+            return
+        order = np.argsort(rows.ticks, kind="stable")
+        ticks = rows.ticks[order]
+        home = self._homes(ticks)
+        beyond = np.searchsorted([b.low for b in self.all], ticks)
+        place = np.where(home >= 0, home, len(self.all) + beyond)
+        starts = _changes(place)
+        known = list(self.all)
+        for start, end in pairwise([*starts.tolist(), len(order)]):
+            some = rows.take(np.sort(order[start:end]))
+            if home[start] >= 0:
+                self._append(known[home[start]], some)
+            else:
+                self._create(some)
+        self.all.sort(key=lambda b: b.low)
+
+    def _homes(self, ticks: np.ndarray) -> np.ndarray:
+        """Return the bucket of each time: the one around it or, unless that is full, before it."""
+        if not self.all:
+            return np.full(len(ticks), -1)
+        before = np.searchsorted([b.low for b in self.all], ticks, "right") - 1
+        high = np.array([b.high for b in self.all])
+        full = np.array([b.left > 0 or b.rows >= TARGET_ROWS for b in self.all])
+        taken = (before >= 0) & ((ticks <= high[before]) | ~full[before])
+        return np.where(taken, before, -1)
+
+    def _append(self, bucket: RowBucket, rows: StoredRows) -> None:
+        """Add rows to a bucket, which is cut anew if it grows too large."""
+        if bucket.rows + len(rows) > 2 * TARGET_ROWS and bucket.low < max(
+            bucket.high, int(rows.ticks.max())
+        ):
+            whole = StoredRows.together([self.read(bucket), rows])
+            self._delete(bucket)
+            self._create(whole)
+            return
+        flags = np.append(self._flags(bucket), rows.flags) if rows.flags.any() else None
+        runs, last = list(bucket.runs), rows.table
+        while runs and runs[-1].rows <= 2 * len(last):
+            older = runs.pop()
+            last = pa.concat_tables([unpacked(self._bytes(older.name)), last])
+            self._drop(older.name)
+        runs.append(self._write(last))
+        high = max(bucket.high, int(rows.ticks.max()))
+        self._open.pop(bucket.name, None)
+        grown = replace(bucket, high=high, runs=tuple(runs))
+        self.all[self.all.index(bucket)] = grown
+        if flags is not None:
+            self.flag(grown, flags)
+
+    def _create(self, rows: StoredRows) -> None:
+        """Cut rows into new buckets."""
+        order = np.argsort(rows.ticks, kind="stable")
+        ticks = rows.ticks[order]
+        for start, end in intervals(ticks):
+            chosen = rows.take(np.sort(order[start:end]))
+            run = self._write(chosen.table)
+            bucket = RowBucket(int(ticks[start]), int(ticks[end - 1]), run.name, (run,))
+            self.all.append(bucket)
+            self._open[bucket.name] = chosen
+            if chosen.flags.any():
+                self.flag(bucket, chosen.flags)
+
+    def flag(self, bucket: RowBucket, flags: np.ndarray) -> None:
+        """Write the flags of a bucket's rows."""
+        content = np.packbits(flags).tobytes()
+        self._changes[_flags_of(bucket)] = content
+        if bucket.name in self._open:
+            self._open[bucket.name] = replace(self._open[bucket.name], flags=flags)
+        raised = int(np.count_nonzero(flags))
+        self.all[self.all.index(bucket)] = replace(bucket, flags=len(content), raised=raised)
+
+    def cut(self, limit: int, *, wanted: bool) -> list[StoredRows]:
+        """Remove the rows before `limit`, and return them if they are `wanted`."""
+        removed = []
+        for bucket in [b for b in self.all if b.low < limit]:
+            if not wanted and bucket.high < limit:
+                self._delete(bucket)
+                continue
+            rows = self.read(bucket)
+            self._delete(bucket)
+            stays = rows.ticks >= limit
+            if stays.any():
+                self._create(rows.where(stays))
+            if wanted:
+                removed.append(rows.where(~stays))
+        self.all.sort(key=lambda b: b.low)
+        return removed
+
+    def _write(self, table: pa.Table) -> Segment:
+        content = packed(table.combine_chunks())
+        name = f"rows/{self.port}/{self._next}"
+        self._next += 1
+        self._changes[name] = content
+        return Segment(name, len(table), len(content))
+
+    def _drop(self, name: str) -> None:
+        if name in self._state:
+            self._changes[name] = None
+        else:
+            self._changes.pop(name, None)
+
+    def _delete(self, bucket: RowBucket) -> None:
+        self.all.remove(bucket)
+        self._open.pop(bucket.name, None)
+        for run in bucket.runs:
+            self._drop(run.name)
+        if bucket.flags:
+            self._drop(_flags_of(bucket))
+
+
+def _flags_of(bucket: RowBucket) -> str:
+    return f"{bucket.name}/flags"
+
+
+def intervals(ticks: np.ndarray) -> list[tuple[int, int]]:
+    """Return where sorted ticks are cut, [start, end), into buckets of about `TARGET_ROWS`.
+
+    >>> intervals(np.array([3, 3, 8]))
+    [(0, 3)]
+    """
+    starts = _changes(ticks)
+    new = np.diff(starts // TARGET_ROWS, prepend=-1) != 0
+    return list(pairwise([*starts[new].tolist(), len(ticks)]))
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    """Return the places where sorted values change, 0 included."""
+    return np.flatnonzero(np.append(True, values[1:] != values[:-1]))

@@ -1,0 +1,1 @@
+"""The window aggregate: plan, kernel, and the layouts its windows can have."""

@@ -1,0 +1,203 @@
+"""The answers of a window aggregate: drops, completeness, quality, the end of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, reduce
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.aggregate import Aggregate
+from lowwater.aggregates.builtin import Avg, Count, Extremum, Sum
+from lowwater.aggregates.holistic import Quantile
+from lowwater.control.completeness import Completeness
+from lowwater.control.watermark import Watermarks
+from lowwater.intervals import Intervals, intersection
+from lowwater.operators.operator import ROWS, LossCount, described
+from lowwater.operators.window.explain import WindowTexts
+from lowwater.shedding.drop_geometry import unread_rows
+from lowwater.watermarks.adaptive.quality_model import (
+    ErrorQuality,
+    QualityModel,
+    Sensitivity,
+    WindowQuality,
+)
+from lowwater.windows.sliding import Landmark, Sliding
+
+_SENSITIVE: dict[type[Aggregate], Literal["sum", "avg", "max", "quantile"]] = {
+    Sum: "sum",
+    Avg: "avg",
+    Extremum: "max",
+    Quantile: "quantile",
+}
+
+
+class WindowAnswers(WindowTexts):
+    """The answers of a window aggregate to the planner and the dataflow; the plan inherits them."""
+
+    source: str | None
+    ranged: bool
+    consistent: bool
+    sources_close_groups: bool
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of the plan in the table of compatible features."""
+        present = {
+            "no groups": not self.keys,
+            "flush": self.flush is not None,
+            "allowed_lateness": self.revise > 0,
+            "since": self.ranged,
+            "by": self.sources_close_groups,
+            "consistent": self.consistent,
+        }
+        kinds = {a.kind(self.schema) for a in self.aggregates.values()}
+        return frozenset({self._window_label, *kinds, *(n for n, so in present.items() if so)})
+
+    @property
+    def _window_label(self) -> str:
+        if self.numbering is not None:
+            return self.numbering
+        if self.second is not None:
+            return "both times"
+        if self.spec.kind in {"named", "row"}:
+            return self.spec.kind
+        text = self.spec.describe()
+        return "gaps" if text == "hopping with gaps" else text
+
+    @property
+    def named_aggregates(self) -> Mapping[str, Aggregate]:
+        """The aggregates by name."""
+        return self.aggregates
+
+    @property
+    def source_out(self) -> str | None:
+        """The key whose values have watermarks of their own, if sources close their groups."""
+        return self.source if self.sources_close_groups else None
+
+    @cached_property
+    def numeric_aggregates(self) -> tuple[str, ...]:
+        """The aggregates whose results are numbers, by name."""
+        kinds = {name: a.result_type(self.schema) for name, a in self.aggregates.items()}
+        return tuple(name for name, kind in kinds.items() if _is_number(kind))
+
+    @property
+    def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
+        """The windows of a fixed range and slide over the axis, by name."""
+        return self.spec.fixed if self.numbering is None else ()
+
+    @property
+    def scheduled_windows(self) -> tuple[Sliding | Landmark, ...]:
+        """The windows whose ends on the axis are known before rows arrive."""
+        return self.spec.scheduled if self.numbering is None else ()
+
+    @property
+    def spreads_rows(self) -> bool:
+        """Whether windows lie over the axis, not over row numbers."""
+        return self.numbering is None
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether rows may belong to no window."""
+        return self.spec.has_gaps
+
+    def outside(self, ticks: np.ndarray) -> np.ndarray | None:
+        """Return which rows belong to no window; None if all rows belong to one."""
+        return self.spec.outside(ticks) if self.spec.has_gaps else None
+
+    def ended(self, marks: Watermarks, newest: int | None, before: Watermarks) -> Watermarks:
+        """Return the watermarks at the end of the stream.
+
+        Landmark windows, which have no end, stop at the window of the newest row, or where the
+        watermark was before (semantics 11).
+        """
+        end = None if newest is None else self.spec.stop(newest)
+        if end is None:
+            return marks
+        return Watermarks(end, marks.sources).raised(self.usable(0, before))
+
+    def unread(self, results: Intervals) -> Intervals:
+        """Return the times whose rows belong only to windows with results in some intervals."""
+        unread = [unread_rows(window, results) for _, window in self.fixed_windows]
+        return reduce(intersection, unread) if unread else ()
+
+    @property
+    def made_from(self) -> int:
+        """How far before a result the rows may lie that it aggregates."""
+        return max(window.range - 1 for _, window in self.fixed_windows)
+
+    def without_windows(self, results: Intervals) -> Self:
+        """Return the plan that drops the windows with results in some intervals."""
+        return replace(self, dropped=results) if results else self  # type: ignore[type-var]
+
+    def counting_rows(self) -> Self:
+        """Return a plan with the same state whose results count the rows that they rest on."""
+        aggregates = {**self.aggregates, ROWS: Count()}
+        return replace(self, aggregates=aggregates)  # type: ignore[type-var]
+
+    def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
+        """Return the completeness of results: all before the last end that has a row."""
+        (arrived,) = ports
+        if arrived is None or not self.scheduled_windows:
+            return None
+        newest = int(arrived.edges[-1]) - 1
+        return Completeness.until(
+            max(int(w.end(w.first(newest) + _ahead(w))) for w in self.scheduled_windows)
+        )
+
+    # -- quality -----------------------------------------------------------------------------------
+
+    ends_quality: bool = True
+    aggregates_rows: bool = True
+
+    def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
+        """Return the model of the rows, or values, that windows lose at a slack."""
+        size = min(window.range for _, window in self.fixed_windows) / granule
+        if error is None:
+            return WindowQuality(size)
+        return ErrorQuality(size, error, tuple(_sensitivity(a) for a in self.aggregates.values()))
+
+    def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
+        """Return which losses the kernel counts: rows, or rows of each window; None if neither."""
+        plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
+        if not plain or self.ranged:
+            return None
+        return "windows" if error is not None else "rows"
+
+    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
+        """Return the plan whose kernel counts losses."""
+        return replace(self, tracked=measured)  # type: ignore[type-var]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the description that a checkpoint of the operator must agree with."""
+        # Only queries that revise have the entry, so that other checkpoints stay readable.
+        revised = {"revised for": self.revise} if self.revise else {}
+        return {
+            "window": repr(self.spec),
+            "over": f"{self.axis.column} {self.axis.type}",
+            "group by": [f"{key} {kind}" for key, kind in self.group_keys.items()],
+            "aggregates": {n: described(a) for n, a in self.aggregates.items()},
+            "columns": self.schema.to_string(show_schema_metadata=False),
+            "rows": [self.numbering, self.partition],
+            "flush": described(self.flush),
+            **revised,
+        }
+
+
+def _ahead(window: Sliding | Landmark) -> int:
+    """Return how many windows after the first hold a row."""
+    return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
+
+
+def _sensitivity(aggregate: Aggregate) -> Sensitivity:
+    """Return how an aggregate reacts to missing rows; where that is unknown, as a count does."""
+    matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
+    return Sensitivity(kind=next(matching, "count"), rows=1)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

@@ -1,0 +1,206 @@
+"""Cells: partial aggregates by (group, pane), as numpy to compute with and as bytes to store.
+
+Packed cells travel in packets and lie in state: the distinct groups once, and for every cell the
+number of its group, its pane and the columns of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
+from lowwater.operators.group_codes import compact, group_rows
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.windows.row_windows import SessionWindow
+
+_MAX_BOUND = 1 << 61
+
+
+@dataclass(frozen=True)
+class PackedCells:
+    """Cells as Arrow columns. `keys` has one row per group, and no column without group_by."""
+
+    keys: pa.Table
+    groups: int
+    code: np.ndarray
+    pane: np.ndarray
+    columns: list[pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    def to_bytes(self) -> bytes:
+        """Return the cells as two Arrow IPC streams, groups first."""
+        sink = pa.BufferOutputStream()
+        names = [f"p{i}" for i in range(len(self.columns))]
+        cells = pa.table(
+            [pa.array(self.code), pa.array(self.pane), *self.columns], ["code", "pane", *names]
+        )
+        for table in (self.keys, cells):
+            with pa.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table)
+        return bytes(sink.getvalue().to_pybytes())
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> PackedCells:
+        """Return the cells that `to_bytes` wrote."""
+        reader = pa.BufferReader(payload)
+        keys = pa.ipc.open_stream(reader).read_all()
+        cells = pa.ipc.open_stream(reader).read_all().combine_chunks()
+        code, pane, *columns = map(whole, cells.columns)
+        groups = len(keys) if keys.num_columns else 1
+        return cls(keys, groups, code.to_numpy(), pane.to_numpy(), columns)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells in memory, one per (group, pane), sorted by group and, within one, by pane."""
+
+    keys: pa.Table
+    groups: int
+    code: np.ndarray
+    pane: np.ndarray
+    parts: list[AccumulatorColumns]
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    def take(self, index: np.ndarray) -> Cells:
+        """Return the cells at `index` (a mask or ascending positions)."""
+        parts = [p.take(index) for p in self.parts]
+        return Cells(self.keys, self.groups, self.code[index], self.pane[index], parts)
+
+    def pack(self, parts: Sequence[Accumulator]) -> PackedCells:
+        """Return the cells ready to be stored, with only the groups that they belong to."""
+        code, named = compact(self.code, self.groups)
+        keys = self.keys.take(pa.array(named)) if self.keys.num_columns else self.keys
+        columns = [
+            c for part, cells in zip(parts, self.parts, strict=True) for c in part.store(cells)
+        ]
+        return PackedCells(keys, len(named), code, self.pane, columns)
+
+
+def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
+    """Return the cells of several packs merged; of equal (group, pane) the earlier comes first."""
+    pane = np.concatenate([p.pane for p in packs])
+    keys, groups, code = unify(packs)
+    cell, code_out, pane_out = number_cells(code, groups, pane)
+    columns = [pa.concat_arrays(list(cs)) for cs in zip(*[p.columns for p in packs], strict=True)]
+    loaded = load(columns, parts)
+    unique = len(code_out) == len(cell)
+    order = _places(cell) if unique else cell
+    merged = [
+        cells.take(order) if unique else part.merge(cells, cell, len(code_out))
+        for part, cells in zip(parts, loaded, strict=True)
+    ]
+    return Cells(keys, groups, code_out, pane_out, merged)
+
+
+def _places(permutation: np.ndarray) -> np.ndarray:
+    """Return the place of each number in a permutation of 0, 1, 2 …."""
+    places = np.empty_like(permutation)
+    places[permutation] = np.arange(len(permutation))
+    return places
+
+
+def unify(packs: Sequence[PackedCells]) -> tuple[pa.Table, int, np.ndarray]:
+    """Return common groups of several packs: (keys, number of groups, group of each cell)."""
+    keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
+    offsets = np.cumsum([0, *[p.groups for p in packs]])
+    unified, chosen = group_rows([whole(c) for c in keys.columns], int(offsets[-1]))
+    code = unified[np.concatenate([p.code + o for p, o in zip(packs, offsets, strict=False)])]
+    return (keys.take(pa.array(chosen)) if keys.num_columns else keys), len(chosen), code
+
+
+def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
+    """Return the groups of `cells` that have the keys `names`."""
+    tables = [cells.keys, names]
+    both = pa.concat_tables(tables).combine_chunks()
+    count = [len(t) if t.num_columns else 1 for t in tables]
+    code, _ = group_rows([whole(c) for c in both.columns], sum(count))
+    known = np.empty(int(code.max()) + 1, np.int64)
+    known[code[: count[0]]] = np.arange(count[0])
+    return np.asarray(known[code[count[0] :]])
+
+
+def number_cells(
+    code: np.ndarray, groups: int, pane: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct (group, pane) as cells: (cell of each element, group, pane of each)."""
+    low = int(pane.min()) if len(pane) else 0
+    span = int(pane.max()) - low + 1 if len(pane) else 1
+    if span * groups < _MAX_BOUND:
+        cell, distinct = compact(code * span + (pane - low), span * groups)
+        return cell, distinct // span, distinct % span + low
+    place, known = compact_wide(pane)  # panes years apart
+    cell, distinct = compact(code * len(known) + place, len(known) * groups)
+    return cell, distinct // len(known), known[distinct % len(known)]
+
+
+def compact_wide(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return numbers of distinct values: (number of each element, value of each number)."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return inverse, distinct
+
+
+def load(columns: Sequence[pa.Array], parts: Sequence[Accumulator]) -> list[AccumulatorColumns]:
+    """Return the contents of all parts from their columns."""
+    out, at = [], 0
+    for part in parts:
+        width = len(part.types)
+        out.append(part.load(columns[at : at + width]))
+        at += width
+    return out
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.array([], column.type)
+    )
+
+
+def lift(plan: WindowPlan, rows: RawRows) -> PackedCells:
+    """Return rows reduced to packed cells."""
+    keys = [rows.column(k) for k in plan.keys]
+    group, chosen = group_rows(keys, len(rows))
+    if isinstance(plan.spec, SessionWindow):
+        cell, first = session_of(group, rows.ticks, rows.ticks, plan.spec.gap)
+        code, panes = group[first], rows.ticks[first]
+    else:
+        cell, code, panes = number_cells(group, len(chosen), plan.spec.pane_of(rows.positions))
+    columns = [c for part in plan.parts for c in part.store(part.lift(rows, cell, len(code)))]
+    names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
+    return PackedCells(names, len(chosen), code, panes, columns)
+
+
+def session_of(
+    group: np.ndarray, start: np.ndarray, last: np.ndarray, gap: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return sessions joined from pieces [start, last]: (session of each, first piece of each).
+
+    Sessions are numbered by group and, within one, by time.
+
+    >>> group, at = np.array([0, 1, 0, 0]), np.array([7, 0, 0, 4])
+    >>> [x.tolist() for x in session_of(group, at, at, gap=4)]
+    [[1, 2, 0, 1], [2, 3, 1]]
+    """
+    order = np.lexsort((start, group))
+    group, start, last = group[order], start[order], last[order]
+    if not len(order):
+        return order, order
+    # The latest position so far in each group: group and rank of the position as one number.
+    known, rank = np.unique(last, return_inverse=True)
+    latest = known[np.maximum.accumulate(group * len(known) + rank) % len(known)]
+    fresh = np.append([True], (np.diff(group) != 0) | (start[1:] - latest[:-1] >= gap))
+    session = np.empty(len(order), np.int64)
+    session[order] = np.cumsum(fresh) - 1
+    return session, order[fresh]

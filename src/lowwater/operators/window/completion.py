@@ -1,0 +1,238 @@
+"""Completions: which windows are complete, which rows are late, and what an epoch does about it.
+
+`WatermarkCompletion` closes windows in order, as the watermark passes their ends, and holds the
+order of steps of an epoch. `IntervalCompletion` closes windows under range punctuation: a
+punctuation may complete an interval of time while rows of an earlier one are still missing (a
+hole). Windows that lie wholly in complete intervals close; those that reach into a hole stay open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.window.admit import (
+    Missed,
+    account,
+    missed_behind,
+    raw_rows,
+    row_watermarks,
+    times_of,
+)
+from lowwater.operators.window.cells import Cells, PackedCells, lift, merge
+from lowwater.operators.window.close import close
+from lowwater.operators.window.epoch import WindowEpoch
+from lowwater.operators.window.layout import SlidingLayout, Tables
+from lowwater.operators.window.per_window import absorb, no_cells, spread
+from lowwater.ticks import BEGIN, END
+from lowwater.windows.sliding import Sliding
+
+WindowRuns = list[tuple[int, int]]
+"""Runs `[first, end)` of window ids, in order and apart."""
+
+
+class WatermarkCompletion:
+    """Windows close in order: window w is complete when the watermark has reached its end."""
+
+    def __init__(self, epoch: WindowEpoch, layout: SlidingLayout) -> None:
+        self.epoch, self.layout, self.plan = epoch, layout, epoch.plan
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def receive(self, fresh: list[PackedCells]) -> None:
+        """Read the cells that arrived. Called before admission, if lateness depends on them."""
+
+    def admit_all(self, tables: Tables) -> list[RawRows]:
+        """Emit late rows, and return the rows that enter a window."""
+        admitted = [self.admit(table, seq) for seq, table in self.layout.arrive(tables)]
+        rows = [some for some in admitted if len(some)]
+        self.layout.admitted(rows)
+        return rows
+
+    def admit(self, table: pa.Table, seq: int) -> RawRows:
+        """Judge rows by the watermarks in force, and return those that enter a window."""
+        ticks, dead = times_of(table)
+        late_by = self.plan.late_by(self.epoch.meta.watermarks)
+        watermark = np.maximum(row_watermarks(self.plan, table, late_by), BEGIN)
+        missed, late = missed_behind(self.layout.windows, ticks, watermark, dead)
+        account(self.epoch, table, seq, late, missed)
+        return raw_rows(table, ticks, ~late)
+
+    # -- control -------------------------------------------------------------------------------
+
+    def advance(
+        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
+    ) -> None:
+        """Merge new data into state, close the windows that are complete, evict the rest."""
+        plan, epoch = self.plan, self.epoch
+        meta, before = epoch.meta, epoch.meta.watermarks
+        if plan.keeping == "panes":
+            fresh = fresh + [lift(plan, r) for r in rows]
+        closing, late_by = watermarks != before, plan.late_by(before)
+        touched = meta.buckets.taking(self._new_panes(fresh, rows, late_by))
+        needed = touched | self.buckets_to_read(before, watermarks)
+        packs = epoch.read(needed)
+        meta.watermarks = watermarks
+        if packs or fresh or rows:
+            cells = merge(packs + fresh, plan.parts) if packs or fresh else no_cells(plan)
+            if plan.keeping == "windows":
+                for some in rows:
+                    cells = absorb(plan, cells, some, late_by)
+            self.emit(cells, before, watermarks)
+            if closing:
+                cells, changed = self.fold(cells, watermarks)
+                touched |= meta.buckets.taking(changed)
+            self.write(cells, touched, needed)
+        if closing:
+            self.evict()
+        epoch.write_meta()
+
+    def _new_panes(
+        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
+    ) -> np.ndarray:
+        """Return the panes (or windows) that new data falls into."""
+        panes = [p.pane for p in fresh]
+        if self.plan.keeping == "windows":
+            panes += [spread(self.plan, r, watermarks)[1] for r in rows]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *panes]))
+
+    def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that results of the epoch need."""
+        return self.layout.buckets_between(before, after) if after != before else set()
+
+    def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
+        """Emit the results of the epoch: the windows that close between two watermarks."""
+        if after == before or not len(cells):
+            return
+        for seq, closed in enumerate(self.layout.close(cells, before, after)):
+            self.epoch.emit(cells, closed, seq)
+
+    def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
+        """Return the cells that open windows need, and the panes that changed."""
+        return self.layout.fold(cells, after)
+
+    def write(self, cells: Cells, touched: set[int], loaded: set[int]) -> None:
+        """Write new cells and those of touched buckets; other loaded buckets stay as they are."""
+        buckets, first_open = self.epoch.meta.buckets, self._first_open()
+        rewritten = np.ones(len(cells), bool)
+        for b in loaded - touched:
+            bucket = buckets.all[b]
+            rewritten &= (cells.pane < bucket.low) | (cells.pane > bucket.high)
+        if first_open is not None:
+            rewritten &= self.layout.still_needed(cells.pane, first_open)
+        chosen = cells if rewritten.all() else cells.take(np.flatnonzero(rewritten))
+        self.epoch.rewrite(chosen, touched)
+
+    def evict(self) -> None:
+        """Delete the buckets that no open window needs."""
+        first_open = self._first_open()
+        if first_open is None:
+            return
+        for bucket in list(self.epoch.meta.buckets):
+            if not self.layout.still_needed(np.array(bucket.high), first_open):
+                self.epoch.delete(bucket)
+
+    def _first_open(self) -> int | None:
+        """Return the first open window of the shard; None if every pane is needed."""
+        low = self.plan.late_by(self.epoch.meta.watermarks).low
+        if low is None or self.layout.keeps_all:
+            return None
+        return int(self.plan.spec.first_open(min(low, END)))
+
+
+class IntervalCompletion(WatermarkCompletion):
+    """Windows close wherever an interval of time is complete, also before earlier windows."""
+
+    def complete(self, watermarks: Watermarks) -> WindowRuns:
+        """Return which windows are complete."""
+        spec = self.plan.positioned
+        low = watermarks.low
+        passed = [] if low is None else [(BEGIN, int(spec.first_open(low)))]
+        return passed + windows_within(spec, watermarks.ranges)
+
+    def admit(self, table: pa.Table, seq: int) -> RawRows:
+        """Judge rows by the windows that are complete, and return those that enter a window."""
+        spec = self.plan.positioned
+        ticks, _ = times_of(table)
+        first, last = spec.first(ticks), spec.last(ticks)
+        count, lowest, highest = among(self.complete(self.epoch.meta.watermarks), first, last)
+        late = count > last - first
+        missed = Missed(self.plan, count > 0, lowest, highest + 1)
+        account(self.epoch, table, seq, late, [missed])
+        return raw_rows(table, ticks, ~late)
+
+    def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that results of the epoch need: all, if there are intervals."""
+        if after != before and (before.ranges or after.ranges):
+            return set(self.epoch.meta.buckets.all)
+        return super().buckets_to_read(before, after)
+
+    def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
+        """Emit the windows that have become complete."""
+        plan, seq = self.plan, 0
+        runs = _difference(self.complete(after), self.complete(before))
+        for some, first, end in (part for run in runs for part in self.cut(cells, *run)):
+            if not len(some):
+                continue
+            since, until = (np.full(some.groups, wid) for wid in (first, end))
+            for closed in close(some, plan.parts, plan.positioned, since, until):
+                self.epoch.emit(some, closed, seq)
+                seq += len(closed.wid) > 0
+
+    def cut(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
+        """Yield runs of the windows from `first` to before `end`, each with its cells."""
+        yield cells, first, end
+
+    def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
+        """Return the cells that open windows need, and the panes of the others."""
+        spec = self.plan.positioned
+        if not after.ranges or not isinstance(spec, Sliding):
+            return super().fold(cells, after)
+        last = cells.pane // spec.panes_per_slide
+        first = (cells.pane - spec.panes) // spec.panes_per_slide + 1
+        closed, _, _ = among(self.complete(after), first, last)
+        needed = closed <= last - first
+        return cells.take(needed), np.unique(cells.pane[~needed])
+
+
+def windows_within(spec: object, ranges: tuple[tuple[int, int], ...]) -> WindowRuns:
+    """Return which windows lie wholly in intervals of time."""
+    assert isinstance(spec, Sliding)  # noqa: S101
+    runs = [
+        (-((spec.origin - start) // spec.slide), int(spec.first_open(end))) for start, end in ranges
+    ]
+    return [(first, end) for first, end in runs if first < end]
+
+
+def among(
+    runs: WindowRuns, first: np.ndarray, last: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how many of the windows first … last lie in runs, the lowest and the highest."""
+    count, lowest, highest = np.zeros_like(first), last.copy(), first.copy()
+    for start, end in runs:
+        low, high = np.maximum(first, start), np.minimum(last, end - 1)
+        some = high >= low
+        lowest = np.where(some & (count == 0), low, lowest)
+        highest = np.where(some, high, highest)
+        count = count + np.where(some, high - low + 1, 0)
+    return count, lowest, highest
+
+
+def _difference(after: WindowRuns, before: WindowRuns) -> WindowRuns:
+    """Return the window ids that are in `after` and not in `before`."""
+    runs = []
+    for begin, end in after:
+        start = begin
+        for low, high in before:
+            if high <= start or low >= end:
+                continue
+            if low > start:
+                runs.append((start, low))
+            start = max(start, high)
+        if start < end:
+            runs.append((start, end))
+    return runs

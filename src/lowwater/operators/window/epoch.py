@@ -1,0 +1,260 @@
+"""One epoch of one shard of a window aggregate: its state, its output and its counts.
+
+State is a map of names to bytes: `meta` (the watermarks in force and the index of the buckets) and
+a few buckets of cells, each for an interval of panes. An epoch reads the buckets that its rows or
+its closing windows touch and rewrites those that its rows touch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.kernel import META, Step
+from lowwater.operators.packet import measure_packet, table_packet
+from lowwater.operators.window.cells import Cells, PackedCells
+from lowwater.operators.window.close import ClosedWindows
+from lowwater.operators.window.loss_count import LossCount, Observer
+from lowwater.operators.window.plan import SECOND, WindowPlan
+from lowwater.windows.common_panes import Shared
+from lowwater.windows.sliding import Landmark
+
+TARGET_CELLS = 16_384
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """An interval of panes in state, the number of its cells and their size in bytes."""
+
+    low: int
+    high: int
+    cells: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of the bucket in the state."""
+        return f"cells/{self.low}"
+
+
+@dataclass
+class CellStore:
+    """The buckets of a shard, by their first pane."""
+
+    all: dict[int, Bucket] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, buckets: Iterable[Bucket]) -> CellStore:
+        """Return the store of some buckets, ordered by their first pane."""
+        return cls({b.low: b for b in sorted(buckets, key=lambda b: b.low)})
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return iter(self.all.values())
+
+    @property
+    def cells(self) -> int:
+        """The number of cells in all buckets."""
+        return sum([b.cells for b in self.all.values()])
+
+    @property
+    def size(self) -> int:
+        """The size of all buckets in bytes."""
+        return sum([b.size for b in self.all.values()])
+
+    def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
+        """Return the buckets that overlap the panes [low, high), or any of several intervals."""
+        return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
+
+    def taking(self, panes: np.ndarray) -> set[int]:
+        """Return the buckets that take in new panes.
+
+        A pane between two buckets goes into the one before it, unless that is full.
+        """
+        if not self.all or not len(panes):
+            return set()
+        known = list(self)
+        before = np.searchsorted([b.low for b in known], panes, "right") - 1
+        high = np.array([b.high for b in known])
+        full = np.array([b.cells >= TARGET_CELLS for b in known])
+        chosen = (before >= 0) & ((panes <= high[before]) | ~full[before])
+        return {known[i].low for i in np.unique(before[chosen])}
+
+    def intervals(self, panes: np.ndarray) -> list[tuple[int, int]]:
+        """Return the positions [start, end) at which sorted cells are cut into new buckets.
+
+        A new bucket neither splits a pane nor overlaps a bucket of the store.
+        """
+        if not len(panes):
+            return []
+        starts = np.flatnonzero(np.diff(panes, prepend=panes[0] - 1))
+        room = starts // TARGET_CELLS
+        slot = np.searchsorted(list(self.all), panes[starts])
+        new = (np.diff(room, prepend=-1) != 0) | (np.diff(slot, prepend=-1) != 0)
+        cuts = [*starts[new].tolist(), len(panes)]
+        return list(pairwise(cuts))
+
+
+Kind = Literal["final", "revised"]
+
+
+def window_bounds(
+    plan: WindowPlan, first: np.ndarray, last: np.ndarray, ends: np.ndarray | None = None
+) -> list[pa.Array]:
+    """Return the start of the first and the end of the last window, as values of the axis."""
+    spec = plan.window
+    start = spec.start(first)
+    unknown = isinstance(spec, Landmark) and spec.landmark is None
+    missing = np.full(len(first), unknown)
+    return [
+        plan.bounds.from_ticks(np.where(missing, 0, start), missing),
+        plan.bounds.from_ticks(spec.end(last) if ends is None else ends),
+    ]
+
+
+def result_rows(
+    plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind = "final"
+) -> pa.Table:
+    """Return closed windows of the groups of `cells` as result rows."""
+    schema = plan.result_schema
+    window = pa.StructArray.from_arrays(
+        _shared_bounds(plan, plan.spec, closed)
+        if isinstance(plan.spec, Shared)
+        else window_bounds(plan, closed.wid, closed.wid, closed.ends),
+        fields=list(schema.field("window").type),
+    )
+    index = pa.array(closed.code)
+    keys = [_key_values(plan, k, cells.keys.column(k).take(index)) for k in plan.keys]
+    values = [
+        a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
+        for a in plan.aggregates.values()
+    ]
+    named = []
+    if isinstance(plan.spec, Shared):
+        named = [pa.array([name for name, _ in plan.spec.named]).take(pa.array(closed.which))]
+    kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
+    return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kinds], schema=schema)
+
+
+def _shared_bounds(plan: WindowPlan, spec: Shared, closed: ClosedWindows) -> list[pa.Array]:
+    """Return the starts and ends of windows of several names."""
+    layouts = [(w.origin, w.slide, w.range) for _, w in spec.named]
+    origin, slide, size = np.array(layouts).T[:, closed.which]
+    start = origin + closed.wid * slide
+    return [plan.bounds.from_ticks(start), plan.bounds.from_ticks(start + size)]
+
+
+def _key_values(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return the values of a key; those of a second window as its start and end."""
+    if plan.second is None or key != SECOND:
+        return values
+    start = values.combine_chunks().to_numpy()
+    bounds = [plan.second.from_ticks(at) for at in (start, start + plan.spec.pane)]
+    return pa.StructArray.from_arrays(bounds, fields=list(plan.key_field(SECOND).type))
+
+
+@dataclass
+class Meta:
+    """The part of the state that every epoch reads: the watermarks in force, and the buckets."""
+
+    watermarks: Watermarks
+    buckets: CellStore
+
+    @classmethod
+    def read(cls, state: Mapping[str, bytes]) -> Meta:
+        """Return the meta entry of a state; before the first epoch there is none."""
+        content = state.get(META)
+        return cls.from_json(None if content is None else json.loads(content))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any] | None) -> Meta:
+        """Return the meta entry that `to_json` wrote; None stands for a new shard."""
+        if content is None:
+            return cls(Watermarks(), CellStore())
+        buckets = CellStore.of([Bucket(*b) for b in content.get("buckets", ())])
+        return cls(Watermarks.from_json(content["marks"]), buckets)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as JSON."""
+        return {"marks": self.watermarks.to_json(), "buckets": [astuple(b) for b in self.buckets]}
+
+
+class WindowEpoch:
+    """The state that strategies of the window kernel read, and the step that they write.
+
+    `waiting` counts rows that no window has taken in yet; `more_cells` and `more_bytes` measure
+    state besides the buckets.
+    """
+
+    def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        self.plan, self.shard, self.state = plan, shard, state
+        self.meta = Meta.read(state)
+        self.out = Step()
+        self.counts = dict.fromkeys(("admitted", "late", "partly_late", "outside", "results"), 0)
+        self.observer: Observer = LossCount(plan) if plan.tracked else Observer()
+        self.waiting = self.more_cells = self.more_bytes = 0
+
+    def read(self, buckets: Collection[int]) -> list[PackedCells]:
+        """Return the cells of some buckets, in the order of their panes."""
+        known = self.meta.buckets.all
+        return [PackedCells.from_bytes(self.state[known[b].name]) for b in sorted(buckets)]
+
+    def read_all(self) -> list[PackedCells]:
+        """Return the cells of all buckets, in the order of their panes."""
+        return [PackedCells.from_bytes(self.state[b.name]) for b in self.meta.buckets]
+
+    def rewrite(self, cells: Cells, touched: Collection[int]) -> None:
+        """Replace some buckets by new ones that hold `cells`."""
+        buckets = self.meta.buckets
+        for b in touched:
+            self.out.changes[buckets.all.pop(b).name] = None
+        order = np.argsort(cells.pane, kind="stable")
+        panes = cells.pane[order]
+        for start, end in buckets.intervals(panes):
+            whole = end - start == len(cells)
+            chosen = cells if whole else cells.take(np.sort(order[start:end]))
+            content = chosen.pack(self.plan.parts).to_bytes()
+            bucket = Bucket(int(panes[start]), int(panes[end - 1]), len(chosen), len(content))
+            self.out.changes[bucket.name] = content
+            buckets.all[bucket.low] = bucket
+        self.meta.buckets = CellStore.of(buckets)
+
+    def rewrite_all(self, cells: Cells) -> None:
+        """Replace all buckets by new ones that hold `cells`."""
+        self.rewrite(cells, set(self.meta.buckets.all))
+
+    def delete(self, bucket: Bucket) -> None:
+        """Delete a bucket."""
+        del self.meta.buckets.all[bucket.low]
+        self.out.changes[bucket.name] = None
+
+    def write_meta(self) -> None:
+        """Write the meta entry."""
+        self.out.changes[META] = json.dumps(self.meta.to_json()).encode()
+
+    def emit(self, cells: Cells, closed: ClosedWindows, seq: int, kind: Kind = "final") -> None:
+        """Emit closed windows of the groups of `cells` as results, if there are any."""
+        if len(closed.wid):
+            self.counts["results"] += len(closed.wid)
+            self.observer.closed(closed, cells.keys)
+            rows = result_rows(self.plan, cells, closed, kind)
+            self.out.emissions.append(table_packet("results", self.shard, seq, rows))
+
+    def measured(self) -> Step:
+        """Return the step of the epoch, with its measurement as the last emission."""
+        buckets = self.meta.buckets
+        measures = {
+            "shard": self.shard,
+            "cells": buckets.cells + self.waiting + self.more_cells,
+            "bytes": buckets.size + self.more_bytes,
+            **self.counts,
+            **self.observer.measures,
+        }
+        self.out.emissions.append(measure_packet(self.shard, 0, measures))
+        return self.out

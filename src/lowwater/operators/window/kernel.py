@@ -1,0 +1,113 @@
+"""The window kernel: one epoch of one shard of a window aggregate, composed of four strategies.
+
+| strategy | says | modules |
+|---|---|---|
+| layout | where windows lie on panes | layout, layout_common_panes, layout_row |
+| completion | which windows are complete, and which rows are late | completion, completion_held, |
+| | | revise, layout_row_numbers, layout_session |
+| flush | when closed windows are emitted | gradual_flush |
+| observer | what is measured of closed windows and late rows | loss_count |
+
+The plan names them; the kernel only runs the order of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lowwater.control.message import ControlMessage
+from lowwater.operators.kernel import Composition, Step, register
+from lowwater.operators.packet import Packet, table_of
+from lowwater.operators.window.cells import PackedCells
+from lowwater.operators.window.completion import IntervalCompletion, WatermarkCompletion
+from lowwater.operators.window.completion_held import HeldCompletion
+from lowwater.operators.window.epoch import WindowEpoch
+from lowwater.operators.window.gradual_flush import SlicedFlush
+from lowwater.operators.window.layout import LandmarkLayout, SharedLayout, SlidingLayout
+from lowwater.operators.window.layout_row import RowLayout
+from lowwater.operators.window.layout_row_numbers import NumberedCompletion
+from lowwater.operators.window.layout_session import SessionCompletion
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.operators.window.revise import LaggingCompletion
+
+LAYOUTS: dict[str, type[SlidingLayout]] = {
+    "fixed": SlidingLayout,
+    "landmark": LandmarkLayout,
+    "named": SharedLayout,
+    "row": RowLayout,
+    "numbered": SlidingLayout,
+    "session": SlidingLayout,
+}
+COMPLETIONS: dict[str, type[WatermarkCompletion]] = {
+    "watermark": WatermarkCompletion,
+    "intervals": IntervalCompletion,
+    "around holds": HeldCompletion,
+    "allowed lateness": LaggingCompletion,
+    "row count": NumberedCompletion,
+    "gap": SessionCompletion,
+}
+COMPOSITIONS: frozenset[Composition] = frozenset(
+    {
+        ("fixed", "watermark", "at once", "none"),
+        ("landmark", "watermark", "at once", "none"),
+        ("named", "watermark", "at once", "none"),
+        ("row", "watermark", "at once", "none"),
+        ("numbered", "row count", "at once", "none"),
+        ("session", "gap", "at once", "none"),
+        ("fixed", "intervals", "at once", "none"),
+        ("fixed", "around holds", "at once", "none"),
+        ("fixed", "allowed lateness", "at once", "none"),
+        ("named", "allowed lateness", "at once", "none"),
+        ("fixed", "watermark", "gradual", "none"),
+        ("fixed", "watermark", "at once", "loss count"),
+    }
+)
+"""The compositions that the planner builds; the contract tests run each of them."""
+
+
+def composition(plan: WindowPlan) -> Composition:
+    """Return the strategies that a plan asks for: layout, completion, flush, observer."""
+    flush = "at once" if plan.flush is None else "gradual"
+    return plan.layout, completion_of(plan), flush, "loss count" if plan.tracked else "none"
+
+
+def completion_of(plan: WindowPlan) -> str:
+    """Return the name of the completion that a plan asks for."""
+    own = {"numbered": "row count", "session": "gap"}.get(plan.layout)
+    if own is not None:
+        return own
+    if plan.ranged:
+        return "around holds" if plan.sidelined else "intervals"
+    return "allowed lateness" if plan.revise else "watermark"
+
+
+@register(WindowPlan, COMPOSITIONS, composition)
+class WindowKernel:
+    """One epoch of one shard: admit the data, then act on the control (semantics 2)."""
+
+    def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
+        self.epoch = WindowEpoch(plan, shard, state)
+        self.layout = LAYOUTS[plan.layout](self.epoch)
+        self.completion = COMPLETIONS[completion_of(plan)](self.epoch, self.layout)
+        self.flush = None if plan.flush is None else SlicedFlush(self.epoch, plan.flush)
+
+    def run(self, packets: Sequence[Packet]) -> Step:
+        """Run the epoch and return its step."""
+        epoch, completion = self.epoch, self.completion
+        control = ControlMessage.together(
+            [ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control"]
+        )
+        self.layout.prepare(packets)
+        fresh = [PackedCells.from_bytes(p.payload) for p in packets if p.kind == "cells"]
+        epoch.counts["admitted"] += sum(map(_row_count, fresh))
+        completion.receive(fresh)
+        rows = completion.admit_all([(p.seq, table_of(p)) for p in packets if p.kind == "rows"])
+        watermarks = epoch.meta.watermarks.raised(control.marks).only_above()
+        (self.flush or completion).advance(fresh, rows, watermarks)
+        self.layout.finish(watermarks)
+        return epoch.measured()
+
+
+def _row_count(packed: PackedCells) -> int:
+    """Return the number of rows in cells; the row count is their first column."""
+    return int(packed.columns[0].to_numpy().sum())

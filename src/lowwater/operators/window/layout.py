@@ -1,0 +1,200 @@
+"""Layouts: where windows lie on panes.
+
+A layout names the windows of a row, the buckets that closing windows read, the panes that open
+windows still need, and computes closed windows from cells. Which windows close is for the
+completion to say (completion.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.aggregates.user_functions import ResumableFold
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.packet import Packet
+from lowwater.operators.window.admit import row_watermarks
+from lowwater.operators.window.cells import Cells, PackedCells, merge
+from lowwater.operators.window.close import ClosedWindows, WindowRun, close, close_together
+from lowwater.operators.window.epoch import WindowEpoch
+from lowwater.operators.window.per_window import closed_windows
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.ticks import BEGIN, END
+from lowwater.windows.common_panes import Shared
+from lowwater.windows.semantics import OneWindow
+from lowwater.windows.sliding import Landmark
+
+Tables = list[tuple[int, pa.Table]]
+"""Rows at the port, by their place in arrival order."""
+
+
+class SlidingLayout:
+    """Windows of a fixed range and slide, cut into panes."""
+
+    keeps_all = False
+    """Whether every pane is needed for ever."""
+
+    def __init__(self, epoch: WindowEpoch) -> None:
+        self.epoch, self.plan = epoch, epoch.plan
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> Sequence[tuple[WindowPlan, OneWindow]]:
+        """The kinds of windows that a row enters, each with the plan that describes its rows."""
+        return [(self.plan, self.plan.window)]
+
+    def prepare(self, packets: Sequence[Packet]) -> None:
+        """Read packets that are neither rows, cells nor control. Called first in an epoch."""
+
+    def arrive(self, tables: Tables) -> Tables:
+        """Return the rows with columns that only this shard can add. Called before admission."""
+        return tables
+
+    def admitted(self, rows: list[RawRows]) -> None:
+        """Read the rows that entered a window. Called after admission."""
+
+    def finish(self, watermarks: Watermarks) -> None:
+        """Write state besides cells. Called last in an epoch, with the watermarks now in force."""
+
+    # -- panes -----------------------------------------------------------------------------------
+
+    def group_open(self, cells: Cells, watermarks: Watermarks) -> np.ndarray:
+        """Return the first open window of every group."""
+        plan = self.plan
+        if plan.groups_have_marks and cells.groups:
+            own = np.asarray(row_watermarks(plan, cells.keys, watermarks))
+            watermark = np.broadcast_to(own, cells.groups)
+        else:
+            watermark = np.full(cells.groups, BEGIN if watermarks.low is None else watermarks.low)
+        return np.asarray(plan.spec.first_open(np.clip(watermark, BEGIN, END)))
+
+    def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that windows reach into which close between two watermarks."""
+        plan, buckets = self.plan, self.epoch.meta.buckets
+        spec = plan.positioned
+        if isinstance(spec, Landmark) or before.low is None or plan.groups_have_marks:
+            return set(buckets.all)
+        low = spec.first_open(before.low)
+        high = spec.first_open(before.low if after.low is None else after.low)
+        if low == high:
+            return set()
+        if plan.keeping == "panes":
+            step = spec.panes_per_slide
+            low, high = low * step, (high - 1) * step + spec.panes
+        return buckets.between(low, high)
+
+    def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
+        """Return which panes (or windows) belong to a window that is open."""
+        if self.plan.keeping == "windows":
+            return np.asarray(pane >= first_open)
+        return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
+
+    def close(self, cells: Cells, before: Watermarks, after: Watermarks) -> Iterator[ClosedWindows]:
+        """Yield the windows that close between two watermarks, in portions."""
+        return self.close_runs(cells, self.group_open(cells, before), self.group_open(cells, after))
+
+    def close_runs(
+        self, cells: Cells, since: np.ndarray, until: np.ndarray
+    ) -> Iterator[ClosedWindows]:
+        """Yield the windows `since[g] <= wid < until[g]` of every group g."""
+        plan = self.plan
+        if plan.keeping == "windows":
+            return closed_windows(cells, since, until)
+        return close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
+
+    def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
+        """Return the cells without those that no open window needs, and the panes that changed.
+
+        Where all groups have one watermark, whole buckets are deleted instead.
+        """
+        if not self.plan.groups_have_marks:
+            return cells, cells.pane[:0]
+        return self.drop_closed(cells, self.plan.late_by(after))
+
+    def drop_closed(self, cells: Cells, watermarks: Watermarks) -> tuple[Cells, np.ndarray]:
+        """Return the cells of open windows, and the panes of the others."""
+        needed = self.still_needed(cells.pane, self.group_open(cells, watermarks)[cells.code])
+        return cells.take(needed), np.unique(cells.pane[~needed])
+
+
+class LandmarkLayout(SlidingLayout):
+    """Windows that all begin at a landmark, or at the beginning: no pane is ever done with."""
+
+    keeps_all = True
+
+    def close_runs(
+        self, cells: Cells, since: np.ndarray, until: np.ndarray
+    ) -> Iterator[ClosedWindows]:
+        """Yield the windows of every group, from the first that holds a row."""
+        born = np.full(cells.groups, END)
+        np.minimum.at(born, cells.code, cells.pane)
+        return super().close_runs(cells, np.clip(born, since, until), until)
+
+    def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
+        """Return the cells with those of closed windows folded into one, and the changed panes."""
+        plan, until = self.plan, self.group_open(cells, self.plan.late_by(after))
+        closed = np.maximum(cells.pane, until[cells.code] - 1)
+        moved = closed != cells.pane
+        if not moved.any():
+            return cells, cells.pane[:0]
+        packed = cells.pack(plan.parts)
+        folded = PackedCells(packed.keys, packed.groups, packed.code, closed, packed.columns)
+        cells = self._settled(merge([folded], plan.parts), after)
+        return cells, np.unique([*packed.pane[moved], *closed[moved]])
+
+    def _settled(self, cells: Cells, after: Watermarks) -> Cells:
+        """Return the cells with values folded into states where all their windows have closed."""
+        done = cells.pane < self.group_open(cells, after)[cells.code]
+        parts = [
+            part.settle(content, done) if isinstance(part, ResumableFold) else content
+            for part, content in zip(self.plan.parts, cells.parts, strict=True)
+        ]
+        return replace(cells, parts=parts)
+
+
+class SharedLayout(SlidingLayout):
+    """Several windows on common panes.
+
+    `first_open` of the spec is a watermark here, since each window has ids of its own.
+    """
+
+    @property
+    def spec(self) -> Shared:
+        """The windows, by name."""
+        assert isinstance(self.plan.spec, Shared)  # noqa: S101
+        return self.plan.spec
+
+    @property
+    def windows(self) -> Sequence[tuple[WindowPlan, OneWindow]]:
+        """The windows, each with the plan of a query that has only this one."""
+        return [(self.plan.only(name, window), window) for name, window in self.spec]
+
+    def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that windows of any name reach into between two watermarks."""
+        buckets = self.epoch.meta.buckets
+        if before.low is None or self.plan.groups_have_marks:
+            return set(buckets.all)
+        reached = min(before.low if after.low is None else after.low, END)
+        needed: set[int] = set()
+        for _, window in self.spec:
+            low, high = int(window.first_open(before.low)), int(window.first_open(reached))
+            if high > low:
+                step = window.panes_per_slide
+                needed |= buckets.between(low * step, (high - 1) * step + window.panes)
+        return needed
+
+    def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
+        """Return which panes belong to a window that is open."""
+        return np.asarray(pane >= self.spec.first_pane(first_open))
+
+    def close_runs(
+        self, cells: Cells, since: np.ndarray, until: np.ndarray
+    ) -> Iterator[ClosedWindows]:
+        """Yield the windows of every name that close between the watermarks of each group."""
+        runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
+        return close_together(cells, self.plan.parts, runs, dropped=self.plan.dropped)

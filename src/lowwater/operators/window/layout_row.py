@@ -1,0 +1,283 @@
+"""Windows that end at rows: slide-by-tuple and its variations (WID 6).
+
+Cells are stored per group and position. A window ends at a position and reaches back by RANGE, so
+it touches at most two blocks of length RANGE: a suffix of the one and a prefix of the other, and
+both are running totals. Each result is one combination, however many rows the window holds.
+
+    blocks     |   . . . . . |. . . . .   |        window w = suffix of the left block from
+    window w         (-----------]                            w − RANGE, prefix of the right to w
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
+from lowwater.aggregates.accumulators.values import spread
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.packet import Packet, packed, table_of, unpacked
+from lowwater.operators.window.cells import Cells
+from lowwater.operators.window.close import ClosedWindows
+from lowwater.operators.window.explain import ARRIVAL
+from lowwater.operators.window.layout import SlidingLayout, Tables
+from lowwater.operators.window.layout_row_numbers import GroupCounts
+from lowwater.operators.window.scan import merged, places, portions, running, running_up
+from lowwater.ticks import BEGIN, END
+from lowwater.windows.row_windows import RowWindow
+
+ENDS = "ends"
+RANKS = "ranks"
+ARRIVALS = "arrivals"
+_RESULTS = 1_000_000
+"""Windows are closed in portions of about this many, to bound memory."""
+
+
+@dataclass(frozen=True)
+class RowEnds:
+    """Positions that may end a window of any group, ascending, each with its number of rows."""
+
+    tick: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(cls, tick: np.ndarray, rows: np.ndarray) -> RowEnds:
+        """Return positions with the rows of equal ones added up."""
+        known, place = np.unique(tick, return_inverse=True)
+        return cls(known, np.bincount(place, rows, len(known)).astype(np.int64))
+
+    def to_table(self) -> pa.Table:
+        """Return the positions as a table, for packets and state."""
+        return pa.table({"tick": self.tick, "rows": self.rows})
+
+    @classmethod
+    def together(cls, tables: Sequence[pa.Table]) -> RowEnds:
+        """Return the positions of several tables as one."""
+        whole = pa.concat_tables([*tables, cls.none().to_table()])
+        return cls.of(whole["tick"].to_numpy(), whole["rows"].to_numpy())
+
+    @classmethod
+    def none(cls) -> RowEnds:
+        """Return no positions."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def between(self, since: int, until: int) -> RowEnds:
+        """Return the positions in [since, until)."""
+        chosen = (self.tick >= since) & (self.tick < until)
+        return RowEnds(self.tick[chosen], self.rows[chosen])
+
+
+class RowLayout(SlidingLayout):
+    """Windows that end at rows. `first_open` of the spec is a watermark here."""
+
+    @property
+    def spec(self) -> RowWindow:
+        """The window."""
+        assert isinstance(self.plan.spec, RowWindow)  # noqa: S101
+        return self.plan.spec
+
+    def prepare(self, packets: Sequence[Packet]) -> None:
+        """Read where windows may end, if rows of any group end them."""
+        watermarks = self.epoch.meta.watermarks
+        self.ends, self.before, self.received = RowEnds.none(), watermarks, False
+        if self.plan.ends_of_stream:
+            stored = self.epoch.state.get(ENDS)
+            fresh = RowEnds.together([table_of(p) for p in packets if p.kind == "ends"])
+            if watermarks.low is not None:  # a window that ends behind the watermark is closed
+                fresh = fresh.between(watermarks.low, 2 * END)
+            self.received = bool(len(fresh.tick))
+            known = [] if stored is None else [unpacked(stored)]
+            self.ends = RowEnds.together([*known, fresh.to_table()])
+
+    def arrive(self, tables: Tables) -> Tables:
+        """Return the rows with their numbers in arrival order, if windows slide over those."""
+        if not self.plan.counts_arrivals:
+            return tables
+        counts = GroupCounts.read(self.epoch.state, ARRIVALS, self.plan.partition)
+        numbered = []
+        for seq, table in tables:
+            number, counts = counts.numbered(table)
+            numbered.append((seq, table.append_column(ARRIVAL, pa.array(number + 1))))
+        if tables:
+            self.epoch.out.changes[ARRIVALS] = counts.to_bytes()
+        return numbered
+
+    def admitted(self, rows: list[RawRows]) -> None:
+        """Add the ends that only follow from the numbers of rows."""
+        if not (self.plan.counts_arrivals and self.plan.ends_of_stream):
+            return
+        low = self.epoch.meta.watermarks.low
+        part = self.plan.end_count
+        assert part is not None  # noqa: S101
+        for some in rows:
+            at = some.ticks[part.chosen(some.table)]
+            fresh = RowEnds.of(at, np.ones(len(at), np.int64))
+            fresh = fresh.between(BEGIN if low is None else low, 2 * END)
+            self.ends = RowEnds.together([self.ends.to_table(), fresh.to_table()])
+            self.received |= bool(len(fresh.tick))
+
+    def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that windows reach into which end between two watermarks."""
+        buckets = self.epoch.meta.buckets
+        if before.low is None or self.plan.sources_close_groups:
+            return set(buckets.all)
+        reached = before.low if after.low is None else after.low
+        return buckets.between(before.low - self.spec.range + 1, reached)
+
+    def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
+        """Return which positions an open window may reach back to."""
+        return np.asarray(pane > first_open - self.spec.range)
+
+    def close(self, cells: Cells, before: Watermarks, after: Watermarks) -> Iterator[ClosedWindows]:
+        """Yield the windows that end between two watermarks, in portions."""
+        spec = self.spec
+        since, until = self.group_open(cells, before), self.group_open(cells, after)
+        if self.plan.ends_of_stream:
+            ends = self._stream_ends(before, after)
+            windows = _windows_at(cells, ends, spec, since, until)
+        else:
+            windows = _own_windows(cells, self._own_ends(cells, since, until), spec)
+        return _close(cells, self.plan.parts, spec.range, windows)
+
+    # -- which positions end a window ------------------------------------------------------------
+
+    def _ends_between(self, before: Watermarks, after: Watermarks) -> RowEnds:
+        """Return the positions between two watermarks."""
+        low = BEGIN if before.low is None else before.low
+        return self.ends.between(low, low if after.low is None else after.low)
+
+    def _stream_ends(self, before: Watermarks, after: Watermarks) -> np.ndarray:
+        """Return the positions between two watermarks that end a window of every group."""
+        closing = self._ends_between(before, after)
+        settled = int(self.epoch.state.get(RANKS, b"0"))
+        return np.asarray(
+            closing.tick[self._ends_window(closing.rows, np.cumsum(closing.rows) + settled)]
+        )
+
+    def _own_ends(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """Return the cells at which a window of their own group ends."""
+        closing = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
+        index = np.flatnonzero(closing)
+        rows = cells.parts[self.plan.ends_part].arrays[0][index]
+        code = cells.code[index]
+        if not self.plan.counts_ranks:
+            return np.asarray(index[self._ends_window(rows, rows)])
+        place, _ = places(code)
+        total = np.cumsum(rows)
+        start = np.flatnonzero(place == 0)
+        sizes = np.diff(np.append(start, len(code)))
+        within = total - np.repeat(total[start] - rows[start], sizes)
+        counts = GroupCounts.read(self.epoch.state, RANKS, self.plan.keys)
+        base = counts.of(cells.keys, cells.groups)
+        settled = np.bincount(code, rows, cells.groups).astype(np.int64)
+        self.epoch.out.changes[RANKS] = counts.plus(cells.keys, settled).to_bytes()
+        return np.asarray(index[self._ends_window(rows, within + base[code])])
+
+    def _ends_window(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        """Return which positions end a window; `rank` is that of the last row at each."""
+        if not self.plan.counts_ranks:
+            return np.asarray(rows > 0)
+        return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)
+
+    def finish(self, watermarks: Watermarks) -> None:
+        """Write the positions that may still end a window, and the number of settled ranks.
+
+        Every shard counts all rows of the stream, also a shard that has no group yet.
+        """
+        if not self.plan.ends_of_stream:
+            return
+        passed = self._ends_between(self.before, watermarks).rows
+        if not self.received and not len(passed):
+            return
+        changes = self.epoch.out.changes
+        if self.plan.counts_ranks:
+            settled = int(self.epoch.state.get(RANKS, b"0")) + int(passed.sum())
+            changes[RANKS] = str(settled).encode()
+        low = BEGIN if watermarks.low is None else watermarks.low
+        left = self.ends.between(low, 2 * END)
+        changes[ENDS] = packed(left.to_table()) if len(left.tick) else None
+
+
+_Windows: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Window ids, with the first and the last cell of each window."""
+
+
+def _own_windows(cells: Cells, ends: np.ndarray, spec: RowWindow) -> _Windows:
+    """Return (wid, first cell, last cell) of the windows that end at cells of their own group."""
+    wid = cells.pane[ends]
+    return wid, _first_after(cells, cells.code[ends], wid - spec.range), ends
+
+
+def _windows_at(
+    cells: Cells, ends: np.ndarray, spec: RowWindow, since: np.ndarray, until: np.ndarray
+) -> _Windows:
+    """Return (wid, first cell, last cell) of each group's windows that end at given positions.
+
+    A window belongs to a group if it holds a row of the group: it ends at one of the group's cells
+    or after it, but before the next cell and before the cell is out of range.
+    """
+    following = np.append(cells.pane[1:], END)
+    following[np.flatnonzero(np.diff(cells.code))] = END
+    begin = np.maximum(cells.pane, since[cells.code])
+    stop = np.minimum(np.minimum(following, cells.pane + spec.range), until[cells.code])
+    first, end = np.searchsorted(ends, begin), np.searchsorted(ends, stop)
+    place, last = spread(first, np.maximum(first, end))
+    wid = ends[place]
+    return wid, _first_after(cells, cells.code[last], wid - spec.range), last
+
+
+def _first_after(cells: Cells, code: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return the first cell of each group after a position."""
+    known, place = np.unique(cells.pane, return_inverse=True)
+    ordered = cells.code * (len(known) + 1) + place
+    sought = code * (len(known) + 1) + np.searchsorted(known, after, "right")
+    return np.searchsorted(ordered, sought)
+
+
+def _close(
+    cells: Cells, parts: Sequence[Accumulator], size: int, windows: _Windows
+) -> Iterator[ClosedWindows]:
+    """Yield windows of length `size`, in portions."""
+    wid, first, last = windows
+    if not len(wid):
+        return
+    block = cells.pane // size
+    moved = (np.diff(block, prepend=block[0]) != 0) | (np.diff(cells.code, prepend=0) != 0)
+    place, left = places(np.cumsum(moved))
+    held = last + 1 - first
+    # Running totals are over all cells; for a few windows of few cells, merging is faster.
+    few = int(held.sum()) <= len(cells) * int(left.max(initial=0)).bit_length()
+    totals = [
+        None
+        if few or not part.bounded
+        else (running_up(part, content, left), running(part, content, place))
+        for part, content in zip(parts, cells.parts, strict=True)
+    ]
+    own = wid // size
+    before, within = block[first] < own, block[last] == own
+    for chosen in portions(parts, cells.parts, first, last + 1, _RESULTS):
+        f, e = first[chosen], last[chosen]
+        done = [
+            merged(part, content, f, e + 1)
+            if scans is None
+            else part.combine(
+                _where(part, scans[0].take(f), before[chosen]),
+                _where(part, scans[1].take(e), within[chosen]),
+            )
+            for part, content, scans in zip(parts, cells.parts, totals, strict=True)
+        ]
+        yield ClosedWindows(cells.code[e], wid[chosen], done)
+
+
+def _where(part: Accumulator, cells: AccumulatorColumns, mask: np.ndarray) -> AccumulatorColumns:
+    """Return cells, empty where `mask` is not set."""
+    if mask.all():
+        return cells
+    out = part.empty(len(mask), cells)
+    chosen = np.flatnonzero(mask)
+    out.put(chosen, cells.take(chosen))
+    return out

@@ -1,0 +1,132 @@
+"""Session windows: rows of a group with less than a gap between neighbours.
+
+A cell is a session, or a piece of one: its pane is the position of its first row, the part `Span`
+holds that of its last. Ingest reduces a batch to such pieces. Here pieces and sessions are laid
+side by side and joined where less than a gap lies between them, so rows out of order extend and
+bridge sessions like rows in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.aggregates.accumulators.builtin import Span
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.window.admit import Missed, account, raw_rows, row_watermarks, times_of
+from lowwater.operators.window.cells import Cells, PackedCells, lift, load, session_of, unify
+from lowwater.operators.window.close import ClosedWindows
+from lowwater.operators.window.completion import WatermarkCompletion
+from lowwater.operators.window.layout import Tables
+from lowwater.ticks import BEGIN, END
+from lowwater.windows.row_windows import SessionWindow
+
+SPAN = 1
+"""The place of `Span` among the parts, after the row count."""
+
+
+class SessionCompletion(WatermarkCompletion):
+    """A session closes when the watermark is a gap behind its last row.
+
+    An epoch reads all open sessions of the shard.
+    """
+
+    @property
+    def gap(self) -> int:
+        """The gap between sessions."""
+        assert isinstance(self.plan.spec, SessionWindow)  # noqa: S101
+        return self.plan.spec.gap
+
+    def receive(self, fresh: list[PackedCells]) -> None:
+        """Remember the pieces that arrived as cells: they keep sessions open for late rows."""
+        self.fresh = fresh
+
+    def admit_all(self, tables: Tables) -> list[RawRows]:
+        """Emit late rows, and return the rows whose session is open.
+
+        A row is late if the session it would belong to, with all open sessions and all rows that
+        arrived with it, is already complete.
+        """
+        if not tables:
+            return []
+        whole = pa.concat_tables([t for _, t in tables])
+        ticks, dead = times_of(whole)
+        own = self._own_pieces(RawRows(whole, ticks))
+        late = dead | self._complete(own, [*self.epoch.read_all(), *self.fresh])
+        bounds = np.cumsum([0, *(len(t) for _, t in tables)])
+        admitted = []
+        for (seq, table), a, b in zip(tables, bounds[:-1], bounds[1:], strict=True):
+            at, missed = ticks[a:b], late[a:b]
+            account(self.epoch, table, seq, missed, [Missed(self.plan, missed, at, at + 1)])
+            admitted.append(raw_rows(table, at, ~missed))
+        return [rows for rows in admitted if len(rows)]
+
+    def advance(
+        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
+    ) -> None:
+        """Join new pieces with the open sessions, and close those that are complete."""
+        epoch = self.epoch
+        before = epoch.meta.watermarks
+        packs = [*epoch.read_all(), *fresh, *(lift(self.plan, r) for r in rows)]
+        epoch.meta.watermarks = watermarks
+        if packs and (fresh or rows or watermarks != before):
+            cells = self._joined(packs)
+            until = self._group_watermarks(cells.keys, cells.groups, watermarks)[cells.code]
+            closing = self._ends(cells) <= until
+            done = cells.take(closing)
+            closed = ClosedWindows(done.code, done.pane, done.parts, ends=self._ends(done))
+            epoch.emit(done, closed, 0)
+            if fresh or rows or closing.any():
+                epoch.rewrite_all(cells.take(~closing))
+        epoch.write_meta()
+
+    def _joined(self, packs: list[PackedCells]) -> Cells:
+        """Return sessions joined from pieces; of equal starts the earlier piece comes first."""
+        plan = self.plan
+        keys, groups, code = unify(packs)
+        start = np.concatenate([p.pane for p in packs])
+        stored = [pa.concat_arrays(list(c)) for c in zip(*(p.columns for p in packs), strict=True)]
+        loaded = load(stored, plan.parts)
+        session, first = session_of(code, start, loaded[SPAN].arrays[0], self.gap)
+        # In arrival order: the order of two pieces at one time matters to first() and last().
+        parts = [
+            part.merge(cells, session, len(first))
+            for part, cells in zip(plan.parts, loaded, strict=True)
+        ]
+        return Cells(keys, groups, code[first], start[first], parts)
+
+    def _ends(self, cells: Cells) -> np.ndarray:
+        """Return the end of each session: a gap after its last row."""
+        return np.asarray(cells.parts[SPAN].arrays[0] + self.gap)
+
+    def _group_watermarks(self, keys: pa.Table, groups: int, watermarks: Watermarks) -> np.ndarray:
+        """Return the watermark of each group."""
+        if self.plan.sources_close_groups and groups:
+            own = np.asarray(row_watermarks(self.plan, keys, watermarks))
+            return np.asarray(np.maximum(np.broadcast_to(own, groups), BEGIN))
+        return np.full(groups, BEGIN if watermarks.low is None else min(watermarks.low, END))
+
+    def _own_pieces(self, rows: RawRows) -> PackedCells:
+        """Return each row as a piece by itself, with its keys and its time only."""
+        keys = pa.table([rows.column(k) for k in self.plan.keys], list(self.plan.keys))
+        n = len(rows)
+        span = Span().store(Span().lift(rows, np.arange(n), n))
+        code = np.arange(n) if self.plan.keys else np.zeros(n, np.int64)
+        return PackedCells(keys, n if self.plan.keys else 1, code, rows.ticks, span)
+
+    def _complete(self, own: PackedCells, others: list[PackedCells]) -> np.ndarray:
+        """Return which of the pieces `own` would belong to a complete session."""
+        at = sum(len(p.types) for p in self.plan.parts[:SPAN])
+        packs = [
+            own,
+            *(PackedCells(p.keys, p.groups, p.code, p.pane, [p.columns[at]]) for p in others),
+        ]
+        keys, groups, code = unify(packs)
+        start = np.concatenate([p.pane for p in packs])
+        last = np.concatenate([p.columns[0].to_numpy() for p in packs])
+        session, first = session_of(code, start, last, self.gap)
+        end = np.full(len(first), BEGIN)
+        np.maximum.at(end, session, last + self.gap)
+        watermark = self._group_watermarks(keys, groups, self.epoch.meta.watermarks)[code[first]]
+        return np.asarray((end <= watermark)[session[: len(own)]])

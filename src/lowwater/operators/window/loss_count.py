@@ -1,0 +1,88 @@
+"""Observers of the window kernel: the count of rows that windows held, and that they missed.
+
+The quality tracker needs both to know the share of rows that late rows cost (semantics 26).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.values import spread
+from lowwater.operators.group_codes import group_rows
+from lowwater.operators.window.close import ClosedWindows
+from lowwater.operators.window.plan import WindowPlan
+
+Tally = list[list[object]]
+"""Pairs of a window id, or a source, and a number of rows."""
+
+
+class Observer:
+    """An observer of a window kernel that measures nothing."""
+
+    def __init__(self) -> None:
+        self.measures: dict[str, Tally] = {}
+        """What the observer adds to the measurement of the epoch."""
+
+    def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
+        """Called at admission: row i of `rows` missed the windows `first[i] <= wid < end[i]`."""
+
+    def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
+        """Called before windows of groups with `keys` are emitted."""
+
+
+class LossCount(Observer):
+    """Counts the rows of closed windows, and the rows that windows missed.
+
+    The counts are by window, or in total under one of the windows, as `plan.tracked` asks. Where
+    sources close groups, they are by source as well.
+    """
+
+    def __init__(self, plan: WindowPlan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.measures = {"closed": [], "missed": [], "closed_of": [], "missed_of": []}
+
+    def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
+        """Count the rows that the windows hold, over all groups."""
+        rows = windows.parts[0].arrays[0]
+        if self.plan.sources_close_groups:
+            by_group = np.bincount(windows.code, rows, minlength=len(keys))
+            self.measures["closed_of"] += self._by_source(keys, by_group)
+        if self.plan.tracked == "windows":
+            self.measures["closed"] += _by_window(windows.wid, rows)
+        else:
+            self.measures["closed"].append([int(windows.wid[0]), int(rows.sum())])
+
+    def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
+        """Count the rows that the windows would have held."""
+        if self.plan.sources_close_groups:
+            self.measures["missed_of"] += self._by_source(rows, end - first)
+        if self.plan.tracked == "windows":
+            wid, _ = spread(first, end)
+            self.measures["missed"] += _by_window(wid, np.ones_like(wid))
+        else:
+            self.measures["missed"].append([int(first[0]), int((end - first).sum())])
+
+    def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally:
+        """Return the sum of `rows` for each source in a table."""
+        column = table.column(self.plan.source).combine_chunks()
+        codes, chosen = group_rows([column], len(column))
+        names = column.take(pa.array(chosen)).to_pylist()
+        counts = np.bincount(codes, rows, minlength=len(names)).tolist()
+        return [[name, int(n)] for name, n in zip(names, counts, strict=True) if n]
+
+
+def _by_window(wid: np.ndarray, rows: np.ndarray) -> Tally:
+    """Return the sum of `rows` for each window id."""
+    if not len(wid):
+        return []
+    first = int(wid.min())
+    if int(wid.max()) - first > 4 * len(wid):  # windows far apart
+        distinct, place = np.unique(wid, return_inverse=True)
+        counts = np.bincount(place, rows)
+    else:
+        counts = np.bincount(wid - first, rows)
+        distinct = first + np.flatnonzero(counts)
+        counts = counts[distinct - first]
+    return [[w, int(n)] for w, n in zip(distinct.tolist(), counts.tolist(), strict=True)]

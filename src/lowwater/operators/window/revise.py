@@ -1,0 +1,138 @@
+"""Allowed lateness: late rows correct windows whose results have been emitted.
+
+Lateness is judged by a watermark that lags behind the one in force, and panes stay in state until
+the lagging watermark has passed them. Windows between the two watermarks are closed and their
+finals emitted. A row that enters such a window makes the epoch emit its result again, once, with
+all rows received so far.
+
+    lagging watermark              watermark in force
+          |                             |
+    late  |  corrects finals: revised   |  on time
+
+Only windows that such rows have entered are computed again, and only for the groups of these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.aggregates.accumulators.values import spread
+from lowwater.control.watermark import Watermarks
+from lowwater.operators.group_codes import group_rows
+from lowwater.operators.window.admit import row_watermarks
+from lowwater.operators.window.cells import Cells, PackedCells, codes_of, compact_wide, session_of
+from lowwater.operators.window.close import ClosedWindows, close
+from lowwater.operators.window.completion import WatermarkCompletion
+from lowwater.operators.window.per_window import closed_windows
+from lowwater.ticks import BEGIN
+from lowwater.windows.sliding import Sliding
+
+_APART = 2
+"""Window ids at least this far from each other have a window between them."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """Windows to emit again: first[i] <= wid < end[i] of group code[i] of `names`.
+
+    Each holds `size` panes and begins `step` panes after the one before.
+    """
+
+    window: Sliding
+    names: pa.Table
+    code: np.ndarray
+    first: np.ndarray
+    end: np.ndarray
+    size: int
+    step: int
+
+    @property
+    def panes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The panes [low, high) that each run of windows holds."""
+        return self.first * self.step, (self.end - 1) * self.step + self.size
+
+    def of(self, cells: Cells) -> Cells:
+        """Return the cells of these windows, each run of windows as a group."""
+        group = codes_of(cells, self.names)[self.code]
+        place, known = compact_wide(cells.pane)
+        ordered = cells.code * (len(known) + 1) + place
+        bounds = [group * (len(known) + 1) + np.searchsorted(known, p) for p in self.panes]
+        index, run = spread(*(np.searchsorted(ordered, b) for b in bounds))
+        chosen = cells.take(index)
+        keys = cells.keys.take(pa.array(group)) if cells.keys.num_columns else cells.keys
+        return Cells(keys, len(group), run, chosen.pane, chosen.parts)
+
+
+class LaggingCompletion(WatermarkCompletion):
+    """Windows close by the watermark, and rows are late by a lagging one."""
+
+    def advance(
+        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
+    ) -> None:
+        """Find the closed windows that rows have entered, then advance as usual."""
+        behind = [some for some in map(self._behind, rows) if len(some)]
+        windows = [window for _, window in self.layout.windows if isinstance(window, Sliding)]
+        self.revisions = [self._entered(w, behind) if behind else None for w in windows]
+        super().advance(fresh, rows, watermarks)
+
+    def _behind(self, rows: RawRows) -> RawRows:
+        """Return the rows that may have entered a closed window."""
+        watermark = row_watermarks(self.plan, rows.table, self.epoch.meta.watermarks)
+        return rows.take(np.flatnonzero(rows.ticks < watermark))
+
+    def _entered(self, window: Sliding, behind: list[RawRows]) -> Revision | None:
+        """Return the closed windows that rows have entered."""
+        plan, before = self.plan, self.epoch.meta.watermarks
+        table = pa.concat_tables([rows.table for rows in behind]).combine_chunks()
+        ticks = np.concatenate([rows.ticks for rows in behind])
+        since, until = (
+            window.first_open(np.maximum(row_watermarks(plan, table, watermarks), BEGIN))
+            for watermarks in (plan.late_by(before), before)
+        )
+        first = np.maximum(window.first(ticks), since)
+        last = np.minimum(window.last(ticks), until - 1)
+        used = np.flatnonzero(first <= last)
+        if not len(used):
+            return None
+        keys = [table.column(k).combine_chunks().take(pa.array(used)) for k in plan.keys]
+        group, chosen = group_rows(keys, len(used))
+        names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))
+        first, last = first[used], last[used]
+        run, one = session_of(group, first, last, _APART)
+        end = np.full(len(one), BEGIN)
+        np.maximum.at(end, run, last + 1)
+        per_pane = plan.keeping == "panes"
+        size, step = (window.panes, window.panes_per_slide) if per_pane else (1, 1)
+        return Revision(window, names, group[one], first[one], end, size, step)
+
+    def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
+        """Return the buckets that results of the epoch need, those of revised windows included."""
+        needed = super().buckets_to_read(before, after)
+        for revision in self.revisions:
+            if revision is not None:
+                needed |= self.epoch.meta.buckets.between(*revision.panes)
+        return needed
+
+    def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
+        """Emit finals, then the windows that rows have corrected."""
+        super().emit(cells, before, after)
+        emitted = [p.seq for p in self.epoch.out.emissions if p.kind == "results"]
+        seq = max(emitted, default=-1) + 1
+        for which, revision in enumerate(self.revisions):
+            if revision is None:
+                continue
+            chosen = revision.of(cells)
+            for closed in self._close(revision, chosen):
+                named = replace(closed, which=np.full(len(closed.wid), which))
+                self.epoch.emit(chosen, named, seq, "revised")
+                seq += 1
+
+    def _close(self, revision: Revision, cells: Cells) -> Iterator[ClosedWindows]:
+        if self.plan.keeping == "windows":
+            return closed_windows(cells, revision.first, revision.end)
+        return close(cells, self.plan.parts, revision.window, revision.first, revision.end)

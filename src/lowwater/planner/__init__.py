@@ -1,0 +1,1 @@
+"""Planner: from logical nodes to a physical plan, and which features go together."""

@@ -1,0 +1,178 @@
+"""Turn logical nodes into a physical plan: inputs, operators and the routes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lowwater.dataflow.graph import Dataflow, Input, Operator, Output, Route
+from lowwater.errors import SpecError
+from lowwater.expressions.steps import Transform
+from lowwater.logical.build import collect
+from lowwater.logical.nodes import Apply, Node, Project, Source, Union
+from lowwater.operators.join.plan import both
+from lowwater.operators.operator import OperatorPlan
+from lowwater.planner.compatibility import refuse, rule_for
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.quality import adapted
+from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.windows.axis import Axis
+
+Steps = tuple[Transform, ...]
+
+
+def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
+    """Return the physical plan of these nodes; a node that several of them read is there once."""
+    made = _Assembler()
+    found = tuple(made.output(name, node) for name, node in outputs.items())
+    inputs = zip(made.inputs, made.from_input, strict=True)
+    operators = zip(made.operators, made.from_operator, strict=True)
+    flow = Dataflow(
+        tuple(replace(start, routes=tuple(routes)) for start, routes in inputs),
+        tuple(replace(operator, routes=tuple(routes)) for operator, routes in operators),
+        found,
+    )
+    done = PhysicalPlan(flow, tuple(leaf.source for leaf, *_ in made.leaves), tuple(made.policies))
+    _ = done.gauges
+    return adapted(done)
+
+
+class _Assembler:
+    """The parts of a dataflow while it is laid out, from outputs back to sources."""
+
+    def __init__(self) -> None:
+        self.leaves: list[tuple[Source, str, Steps]] = []
+        self.policies: list[WatermarkPolicy] = []
+        self.inputs: list[Input] = []
+        self.from_input: list[list[Route]] = []
+        self.nodes: list[Apply] = []
+        self.operators: list[Operator] = []
+        self.from_operator: list[list[Route]] = []
+
+    def output(self, name: str, node: Node) -> Output:
+        """Return an output, after its operator is laid out."""
+        at = node
+        steps: Steps = ()
+        while isinstance(at, Project):
+            steps = (at.transform, *steps)
+            at = at.of
+        if isinstance(at, Apply):
+            return Output(name, self.operator(at), steps)
+        return Output(name, self.operator(collect(node)))
+
+    def operator(self, node: Apply) -> int:
+        """Return the number of an operator, after its inputs are laid out."""
+        if node in self.nodes:
+            return self.nodes.index(node)
+        before = [
+            self._lead(of, plan_axis) for of, plan_axis in zip(node.of, node.plan.axes, strict=True)
+        ]
+        number = len(self.operators)
+        level = 0
+        for port, starts in enumerate(before):
+            for kind, start, on, steps in starts:
+                route = Route(number, port, on, steps, _progress(node.plan, on, steps))
+                if kind == "input":
+                    since = self.inputs[start].mark_since
+                    if since is not None:
+                        refuse("since", node.plan.labels, f"lw.punctuated(..., since={since!r})")
+                    self.from_input[start].append(route)
+                else:
+                    below = self.operators[start].plan
+                    _refuse_revised(node.plan, below)
+                    if "since" in below.labels and node.plan.word != "rows":
+                        refuse("since", {"second level"}, "lw.punctuated(since=...)")
+                    self.from_operator[start].append(route)
+                    level = max(level, self.operators[start].level + 1)
+        self.nodes.append(node)
+        word = node.plan.word
+        same = sum(o.name.split()[0] == word for o in self.operators)
+        name = f"{word} {same + 1}" if same else word
+        self.operators.append(Operator(node.plan, name, level, node.times or ()))
+        self.from_operator.append([])
+        return number
+
+    def _lead(self, node: Node, axis: Axis, steps: Steps = ()) -> list[tuple[str, int, str, Steps]]:
+        """Return the inputs and operators that feed a node, each with the steps after it."""
+        if isinstance(node, Union):
+            return [way for of in node.of for way in self._lead(of, axis, steps)]
+        if isinstance(node, Project):
+            return self._lead(node.of, axis, (node.transform, *steps))
+        if isinstance(node, Apply):
+            return [("operator", self.operator(node), _traced(axis.column, steps), steps)]
+        number, rest = self._input(node, axis, steps)
+        return [("input", number, axis.column, rest)]
+
+    def _input(self, leaf: Source, axis: Axis, steps: Steps) -> tuple[int, Steps]:
+        """Return the number of an input, and the steps that its rows take after it."""
+        split = _measured_after(leaf.watermark, axis.column, steps)
+        before, rest = steps[:split], steps[split:]
+        for number, (known, on, done) in enumerate(self.leaves):
+            same = known.source is leaf.source and known.watermark == leaf.watermark
+            if same and on == axis.column and done == before:
+                return number, rest
+        schema = before[-1].schema if before else leaf.source.schema
+        tracker = leaf.watermark.bind(axis, schema)
+        self.leaves.append((leaf, axis.column, before))
+        self.policies.append(leaf.watermark)
+        self.from_input.append([])
+        self.inputs.append(
+            Input(
+                getattr(leaf.source, "full_schema", leaf.source.schema),
+                axis,
+                before=before,
+                source=tracker.source,
+                tail=tracker.tail,
+                mark_when=tracker.mark_when,
+                mark_since=tracker.mark_since,
+                consistent=tracker.consistent,
+                max_ahead=leaf.watermark.ahead(axis),
+                by_wall=leaf.watermark.clock == "wall",
+            )
+        )
+        return len(self.inputs) - 1, rest
+
+
+def _refuse_revised(plan: OperatorPlan, below: OperatorPlan) -> None:
+    """Raise SpecError if an operator reads results that late rows revise."""
+    if not below.revise or plan.word == "rows":
+        return
+    span = below.axes[0].say(below.revise)
+    rule = rule_for("allowed_lateness", {"order over results" if plan.sorts else "second level"})
+    if rule is not None:
+        over = replace(rule, remedy=rule.remedy.replace("lw.slack(...)", f"lw.slack({span!r})"))
+        raise SpecError(over.text(f"allowed_lateness={span!r} and the {plan.word} over it"))
+
+
+def _progress(plan: OperatorPlan, on: str, steps: Steps) -> str:
+    """Return by what an operator's port progresses: a time, or two together."""
+    second = plan.second
+    return on if second is None else both(on, _traced(second.column, steps))
+
+
+def _traced(column: str, steps: Steps) -> str:
+    """Return what a column was called before steps that may have renamed it."""
+    for step in reversed(steps):
+        column = step.origin(column) or column
+    return column
+
+
+def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transform]) -> int:
+    """Return how many steps make the columns that progress is measured on."""
+    read = (on, *progress.reads)
+    made = [
+        i + 1
+        for i, step in enumerate(steps)
+        if any(c in step.schema.names and not step.carries(c) for c in read)
+    ]
+    return made[-1] if made else 0
+
+
+def refuse_arrival(of: Node) -> None:
+    """Raise SpecError if rows are numbered by arrival and are results of operators."""
+    if of.times is not None:
+        raise SpecError(
+            "results of other operators have no order of arrival of their own, so rows cannot be "
+            "counted by it: the numbers would depend on how the query is run. Count them by "
+            "lw.rank(...) of their time"
+        )

@@ -1,0 +1,226 @@
+"""The table of what goes together: feature × window × aggregate × operator × feature.
+
+A query is described by labels: the kind of its windows, of its aggregates, of its operators, and
+its other features. A rule refuses a feature where one of its labels occurs, with the reason and
+the remedy. What no rule refuses, works. Errors and `docs/compatibility.md` come from this table,
+and a test runs every cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lowwater.errors import SpecError
+from lowwater.planner.labels import FEATURES
+
+DRIVEN = ("row", "slide_on", "session")
+NUMBERED = ("arrival", "rank")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A feature is refused where one of the labels occurs."""
+
+    feature: str
+    labels: tuple[str, ...]
+    reason: str
+    remedy: str
+
+    def text(self, written: str) -> str:
+        """Return the error: what was written, why it cannot work, what to write instead."""
+        return f"{written}: {self.reason}; {self.remedy}"
+
+
+_NO_LATENESS = "or leave allowed_lateness= out"
+_SINCE_ALONE = "take a fixed range= with a decomposable aggregate, or punctuation without since="
+
+RULES = (
+    # -- allowed_lateness
+    Rule("allowed_lateness", NUMBERED,
+         "a late row has no number, so it belongs to no window of rows",
+         f"take range= on a time, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("both times",),
+         "windows on two times close jointly, and no watermark lags behind both",
+         f"take on= one time, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("landmark",),
+         "windows since the beginning keep one partial for all that have closed, from which none "
+         "can be computed again",
+         f"take a bounded range=, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("session",),
+         "a late row may join sessions that were emitted into one of another window, so a result "
+         "would not keep its key",
+         f"take range= instead of gap=, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("row", "slide_on"),
+         "a late row would end a window that did not exist when later ones were emitted",
+         f"take slide= on the time of the window, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("flush",),
+         "with flush= a final may still wait when its window is revised, and would come after its "
+         "revision",
+         f"leave flush= out, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("since",),
+         "where punctuation completes intervals of time (since=), windows close in any order, and "
+         "no watermark lags behind all of them",
+         f"take punctuation without since=, {_NO_LATENESS}"),
+    Rule("allowed_lateness", ("second level",),
+         "a result comes again when late rows revise it, and an operator over it would count each "
+         "version as a row of its own",
+         "leave allowed_lateness= out of the window below and let its rows wait longer, "
+         "lw.slack(...), or give its results to a sink"),
+    Rule("allowed_lateness", ("order over results",),
+         "a result comes again when late rows revise it, and would be late there: its time has "
+         "passed",
+         "leave allowed_lateness= out of the window below and let its rows wait longer, "
+         "lw.slack(...), or give its results to a sink"),
+    # -- flush
+    Rule("flush", NUMBERED,
+         "flush= counts its delay on the attribute that windows lie over, and numbered rows have "
+         "none",
+         "take a range on a column"),
+    Rule("flush", ("sliding", "named", "landmark", *DRIVEN),
+         "flush= goes with windows that lie side by side: where they overlap, a row late for one "
+         "of them could still get into it while it waits to be emitted",
+         "take a slide= that is not shorter than range=, or leave flush= out"),
+    Rule("flush", ("init",),
+         "flush= keeps the cells of a window while it emits others, and the states of an aggregate "
+         "by init/incr/final do not combine into them",
+         "define it by lift/combine/lower, or leave flush= out"),
+    Rule("flush", ("no groups",),
+         "flush= spreads groups, and there is no group_by(...)",
+         "add group_by(...), or leave flush= out"),
+    Rule("flush", ("ordered join",),
+         "flush= and order='time' contradict each other: results in order could not leave before "
+         "the last of those that wait",
+         "leave one of them out"),
+    # -- watermarks
+    Rule("since", ("landmark", "named", *NUMBERED, *DRIVEN, "both times"),
+         "a punctuation with since= completes an interval of time before earlier ones, and these "
+         "windows can only close in the order of time",
+         _SINCE_ALONE),
+    Rule("since", ("init",),
+         "a punctuation with since= completes an interval of time before earlier ones, which needs "
+         "panes, and an aggregate by init/incr/final is kept per window",
+         "define it by lift/combine/lower, or take punctuation without since="),
+    Rule("since", ("flush",),
+         "flush= emits windows in the order of time, and a punctuation with since= completes an "
+         "interval before earlier ones",
+         "leave flush= out, or take punctuation without since="),
+    Rule("since", ("distinct", "distinct within", "order", "join", "outer join", "ordered join"),
+         "a punctuation with since= completes an interval of time before earlier ones, and this "
+         "operator evicts rows in the order of time",
+         "put windows directly over the stream, or take punctuation without since="),
+    Rule("since", ("second level", "order over results"),
+         "a punctuation with since= completes an interval of time before earlier ones, and results "
+         "of windows progress in the order of time",
+         "write the results to a sink and read them in a query of its own, or take punctuation "
+         "without since="),
+    Rule("consistent", ("landmark",),
+         "slack(mode='consistent') drops a late row from all its windows, and on landmark windows "
+         "no row is late for all",
+         "take mode='generous'"),
+    *(
+        Rule(feature, ("landmark", *NUMBERED, *DRIVEN),
+             "the target needs windows of a fixed range and slide over the stream's time: the rows "
+             "that other windows lose are not known",
+             "give the stream lw.slack(...) or lw.adaptive()")
+        for feature in ("quality share", "quality error")
+    ),
+    Rule("quality error", ("join", "outer join", "ordered join", "both times"),
+         "an error is for windows, whose finals may be off; a join only has a share of its pairs",
+         "take quality(0.95)"),
+    *(
+        Rule(feature, ("rows",),
+             "the stream feeds neither windows nor a join, so no result could be incomplete",
+             "give it lw.slack(...) or lw.adaptive()")
+        for feature in ("quality share", "quality error")
+    ),
+    # -- early results
+    *(
+        Rule(feature, (*NUMBERED, *DRIVEN, "rows", "order over results"),
+             "it counts in slides, but the windows of this query have no fixed slide",
+             'write lw.early_every("10 seconds") or lw.early_on_demand()')
+        for feature in ("early_before", "early accuracy")
+    ),
+    # -- sidelining
+    *(
+        Rule("sideline", labels, f"here {found}", "leave sideline= out")
+        for labels, found in (
+            (("rows",), "there are rows without windows"),
+            (("distinct", "distinct within"), "there is a distinct"),
+            (("order",), "there is an order"),
+            (("join", "outer join", "ordered join"), "there is a join"),
+            (("named",), "windows of several names share their panes"),
+            (NUMBERED, "windows lie over row numbers"),
+            (("landmark",), "the window is a Landmark"),
+            (("row", "slide_on"), "the window is a RowWindow"),
+            (("session",), "the window is a SessionWindow"),
+            (("init",), "an aggregate by init/incr/final is kept per window"),
+            (("flush",), "flush= emits results little by little"),
+            (("both times",), "windows lie on two times"),
+            (("by", "per_source"), "sources close their own groups"),
+            (("allowed_lateness",), "allowed_lateness= keeps windows for late rows"),
+        )
+    ),
+    Rule("sideline", ("since",),
+         "it decides itself which intervals of time are complete, and so does "
+         "lw.punctuated(since=...)",
+         "leave one of the two out"),
+    # -- shedding
+    Rule("shed", ("rows", "order over results"),
+         "the query does not end with windows",
+         "end it with window(...).agg(...), or leave shed= out"),
+    Rule("shed", ("outer join",),
+         "below a join that keeps rows without a partner, a dropped row would make its partners "
+         "come out alone, which is wrong",
+         "take how='inner', or shed before the join, in a query of its own"),
+    Rule("shed", ("distinct within",),
+         "distinct(within=...) lets a row through if none near it came, and a dropped row may have "
+         "come",
+         "take distinct() of equal times, or put it behind the windows"),
+    Rule("shed", NUMBERED,
+         "windows count rows, so each would hold other rows if some were dropped",
+         "take windows over time"),
+    Rule("shed", ("landmark", *DRIVEN),
+         "these windows do not lie where their spec says, or have no end",
+         "take a fixed range and slide"),
+    Rule("shed", ("flush",), "flush= emits results later than windows close", "leave flush= out"),
+    Rule("shed", ("both times",), "windows lie on two times", "take windows on one"),
+    Rule("shed", ("allowed_lateness",),
+         "allowed_lateness= keeps windows open for late rows",
+         "leave one of the two out"),
+    Rule("shed", ("since",),
+         "lw.punctuated(since=...) closes windows before earlier ones",
+         "take watermarks without since="),
+    Rule("shed", ("sideline",),
+         "sideline= holds rows of a burst and shed= drops them",
+         "choose one of the two"),
+    # -- aggregates
+    Rule("landmark", ("holistic",),
+         "the aggregate keeps all values of a window, and a landmark window has all there ever "
+         "were",
+         "take a sketch, for example lw.quantile(..., sketch=True)"),
+    Rule("landmark", ("second level",),
+         "landmark windows are emitted at the end of a stream up to its last row, and the last row "
+         "of an operator's results is not known beforehand",
+         "take a range"),
+)  # fmt: skip
+"""Every refusal. A new feature adds its rules here and nowhere else."""
+
+
+def rule_for(feature: str, labels: Collection[str]) -> Rule | None:
+    """Return the first rule that refuses a feature of a query with these labels, if any does."""
+    rules = (rule for rule in RULES if rule.feature == feature)
+    return next((rule for rule in rules if not set(rule.labels).isdisjoint(labels)), None)
+
+
+def features_of(labels: Collection[str]) -> Iterator[tuple[str, Rule | None]]:
+    """Yield every feature with the rule that refuses it for a query with these labels, if any."""
+    for feature in FEATURES:
+        yield feature, rule_for("shed" if feature == "shed fill" else feature, labels)
+
+
+def refuse(feature: str, labels: Collection[str], written: str) -> None:
+    """Raise SpecError if a rule refuses a feature; `written` is what the user wrote."""
+    rule = rule_for(feature, labels)
+    if rule is not None:
+        raise SpecError(rule.text(written))

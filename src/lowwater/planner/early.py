@@ -1,0 +1,155 @@
+"""Plan early results: which policies request them, and which windows they can request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.aggregates.aggregate import Growth
+from lowwater.control.prod import Prod
+from lowwater.dataflow.graph import Dataflow, Input
+from lowwater.early.arrivals import Arrivals
+from lowwater.early.calibration.learner import OperatorLearner
+from lowwater.early.estimates import Estimate, Estimates, estimates_of
+from lowwater.early.policies import EarlyBefore, EarlyOutput, ProdPolicy, WindowEnds
+from lowwater.early.prodder import Prodder
+from lowwater.errors import SpecError
+from lowwater.event_clock import EventClock
+from lowwater.expressions.steps import Transform
+from lowwater.logical.nodes import Node, Project, Source
+from lowwater.planner.compatibility import refuse
+from lowwater.planner.physical_plan import PhysicalPlan
+
+Prods = Any
+"""A policy, a stream whose rows are prods, or several of them."""
+
+
+def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete") -> PhysicalPlan:
+    """Return a plan with the early results that a run asks for."""
+    how = estimates_of(estimate)
+    if prods is None:
+        return assembly
+    given = list(prods) if isinstance(prods, list | tuple) else [prods]
+    policies = [p for p in given if isinstance(p, ProdPolicy)]
+    streams = [p for p in given if hasattr(p, "node")]
+    if not given or len(policies) + len(streams) < len(given):
+        raise SpecError(
+            f"early={prods!r} names no policy; give lw.early_every(...), lw.early_before(...), "
+            f"lw.early_on_demand(), a stream whose rows are prods, or several of them in a list"
+        )
+    flow, own = assembly.flow, len(assembly.flow.inputs)
+    numbered = sorted({o.operator for o in flow.outputs})
+    specs = [(n, flow.operators[n].plan.scheduled_windows) for n in numbered]
+    asked = tuple(EarlyOutput(n, WindowEnds(known) if known else None) for n, known in specs)
+    for policy in policies:
+        if isinstance(policy, EarlyBefore):
+            for plan in (flow.operators[number].plan for number in numbered):
+                labels = plan.labels if plan.aggregates_rows else {"rows"}
+                refuse("early_before", labels, "early=lw.early_before(...)")
+        policy.bind(asked)
+    timed = all(i.axis.kind == "time" for i in flow.inputs)
+    arrivals = _arrivals(flow)
+    learned = [n for n in numbered if flow.operators[n].plan.numeric_aggregates]
+    made = Prodder(
+        tuple(policies),
+        asked,
+        tuple(range(own)),
+        EventClock(timed),
+        arrivals,
+        complete=how.complete,
+        learning={n: _learning(flow, n, how) for n in learned},
+    )
+    if arrivals is not None:
+        inputs = tuple(replace(i, bins=arrivals.width) for i in flow.inputs)
+        assembly = replace(assembly, flow=replace(flow, inputs=inputs))
+    for stream in streams:
+        assembly = _with_stream(assembly, stream.node)
+    return replace(assembly, prodder=made)
+
+
+BINS_PER_SLIDE = 8
+SPANS = 2
+"""The number of ranges for which arrivals are remembered."""
+
+
+def _arrivals(flow: Dataflow) -> Arrivals | None:
+    """Return how arrivals are learned: in bins that suit the windows of the query."""
+    known = [WindowEnds(p.plan.scheduled_windows) for p in flow.operators]
+    known = [ends for ends in known if ends.windows]
+    if not known:
+        return None
+    width = max(1, min(g.slide for g in known) // BINS_PER_SLIDE)
+    return Arrivals(width, SPANS * max(g.span for g in known))
+
+
+def _learning(flow: Dataflow, operator: int, how: Estimates) -> OperatorLearner:
+    """Return what is learned of an operator's early results.
+
+    Values are scaled only if the share of rows that have arrived is known.
+    """
+    plan = flow.operators[operator].plan
+    scaled = how.complete and plan.spreads_rows
+    kinds: dict[str, Growth] = {}
+    for name in plan.numeric_aggregates:
+        growth = plan.named_aggregates[name].growth
+        kinds[name] = "other" if growth in {"counted", "scaled"} and not scaled else growth
+    return OperatorLearner(kinds, how.interval, how.accuracy)
+
+
+def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
+    """Return a query with one more input, whose rows are prods."""
+    leaf = node
+    steps: tuple[Transform, ...] = ()
+    while isinstance(leaf, Project):
+        steps = (leaf.transform, *steps)
+        leaf = leaf.of
+    if not isinstance(leaf, Source):
+        raise SpecError(
+            "early=: a stream of prods comes from outside; it cannot be a union, a join or the "
+            "result of windows"
+        )
+    axis = node.axis(node.time)
+    if any(axis.kind != i.axis.kind for i in assembly.flow.inputs):
+        raise SpecError(
+            f"early=: the time of the prods, {axis.column!r}, is a {axis.kind}, that of the query "
+            f"is not; a prod names a time of the query"
+        )
+    names = tuple(n for n in _groups(assembly.flow) if n in node.schema.names)
+    schema = getattr(leaf.source, "full_schema", leaf.source.schema)
+    start = Input(schema, axis, before=steps, prods=names)
+    flow = replace(assembly.flow, inputs=(*assembly.flow.inputs, start))
+    sources = (*assembly.sources, leaf.source)
+    policies = (*assembly.policies, leaf.watermark)
+    return replace(assembly, flow=flow, sources=sources, policies=policies)
+
+
+def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
+    """Return the columns by which groups are named: those that all windows have as keys."""
+    keys = [flow.operators[o.operator].plan.group_keys for o in flow.outputs]
+    return {k: t for k, t in keys[0].items() if all(k in other for other in keys)}
+
+
+def demand(flow: Dataflow, upto: Any, groups: Mapping[str, Any]) -> Prod:
+    """Return the prod that a person asks for."""
+    known = _groups(flow)
+    where = {}
+    for name, value in groups.items():
+        if name not in known:
+            told = f"these are: {', '.join(known)}" if known else "it has none"
+            raise SpecError(f"prod({name}={value!r}): {name!r} is not a group of the query; {told}")
+        where[name] = _text(name, value, known[name])
+    end = None if upto is None else flow.inputs[0].axis.point(upto, name="upto")
+    return Prod(None, end, where)
+
+
+def _text(name: str, value: Any, kind: pa.DataType) -> str | None:
+    if value is None:
+        return None
+    try:
+        found: str = pa.scalar(value, kind).cast(pa.string()).as_py()
+    except (pa.ArrowException, TypeError, ValueError) as wrong:
+        raise SpecError(f"prod({name}={value!r}): the group is a {kind}; {wrong}") from wrong
+    return found

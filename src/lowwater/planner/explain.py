@@ -1,0 +1,90 @@
+"""Describe a query as text: what it computes and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowwater.operators.operator import spec_text
+from lowwater.planner.compatibility import features_of
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.quality import refuse_unfed
+from lowwater.planner.shedding import shed_lines
+from lowwater.sidelining.policy import Sideline
+from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.windows.axis import Axis
+
+
+def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
+    """Return the description of a query: its operators, their inputs and watermarks.
+
+    `aside` is the pace at which held rows of a burst are released, if the run holds any.
+    """
+    refuse_unfed(assembly)
+    flow = assembly.flow
+    several = len(flow.operators) > 1 or len(flow.inputs) > 1
+    told = []
+    for number, operator in enumerate(flow.operators):
+        starts = [
+            (i.before + route.steps, f"input {n + 1}" if several else "", policy)
+            for n, (i, policy) in enumerate(zip(flow.inputs, assembly.policies, strict=True))
+            for route in i.routes
+            if route.operator == number
+        ]
+        rows = [line for steps, name, _ in starts for line in _rows(steps, name)]
+        rows += [
+            line
+            for other in flow.operators
+            for route in other.routes
+            if route.operator == number
+            for line in _rows(route.steps, f"results of {other.name}")
+        ]
+        plan = operator.plan
+        lines = rows + plan.explain()
+        lines += [f"progress    {spec_text(policy)}" for _, _, policy in starts]
+        for one in () if assembly.adapter is None else assembly.adapter.decisions:
+            lines += _quality(one, plan.axes[0]) if one.operator == number else []
+        if plan.source_out is not None:
+            lines.append(f"{'':12}the watermark of each {plan.source_out} closes its own groups")
+        if aside is not None and starts and plan.fixed_windows:
+            lines.append(
+                f"held        rows of a burst behind an early result; one is released for every "
+                f"{aside.every} new ones, each within {plan.axes[0].say(aside.max_delay)}"
+            )
+        head = [f"-- {operator.name}"] if several else []
+        told.append("\n".join([*head, *lines]))
+    if assembly.shedder is not None:
+        told += shed_lines(assembly.shedder, flow)
+    return "\n".join(told)
+
+
+def feature_lines(assembly: PhysicalPlan) -> list[str]:
+    """Return a line for each feature: whether the operators of a query allow it, or why not."""
+    labels = {label for operator in assembly.flow.operators for label in operator.plan.labels}
+    return [
+        f"feature     {feature}: {'yes' if rule is None else f'no: {rule.reason}'}"
+        for feature, rule in features_of(labels)
+    ]
+
+
+def _rows(steps: Sequence[Any], origin: str) -> list[str]:
+    """Return lines about where rows come from, and their first steps."""
+    said = ([origin] if origin else []) + [str(step) for step in steps]
+    return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(said)]
+
+
+def _quality(one: SlackDecision, axis: Axis) -> list[str]:
+    """Return the lines on a quality target at an operator: what it means, how slack is chosen."""
+    how = {
+        None: "by the model alone: what late rows have lost is not known here",
+        "late": "on the rows of both sides that came late; the pairs they lost are estimated",
+        "rows": "on the rows that late rows' windows had and missed",
+        "windows": "on the rows that windows had and missed, over all their groups",
+        "pairs": f"on pairs, also those missed by up to {axis.say(one.remembered)}",
+    }[one.measured]
+    track, step = axis.say(one.track), axis.say(one.granule)
+    return [
+        f"quality     at least {one.target:g}: {one.below.ratio}",
+        f"            slack in steps of {step}, chosen every {track} or, if longer, epoch",
+        f"            measured {how}",
+    ]

@@ -1,0 +1,185 @@
+"""Streams whose slack is chosen: what they feed, and so what the slack is chosen by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lowwater.dataflow.graph import Dataflow, Operator, Route
+from lowwater.errors import SpecError
+from lowwater.planner.compatibility import refuse
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
+from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
+from lowwater.watermarks.adaptive.rules import FeedbackRule, PdController, PdRule
+from lowwater.watermarks.per_source import PerSource
+from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.windows.axis import Axis
+
+UNTARGETED = 1 << 20
+"""Granule where late degrees matter only for the largest of them."""
+
+
+def chosen(policy: WatermarkPolicy) -> AdaptiveSlack | None:
+    """Return how the slack of a stream is chosen, None if it is given."""
+    inner = policy.each if isinstance(policy, PerSource) else policy
+    return inner if isinstance(inner, AdaptiveSlack) else None
+
+
+def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
+    """Return a query whose late degrees are measured where slack is chosen by them."""
+    found = {n: c for n, p in enumerate(assembly.policies) if (c := chosen(p)) is not None}
+    if not found:
+        return assembly
+    flow = assembly.flow
+    targets = {n: c for n, c in found.items() if not isinstance(c, Adaptive)}
+    spans = [c.spans(flow.inputs[n].axis) for n, c in targets.items()]
+    granule = min((granule for _, granule in spans), default=UNTARGETED)
+    inputs = tuple(
+        replace(i, granule=granule if n in found else None) for n, i in enumerate(flow.inputs)
+    )
+    parts = frozenset(n for n in found if isinstance(assembly.policies[n], PerSource))
+    monitored = [
+        MonitoredInput(n, granule, c.decay, n in parts, n not in targets) for n, c in found.items()
+    ]
+    decisions = [_deciding(flow, p, targets, granule, parts) for p in _places(flow, targets)]
+    tracked = replace(flow, inputs=inputs, operators=_tracked(flow, decisions))
+    return replace(assembly, flow=tracked, adapter=SlackAdapter(monitored, decisions))
+
+
+def refuse_unfed(assembly: PhysicalPlan) -> None:
+    """Refuse a quality target where nothing is produced that could have a quality."""
+    if assembly.adapter is None:
+        return
+    fed = {n for d in assembly.adapter.decisions for port in d.ports for n in port}
+    for n, policy in enumerate(assembly.policies):
+        one = chosen(policy)
+        if one is not None and not isinstance(one, Adaptive) and n not in fed:
+            column = assembly.flow.inputs[n].axis.column
+            refuse("quality share", {"rows"}, f"lw.{_word(one)} over {column!r}")
+
+
+def _word(one: AdaptiveSlack) -> str:
+    if isinstance(one, PdSlack):
+        return f"pd_controller({one.target!r})"
+    assert isinstance(one, Quality)  # noqa: S101
+    return f"quality({one.target!r})" if one.error is None else f"quality(error={one.error!r})"
+
+
+# -- what a stream feeds ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An operator that slacks are chosen for: which inputs lead to each port, and how."""
+
+    operator: int
+    ports: tuple[tuple[int, ...], ...]
+    orders: tuple[int, ...] = ()
+    """The operators that put its rows in the order of their time."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How rows of an input come to a port: first, before any window or join; put in order."""
+
+    input: int
+    first: bool = True
+    order: int | None = None
+
+
+def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
+    """Yield the windows and joins that streams with a target come to first.
+
+    For a join, all such streams behind it count, also those that come through another join.
+    """
+    coming: dict[tuple[int, int], list[_Way]] = {p: [] for p in flow.ports}
+
+    def send(routes: Sequence[Route], rows: Sequence[_Way]) -> None:
+        for route in routes:
+            coming[route.operator, route.port] += rows
+
+    for n, start in enumerate(flow.inputs):
+        if n in targets:
+            send(start.routes, [_Way(n)])
+    for number, operator in enumerate(flow.operators):
+        plan = operator.plan
+        ports = [coming[number, p] for p in range(plan.ports)]
+        ways = [way for port in ports for way in port]
+        ends = plan.ends_quality
+        if ends and any(way.first for way in ways):
+            inputs = tuple(tuple(dict.fromkeys(way.input for way in port)) for port in ports)
+            orders = dict.fromkeys(way.order for way in ways if way.order is not None)
+            yield _Place(number, inputs, tuple(orders))
+        if not plan.aggregates_rows:
+            order = number if plan.sorts else None
+            send(operator.routes, [_Way(w.input, w.first and not ends, order) for w in ways])
+
+
+def _deciding(
+    flow: Dataflow,
+    place: _Place,
+    targets: Mapping[int, AdaptiveSlack],
+    granule: int,
+    parts: frozenset[int],
+) -> SlackDecision:
+    """Return how slacks are chosen for an operator; raise SpecError if it has no model of loss."""
+    plan, name = flow.operators[place.operator].plan, flow.operators[place.operator].name
+    mine = [targets[n] for port in place.ports for n in port]
+    one = max(mine, key=_target)
+    if any(type(other) is not type(one) for other in mine):
+        raise SpecError(
+            "lw.quality(...) and lw.pd_controller(...) on the streams of one join: each would "
+            "choose the slacks of both; give both streams the same"
+        )
+    track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
+    error, ordered = _error(one), bool(place.orders)
+    feature = "quality share" if error is None else "quality error"
+    refuse(feature, plan.labels, f"lw.{_word(one)}")
+    return SlackDecision(
+        place.operator,
+        name,
+        place.ports,
+        plan.quality_model(granule, error, ordered=ordered),
+        _rule(one, plan.axes[0], granule),
+        _target(one),
+        track,
+        granule,
+        plan.loss_count(error, ordered=ordered),
+        error=error or 0.0,
+        orders=place.orders,
+        remembered=plan.remembered(track),
+        by_source=parts,
+    )
+
+
+def _target(one: AdaptiveSlack) -> float:
+    if isinstance(one, Quality) and one.target is None:
+        return one.share
+    assert isinstance(one, Quality | PdSlack)  # noqa: S101
+    return one.target or 0.0
+
+
+def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule:
+    if isinstance(one, PdSlack):
+        proportional, derivative = (gain / granule for gain in one.gains(axis))
+        control = PdController(target=one.target, proportional=proportional, derivative=derivative)
+        return PdRule(control, one.decay)
+    overall = isinstance(one, Quality) and one.overall
+    return FeedbackRule(target=_target(one), decay=one.decay, overall=overall)
+
+
+def _error(one: AdaptiveSlack) -> float | None:
+    return one.error if isinstance(one, Quality) else None
+
+
+def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:
+    """Return the operators; those with a decision count what it measures."""
+    operators = list(flow.operators)
+    for one in decisions:
+        if one.measured is not None:
+            operator = operators[one.operator]
+            plan = operator.plan.counting_losses(one.measured, one.remembered)
+            operators[one.operator] = replace(operator, plan=plan)
+    return tuple(operators)

@@ -1,0 +1,150 @@
+"""Drop windows under load: which queries allow it, and where their rows are dropped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from lowwater.dataflow.graph import Dataflow
+from lowwater.errors import ShedWarning, SpecError
+from lowwater.planner.compatibility import refuse
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.shedding.drop_geometry import Root, Slots
+from lowwater.shedding.policy import ShedPolicy, gap_of, results_in
+from lowwater.shedding.shedder import LoadShedder
+
+Shed = ShedPolicy | None
+"""The policy that drops windows, if there is one."""
+
+
+def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> PhysicalPlan:
+    """Return a plan that drops windows under load, if `shed` asks for it."""
+    if shed is None:
+        return assembly
+    if not isinstance(shed, ShedPolicy):
+        raise SpecError(
+            f"shed={shed!r} is not a policy; give shed=lw.shed(latency='5 seconds', max_gap=10), "
+            f"or lw.shed(share=0.3, max_gap=10) for a share of your own"
+        )
+    if sideline:
+        refuse("shed", {"sideline"}, "shed= and sideline=")
+    flow = assembly.flow
+    _check(flow)
+    if len({i.axis.kind for i in flow.inputs if i.routes}) > 1:
+        raise SpecError(
+            "shed= decides over intervals of one time for all windows of a run, and some of these "
+            "lie over time, others over numbers; run them apart"
+        )
+    roots = tuple(_roots(flow, shed.max_gap))
+    made = LoadShedder(
+        shed,
+        roots,
+        Slots.of(roots),
+        {n: len(i.routes) for n, i in enumerate(flow.inputs) if i.routes},
+    )
+    check_gap(made)
+    if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in made.inputs):
+        raise SpecError(
+            "shed(latency=...) is about time, and the windows lie over numbers; take windows over "
+            "time, or a share of your own, lw.shed(share=0.3)"
+        )
+    advice = late_only(made)
+    if advice is not None:
+        warnings.warn(advice, ShedWarning, stacklevel=4)
+    return replace(assembly, shedder=made)
+
+
+def _check(flow: Dataflow) -> None:
+    """Raise SpecError if dropped windows are undefined in a query, or would make others wrong."""
+    for output in flow.outputs:
+        plan = flow.operators[output.operator].plan
+        if not plan.aggregates_rows:
+            what = "rows" if plan.word == "rows" else f"the rows of a {plan.word}"
+            written = f"shed= drops whole windows, and {what} leave the query as they are"
+            refuse("shed", {"rows"}, written)
+    for operator in flow.operators:
+        refuse("shed", operator.plan.labels, "shed= does not fit this query")
+
+
+def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
+    """Yield the windows whose results leave, each as it is for the drop."""
+    names = {o.name: o.operator for o in flow.outputs}
+    for name, number in names.items():
+        plan = flow.operators[number].plan
+        gap, back = gap_of(name, max_gap, names), _back(flow, number)
+        for called, window in plan.fixed_windows:
+            results = results_in(gap, window.slide)
+            yield Root(number, window, back, results, called or name, name)
+
+
+def _back(flow: Dataflow, number: int) -> int:
+    """Return how far before a row at an operator the rows from outside may lie that made it."""
+    spans = (
+        operator.plan.made_from + _back(flow, below)
+        for below, operator in enumerate(flow.operators)
+        if any(route.operator == number for route in operator.routes)
+    )
+    return max(spans, default=0)
+
+
+def check_gap(made: LoadShedder) -> None:
+    """Refuse a gap that allows nothing, and a share that the gap does not allow."""
+    most, shed = made.most, made.how
+    if most < 1:
+        least = ", ".join(f"{r.name} {made.slots.slide // r.spec.slide}" for r in made.roots)
+        raise SpecError(
+            f"shed(max_gap={shed.max_gap!r}) allows no window to be dropped: all queries share "
+            f"one drop, which takes at least these numbers of results: {least}. Allow as many"
+        )
+    if shed.share is not None and shed.share > most / (most + 1):
+        raise SpecError(
+            f"shed(share={shed.share}, max_gap={shed.max_gap!r}): of {most + 1} windows one "
+            f"must come, so p is at most {most / (most + 1):.3f}; take less, or allow a longer gap"
+        )
+
+
+def late_only(made: LoadShedder) -> str | None:
+    """Return advice on the gap if no row can be dropped before its windows (semantics 22)."""
+    params, most = made.slots.params, made.most
+    if most >= params.overlap:
+        return None
+    need = {r.name: params.overlap * (made.slots.slide // r.spec.slide) for r in made.roots}
+    gaps = ", ".join(f"{gap} for {name}" for name, gap in need.items())
+    return (
+        f"shed(max_gap={made.how.max_gap!r}): every row is in {params.overlap} windows or more, "
+        f"and only {most} in a row may be dropped, so every row must be processed: results are "
+        f"dropped, and little is saved. max_gap from {gaps} would help"
+    )
+
+
+def shed_lines(made: LoadShedder, flow: Dataflow) -> list[str]:
+    """Return lines about where rows are dropped, and why there."""
+    say = flow.inputs[next(iter(made.inputs))].axis.say
+    params = made.slots.params
+    how = (
+        f"a share of {made.how.share}"
+        if made.how.latency is None
+        else f"as results no older than {say(made.how.latency)} need"
+    )
+    named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in made.roots))
+    lines = [
+        f"shed        windows of {named}: {how}, at most {made.most} in a row",
+        f"            ω = {say(params.size)} of rows are needed, every δ = {say(params.slide)}",
+    ]
+    advice = late_only(made)
+    if advice is not None:
+        return [*lines, f"            {advice}"]
+    return [*lines, *(f"            {line}" for line in _places(made, flow))]
+
+
+def _places(made: LoadShedder, flow: Dataflow) -> Iterator[str]:
+    """Yield where rows are dropped: before all steps but those that the watermark needs."""
+    for number in made.inputs:
+        start = flow.inputs[number]
+        name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"
+        after = f", after {'; '.join(map(str, start.before))} (its time)" if start.before else ""
+        steps = [str(step) for route in start.routes for step in route.steps]
+        before = f", before {'; '.join(dict.fromkeys(steps))}" if steps else ""
+        yield f"rows of {name} are dropped as they come in{after}{before}"

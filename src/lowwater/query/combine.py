@@ -1,0 +1,90 @@
+"""Operators over streams: distinct, order, joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError, unknown_name
+from lowwater.logical.build import refuse_hidden
+from lowwater.logical.nodes import Apply, Node
+from lowwater.operators.distinct import DistinctPlan
+from lowwater.operators.join.ordered_plan import OrderedJoinPlan
+from lowwater.operators.join.plan import JoinPlan
+from lowwater.operators.operator import OperatorPlan
+from lowwater.operators.sort import SortPlan
+from lowwater.planner.assemble import assemble
+from lowwater.planner.compatibility import refuse
+from lowwater.planner.flush import smooth_join
+from lowwater.query.join_args import (
+    JoinArgs,
+    check_time,
+    key_pairs,
+    resolve_band,
+    usual_time,
+)
+from lowwater.windows.axis import Axis
+
+
+def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
+    """Return the rows of a node without repetitions."""
+    chosen = tuple(dict.fromkeys(columns)) or tuple(of.schema.names)
+    for column in chosen:
+        if column not in of.schema.names:
+            raise unknown_name("column", column, of.schema.names)
+        if pa.types.is_map(of.schema.field(column).type):
+            raise SpecError(f"distinct({column!r}): a map is not hashable; take one of its keys")
+    axis = of.axis(of.time)
+    near = 0 if within is None else axis.span(within, name="within")
+    if near < 0:
+        raise SpecError(f"within={within!r} must not be negative; leave it out for equal times")
+    return _operated(DistinctPlan(of.schema, axis, chosen, near), (of,), (axis,))
+
+
+def in_order(of: Node) -> Apply:
+    """Return the rows of a node in the order of their time."""
+    axis = of.axis(of.time)
+    return _operated(SortPlan(of.schema, axis), (of,), (axis,))
+
+
+def _operated(
+    plan: OperatorPlan, of: tuple[Node, ...], times: tuple[Axis, ...], time: str | None = None
+) -> Apply:
+    """Return the results of an operator; raise SpecError if no run could compute them."""
+    schema, at = plan.result_schema, time or times[0].column
+    node = Apply(schema=schema, time=at, times=times, plan=plan, of=of)
+    assemble({"results": node})
+    return node
+
+
+def join(mine: Node, other: Node, words: JoinArgs) -> Apply:
+    """Return the pairs of rows of two nodes with equal keys and near times."""
+    if words.order not in ("free", "time"):
+        raise SpecError(f"order={words.order!r} is unknown; it is 'free' or 'time'")
+    if words.order == "time" and words.flush is not None:
+        refuse("flush", {"ordered join"}, f"flush={words.flush!r}")
+    at = words.times or (mine.time, other.time)
+    axes = (mine.axis(at[0]), other.axis(at[1]))
+    how, band = words.how, resolve_band(words.band, axes)
+    made_by = OrderedJoinPlan if words.order == "time" else JoinPlan
+    plan = made_by(
+        (mine.schema, other.schema),
+        axes,
+        key_pairs(mine.schema, other.schema, words.on),
+        band,
+        how,
+        words.time or usual_time(how, words.order),
+        words.suffix,
+        flush=smooth_join(words.flush, axes[0], band),
+    )
+    check_time(plan)
+    refuse_hidden(plan.result_schema)
+    columns = plan.own_times.values()
+    times = [replace(axis, column=plan.names[port][axis.column]) for port, axis in enumerate(axes)]
+    found = [a for a in times if a.column in columns]
+    if plan.time in ("min", "max"):
+        found.append(Axis(plan.result_times[0], plan.time_type))
+    return _operated(plan, (mine, other), tuple(found), plan.result_times[0])

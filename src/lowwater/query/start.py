@@ -1,0 +1,267 @@
+"""Run a query: the options of a run, and the methods that hand a plan to a host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from lowwater.early.estimates import Estimate
+from lowwater.engine.host import Clock, Outcome, host_named
+from lowwater.engine.outputs import output_writers, prepare
+from lowwater.engine.run import Run
+from lowwater.errors import SpecError, renamed
+from lowwater.logical.nodes import Node
+from lowwater.planner.assemble import assemble
+from lowwater.planner.early import Prods, prodded
+from lowwater.planner.explain import explain, feature_lines
+from lowwater.planner.fingerprint import fingerprint
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.quality import refuse_unfed
+from lowwater.planner.shedding import Shed, shedding
+from lowwater.planner.sidelining import Sidelining, sideline_of, sidelined
+from lowwater.sinks.sink import Outputs, Sink
+from lowwater.sources.feed import Feed
+from lowwater.sources.source import BlockSource
+
+HostName = Literal["local", "spark"]
+Epochs = Mapping[Feed, Sequence[Any]]
+RESULTS = "results"
+"""The name of the output of a query that runs alone."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `run()` and `start()`, apart from sinks: for one query and for several.
+
+    `trigger` is for `start()` alone; `epochs`, `clock` and `shards` are for `run()`.
+    """
+
+    early: Prods = None
+    estimate: Estimate = "complete"
+    sideline: Sidelining = False
+    shed: Shed = None
+    host: HostName | None = None
+    checkpoint: str | None = None
+    trigger: str | None = None
+    epochs: Epochs | None = None
+    clock: Clock | None = None
+    shards: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
+            raise SpecError(f"shards={self.shards!r} must be a whole number from 1")
+
+    def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
+        """Return a plan with the early results, holds and drops that these options ask for."""
+        held = sidelined(shedding(assembly, self.shed, self.sideline), self.sideline, self.early)
+        return prodded(held, self.early, self.estimate)
+
+
+class Runnable:
+    """One query or several, by the name of their output, that a host can run."""
+
+    @property
+    def outputs(self) -> Mapping[str, Node]:
+        """The nodes whose rows leave a run, by name."""
+        raise NotImplementedError
+
+    @cached_property
+    def assembly(self) -> PhysicalPlan:
+        """The inputs and operators of all outputs."""
+        return assemble(self.outputs)
+
+    def explain(
+        self, *, sideline: Sidelining = False, shed: Shed = None, features: bool = False
+    ) -> str:
+        """Describe what is computed and how it runs, with `sideline` and `shed` as in `start`.
+
+        `features=True` adds which features go with the query, and why others do not.
+        """
+        text = explain(shedding(self.assembly, shed), sideline_of(sideline))
+        return "\n".join([text, *feature_lines(self.assembly)]) if features else text
+
+    def fingerprint(self, shards: int) -> dict[str, Any]:
+        """Return the description that a checkpoint of this query must agree with."""
+        return fingerprint(self.assembly, shards)
+
+    def _run(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
+        """Run to the end of all inputs; return what each output gave."""
+        assembly = options.plan(self.assembly)
+        refuse_unfed(assembly)
+        sources = _sources(assembly, options.epochs)
+        fed = all(isinstance(s, Feed) for s in assembly.sources)
+        _prepare(assembly, sinks)
+        host = host_named(options.host or ("local" if fed else "spark"))
+        where, clock, shards = options.checkpoint, options.clock, options.shards
+        return host.run(assembly, sources, sinks, checkpoint=where, clock=clock, shards=shards)
+
+    def _start(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> Run:
+        """Start a run that goes on until it is stopped."""
+        if options.checkpoint is None:
+            raise SpecError("checkpoint=None: start() needs a folder, checkpoint='/path'")
+        plan, trigger = options.plan(self.assembly), options.trigger
+        return start(plan, sinks, checkpoint=options.checkpoint, trigger=trigger, host=options.host)
+
+
+class SingleQuery(Runnable):
+    """A query with one output."""
+
+    def sql(self, *names: str, **streams: Any) -> str:
+        """Return the query as text: what `lw.sql` reads.
+
+        `names` are those of the streams it is over, in the order in which they come in; without
+        any, they are `s`, or `s1`, `s2` and so on. Given as `name=stream`, a stream is called so
+        wherever it is part of the query, the result of operators, too.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> traffic = lw.stream(feed, time="ts", watermark=lw.ordered())
+        >>> query = traffic.where("speed > 0").window(range="1 minute").agg(n=lw.count())
+        >>> query.sql("traffic")
+        'SELECT count(*) AS n FROM traffic [RANGE 1 minute SLIDE 1 minute WATTR ts] WHERE speed > 0'
+        >>> query.sql(traffic=traffic) == query.sql("traffic")
+        True
+        """
+        from lowwater.cql.print.query import text_of
+
+        return text_of(self.outputs[RESULTS], names, streams)
+
+    @renamed(prods="early", left_out="dropped")
+    def run(
+        self,
+        *,
+        epochs: Epochs | None = None,
+        host: HostName | None = None,
+        sink: Sink | None = None,
+        late: Sink | None = None,
+        malformed: Sink | None = None,
+        dropped: Sink | None = None,
+        checkpoint: str | None = None,
+        clock: Clock | None = None,
+        shards: int | None = None,
+        early: Prods = None,
+        estimate: Estimate = "complete",
+        sideline: Sidelining = False,
+        shed: Shed = None,
+    ) -> Outcome:
+        """Run to the end of bounded streams, close every window, and return the results.
+
+        A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
+        "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
+        stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows,
+        `dropped` is one for windows that were shed. `early` asks for early results, `sideline`
+        holds rows and `shed` drops windows, as in `start`.
+
+        >>> import lowwater as lw
+        >>> feed = lw.feed("ts timestamp, speed double")
+        >>> query = (
+        ...     lw.stream(feed, time="ts", watermark=lw.ordered())
+        ...     .window(range="1 minute")
+        ...     .agg(n=lw.count())
+        ... )
+        >>> rows = [("2024-01-01 00:00:10+00", 1.0), ("2024-01-01 00:01:20+00", 2.0)]
+        >>> import datetime
+        >>> rows = [(datetime.datetime.fromisoformat(t), x) for t, x in rows]
+        >>> query.run(epochs={feed: [rows]}).results.column("n").to_pylist()
+        [1, 1]
+        """
+        options = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, None, epochs, clock, shards
+        )
+        return self._run(options, {RESULTS: Outputs(sink, late, malformed, dropped)})[RESULTS]
+
+    @renamed(prods="early", left_out="dropped")
+    def start(
+        self,
+        *,
+        sink: Sink,
+        checkpoint: str,
+        host: HostName | None = None,
+        late: Sink | None = None,
+        malformed: Sink | None = None,
+        dropped: Sink | None = None,
+        trigger: str | None = None,
+        early: Prods = None,
+        estimate: Estimate = "complete",
+        sideline: Sidelining = False,
+        shed: Shed = None,
+    ) -> Run:
+        """Start the query and let it run on; `trigger` is the least time between epochs.
+
+        `host` is "spark", the default, or "local" for one process without Spark. Started again
+        with the same checkpoint, the query goes on where it stopped or was killed.
+
+        `early` asks for early results of windows that are not complete: `lw.early_every("10
+        seconds")`, `lw.early_before(0.25)`, a stream whose rows are prods, or several of them in a
+        list. `lw.early_on_demand()` leaves it to `run.prod()`, which the others allow as well.
+        Early results estimate the final ones; with `estimate="raw"` they hold what has arrived.
+
+        `sideline=True` holds rows of a burst once their windows have an early result, and releases
+        them later: windows without a held pane are on time, and all finals stay the same.
+        `lw.sideline(every=3, max_delay="1 minute")` sets the pace.
+
+        `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows when the stream outruns
+        the machine; the others are exact. The sink `dropped` receives the windows dropped.
+        """
+        options = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        return self._start(options, {RESULTS: Outputs(sink, late, malformed, dropped)})
+
+
+def _prepare(assembly: PhysicalPlan, sinks: Mapping[str, Outputs]) -> None:
+    """Announce the columns of every output to its sinks."""
+    early = assembly.prodder is not None
+    prepare(output_writers(assembly.flow, prodded=early, filled=assembly.filled), sinks)
+
+
+def start(
+    assembly: PhysicalPlan,
+    sinks: Mapping[str, Outputs],
+    *,
+    checkpoint: str | None,
+    trigger: str | None = None,
+    host: HostName | None = None,
+) -> Run:
+    """Start a run of a plan that goes on until it is stopped.
+
+    Without a checkpoint, which only the local host allows, state and log are in memory.
+    """
+    refuse_unfed(assembly)
+    if any(isinstance(s, Feed) for s in assembly.sources):
+        raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
+    _prepare(assembly, sinks)
+    chosen, sources = host_named(host or "spark"), list(assembly.sources)
+    return chosen.start(assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger)
+
+
+def _sources(assembly: PhysicalPlan, epochs: Epochs | None) -> list[Any]:
+    """Return what the inputs read: for a feed, the epochs that were given."""
+    if epochs is not None and not isinstance(epochs, Mapping):
+        raise SpecError(f"epochs={epochs!r}: name the feed, epochs={{feed: [table, ...]}}")
+    given = dict(epochs or {})
+    feeds = [s for s in assembly.sources if isinstance(s, Feed)]
+    unknown = [feed for feed in given if not any(feed is s for s in feeds)]
+    if unknown:
+        raise SpecError(f"epochs=: the query does not read {_told(unknown[0])}; leave it out")
+    missing = [s for s in feeds if s not in given]
+    if missing:
+        raise SpecError(
+            f"epochs= has none for {_told(missing[0])}, which the query reads; run it with "
+            f"epochs={{feed: [table, ...]}}"
+        )
+    return [
+        [s.table(t) for t in given[s]]
+        if isinstance(s, Feed)
+        else s.bounded()
+        if isinstance(s, BlockSource)
+        else s
+        for s in assembly.sources
+    ]
+
+
+def _told(feed: Any) -> str:
+    """Name a feed by its columns."""
+    if not isinstance(feed, Feed):
+        return f"a {type(feed).__name__}, only feeds"
+    return f"the feed of {', '.join(feed.schema.names)}"

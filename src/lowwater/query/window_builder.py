@@ -1,0 +1,66 @@
+"""A stream cut into windows, waiting for groups and aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from lowwater.aggregates.aggregate import Aggregate, column_type
+from lowwater.errors import SpecError
+from lowwater.logical.nodes import Apply
+from lowwater.operators.window.plan import SECOND
+from lowwater.planner.window import AskedWindows, window_node
+
+Q = TypeVar("Q")
+"""The class of queries that aggregates make."""
+_RESERVED = ("window", "wid", "window_name", "kind")
+
+
+def groupable(word: str, column: str, schema: pa.Schema) -> None:
+    """Refuse a column that cannot tell groups apart."""
+    if pa.types.is_map(column_type(schema, column)):
+        raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
+    if column in _RESERVED:
+        raise SpecError(f"{word}({column!r}): results have a column of that name already")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowedStream(AskedWindows, Generic[Q]):
+    """A stream cut into windows, perhaps by group, before its aggregates are named.
+
+    `query` is called with the node of the aggregates and returns the query.
+    """
+
+    query: Callable[[Apply], Q]
+
+    def __post_init__(self) -> None:
+        if self.second is not None and SECOND in self.keys:
+            raise SpecError(f"group_by({SECOND!r}): results have a column of that name already")
+
+    def group_by(self, *columns: str) -> WindowedStream[Q]:
+        """Give one result per window and group; NULL is a group of its own."""
+        for column in columns:
+            groupable("group_by", column, self.of.schema)
+        if len(set(columns)) != len(columns):
+            raise SpecError(f"group_by{columns}: a column is named twice")
+        keys = tuple(dict.fromkeys([*self.partition, *columns]))
+        if self.spec.driven and self.partition and keys != self.partition:
+            raise SpecError(
+                f"group_by{columns}: windows that the rows of a partition make cannot be "
+                f"grouped further; put the columns into partition_by, or leave that out"
+            )
+        return replace(self, keys=keys)
+
+    def agg(self, **aggregates: Aggregate) -> Q:
+        """Name the aggregates of each window: `agg(n=lw.count(), top=lw.max("speed"))`."""
+        if not aggregates:
+            raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
+            if name in (*_RESERVED, SECOND, *self.keys):
+                raise SpecError(f"agg({name}=...): results have a column of that name already")
+        return self.query(window_node(self, aggregates))

@@ -1,0 +1,40 @@
+"""Sidelining: which rows of a burst are held, and when they are released (PROD 6.2 a).
+
+A burst has hit a window if event time has passed its end while its rows are still arriving: the
+stream is processed too slowly. Once the window has an early result, its rows can wait. So the rows
+that follow are held, by pane, and the windows behind them are on time. Held rows are released with
+low priority: one for every few new rows, more when the stream is idle, and each within a bound of
+the system clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowwater.errors import SpecError
+from lowwater.ticks import Duration, ticks
+
+
+@dataclass(frozen=True)
+class Sideline:
+    """How held rows are released: one for `every` new rows, each within `max_delay` ticks."""
+
+    every: int = 3
+    max_delay: int = 60_000_000
+
+
+def sideline(*, every: int = 3, max_delay: Duration = "1 minute") -> Sideline:
+    """Return a policy that releases one held row for `every` new ones, each within `max_delay`.
+
+    >>> sideline(every=10)
+    Sideline(every=10, max_delay=60000000)
+    """
+    if type(every) is not int or every < 1:
+        raise SpecError(
+            f"lw.sideline(every={every!r}) must be a whole number from 1: one held row is released "
+            f"for this many new ones"
+        )
+    span = ticks(max_delay, name="max_delay")
+    if span <= 0:
+        raise SpecError(f"lw.sideline(max_delay={max_delay!r}) must be greater than zero")
+    return Sideline(every, span)

@@ -1,0 +1,275 @@
+"""The sideliner: decides after every epoch which rows are held, and which are released."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeAlias
+
+from lowwater.control.hold import HeldInterval, HoldDecision
+from lowwater.control.report import EpochReport
+from lowwater.control.watermark import latest
+from lowwater.event_clock import EventClock
+from lowwater.sidelining.policy import Sideline
+from lowwater.windows.sliding import Sliding
+
+TOLERATED = 4
+"""A stream may be behind by a slide divided by this: epochs take time, and rows are uneven."""
+QUEUED = 256
+"""A queue has at most about this many entries; beyond, neighbours are merged."""
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows of one held interval, by its number, that arrived at one time."""
+
+    interval: int
+    arrived: int
+    rows: int
+
+
+Queue: TypeAlias = tuple[HeldRows, ...]
+"""The rows that a shard holds, in the order of their release."""
+Queues: TypeAlias = dict[int, dict[int, Queue]]
+"""Queues by the operator of the hold, and by shard."""
+
+
+@dataclass(frozen=True)
+class SidelineMemory:
+    """What the sideliner remembers.
+
+    - `next`: The number of the next held interval.
+    - `now`, `length`: The clock at the end of the last epoch, and the length of the last epoch.
+    - `queues`: The rows that are held.
+    - `owed`: By hold, the new rows that count towards the next release.
+    - `most`: By hold, the largest number of new rows in an epoch.
+    - `prodded`: By operator, the window end up to which windows have early results.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    next: int = 1
+    now: int | None = None
+    length: int = 0
+    queues: Queues = field(default_factory=dict)
+    owed: dict[int, int] = field(default_factory=dict)
+    most: dict[int, int] = field(default_factory=dict)
+    prodded: dict[int, int] = field(default_factory=dict)
+
+    def held_rows(self, hold: int | None) -> list[HeldRows]:
+        """Return the rows that a hold has in all shards."""
+        queues = {} if hold is None else self.queues.get(hold, {})
+        return [rows for queue in queues.values() for rows in queue]
+
+
+@dataclass(frozen=True)
+class BurstWindow:
+    """Windows that a burst may hit: their operator, the number of its port, and its inputs."""
+
+    operator: int
+    port: int
+    spec: Sliding
+    inputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HoldPoint:
+    """An operator that holds rows of an input on their way to another, and its port's number."""
+
+    operator: int
+    port: int
+    input: int
+
+
+@dataclass(frozen=True)
+class Sideliner:
+    """Decides after every epoch which intervals are held, and how many rows are released."""
+
+    how: Sideline
+    clock: EventClock
+    windows: tuple[BurstWindow, ...]
+    holds: tuple[HoldPoint, ...]
+
+    memory_type: ClassVar[type[SidelineMemory]] = SidelineMemory
+
+    def begin(self) -> SidelineMemory:
+        """Return the memory before the first epoch."""
+        return SidelineMemory()
+
+    def advance(
+        self, memory: SidelineMemory, known: EpochReport
+    ) -> tuple[SidelineMemory, HoldDecision]:
+        """Return the memory after an epoch, and what is held and released in the next one."""
+        before = known.now if memory.now is None else memory.now
+        queues = _with_arrivals(memory.queues, known)
+        memory = replace(memory, now=known.now, length=known.now - before, queues=queues)
+        release = {}
+        for hold in self.holds:
+            memory, released = self._release(hold, memory, known)
+            if released:
+                release[hold.port] = released
+        held = [h for h in known.held if not self._over(h, memory.queues, known)]
+        if not known.ended:
+            memory = replace(memory, prodded=self._prodded(memory.prodded, known))
+            for window in self.windows:
+                interval = self.chosen(window, memory.prodded, held, known)
+                if interval is not None:
+                    held.append(HeldInterval(memory.next, window.operator, *interval))
+                    memory = replace(memory, next=memory.next + 1)
+        return memory, HoldDecision(tuple(held), release)
+
+    def due(self, memory: SidelineMemory) -> bool:
+        """Return whether rows are held, so that an epoch without new rows is worth running."""
+        return any(held.rows for hold in memory.queues for held in memory.held_rows(hold))
+
+    def chosen(
+        self,
+        window: BurstWindow,
+        prodded: Mapping[int, int],
+        held: Sequence[HeldInterval],
+        known: EpochReport,
+    ) -> tuple[int, int] | None:
+        """Return the interval of the windows that a burst has hit, in whole panes."""
+        newest, event = newest_time(window, known), self._event(known)
+        answered = prodded.get(window.operator)
+        arrived = sum(m.get("rows", 0) for m in known.measured if m.get("input") in window.inputs)
+        if newest is None or event is None or answered is None or not arrived:
+            return None
+        end, behind = window.spec.align(min(answered, event)), event - newest
+        hit = end > newest and TOLERATED * behind > window.spec.slide
+        return free_interval(window, end, held, known) if hit else None
+
+    def _event(self, known: EpochReport) -> int | None:
+        """Return event time, by the clock that early results use."""
+        newest = latest(*(newest_time(w, known) for w in self.windows))
+        return self.clock.now(self.clock.advance(known.clock, newest, known.now), known.now)
+
+    def _prodded(self, before: Mapping[int, int], known: EpochReport) -> dict[int, int]:
+        """Return by operator the window end up to which windows have early results."""
+        prodded = dict(before)
+        for window in self.windows:
+            newest = newest_time(window, known)
+            for prod in known.answered:
+                if not prod.asks(window.operator) or newest is None:
+                    continue
+                begun = int(window.spec.end(window.spec.last(newest)))
+                upto = begun if prod.upto is None else prod.upto
+                prodded[window.operator] = max(upto, prodded.get(window.operator, upto))
+        return prodded
+
+    def _release(
+        self, hold: HoldPoint, memory: SidelineMemory, known: EpochReport
+    ) -> tuple[SidelineMemory, dict[int, int]]:
+        """Return the memory after a release, and the number of rows that each shard releases."""
+        number = hold.operator
+        queues = memory.queues.get(number, {})
+        waiting = {shard: sum(one.rows for one in queue) for shard, queue in queues.items()}
+        arrived = sum(m.get("rows", 0) for m in known.measured if m.get("input") == hold.input)
+        mine = [m for m in known.measured if m.get("operator") == number]
+        new = arrived - sum(rows for m in mine for _, rows in m.get("came", ()))
+        most = max(new, memory.most.get(number, 1))
+        memory = replace(memory, most={**memory.most, number: most})
+        if known.ended:
+            quota = sum(waiting.values())
+        elif not arrived:  # idle: release as many rows as an epoch has ever processed
+            quota = min(sum(waiting.values()), most)
+        else:
+            owed = memory.owed.get(number, 0) + new if any(waiting.values()) else 0
+            memory = replace(memory, owed={**memory.owed, number: owed % self.how.every})
+            quota = min(sum(waiting.values()), owed // self.how.every)
+        released = _shared(quota, waiting)
+        late = known.now + memory.length - self.how.max_delay
+        left = {}
+        for shard, queue in queues.items():
+            released[shard] = max(released[shard], _overdue(queue, late))
+            left[shard] = _without(queue, released[shard])
+        if left:
+            memory = replace(memory, queues={**memory.queues, number: left})
+        return memory, {shard: n for shard, n in released.items() if n}
+
+    def _over(self, held: HeldInterval, queues: Queues, known: EpochReport) -> bool:
+        """Return whether an interval has no held rows after the next epoch, and none will come."""
+        window = next(w for w in self.windows if w.operator == held.operator)
+        low = known.unheld[window.port].nominal
+        if low is None or low < held.end:
+            return False
+        waiting = (one for shards in queues.values() for queue in shards.values() for one in queue)
+        return not any(one.interval == held.number and one.rows for one in waiting)
+
+
+def free_interval(
+    window: BurstWindow, end: int, held: Sequence[HeldInterval], known: EpochReport
+) -> tuple[int, int] | None:
+    """Return the interval before `end` that is neither complete nor held already."""
+    low = known.unheld[window.port].nominal
+    start = end - window.spec.range if low is None else low
+    start = max([start, *(h.end for h in held if h.operator == window.operator)])
+    return (start, end) if start < end else None
+
+
+def newest_time(window: BurstWindow, known: EpochReport) -> int | None:
+    """Return the newest time of the inputs of a window."""
+    return latest(*(known.inputs[n].newest for n in window.inputs))
+
+
+def _with_arrivals(before: Queues, known: EpochReport) -> Queues:
+    """Return the queues after an epoch."""
+    queues = {hold: dict(shards) for hold, shards in before.items()}
+    for m in known.measured:
+        if not m.get("came"):
+            continue
+        shards = queues.setdefault(m["operator"], {})
+        more = [HeldRows(interval, known.now, rows) for interval, rows in m["came"]]
+        queue = sorted(
+            (*shards.get(m["shard"], ()), *more), key=lambda one: (one.interval, one.arrived)
+        )
+        shards[m["shard"]] = _shortened(queue)
+    return queues
+
+
+def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
+    """Return the part of each shard in a quota, by the rows that it holds.
+
+    >>> _shared(4, {0: 6, 1: 2})
+    {0: 3, 1: 1}
+    """
+    total = sum(waiting.values())
+    parts = {s: min(n, quota * n // total) if total else 0 for s, n in waiting.items()}
+    left = min(quota, total) - sum(parts.values())
+    for shard, n in waiting.items():
+        more = min(left, n - parts[shard])
+        parts[shard] += more
+        left -= more
+    return parts
+
+
+def _overdue(queue: Queue, late: int) -> int:
+    """Return the number of rows to release so that none remains that arrived by `late`."""
+    last = max((i for i, one in enumerate(queue) if one.arrived <= late), default=-1)
+    return sum(one.rows for one in queue[: last + 1])
+
+
+def _without(queue: Queue, rows: int) -> Queue:
+    """Return a queue without its first rows."""
+    left = list(queue)
+    while rows and left:
+        taken = min(rows, left[0].rows)
+        rows -= taken
+        if taken == left[0].rows:
+            del left[0]
+        else:
+            left[0] = replace(left[0], rows=left[0].rows - taken)
+    return tuple(left)
+
+
+def _shortened(queue: Sequence[HeldRows]) -> Queue:
+    """Return a long queue with neighbours merged, as if both had arrived with the first."""
+    if len(queue) <= QUEUED:
+        return tuple(queue)
+    shorter: list[HeldRows] = []
+    for n, one in enumerate(queue):
+        if n % 2 and shorter[-1].interval == one.interval:
+            shorter[-1] = replace(shorter[-1], rows=shorter[-1].rows + one.rows)
+        else:
+            shorter.append(one)
+    return tuple(shorter)

@@ -1,0 +1,94 @@
+"""Streaming DataFrames as sources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lowwater.errors import SpecError
+from lowwater.expressions.steps import Step, Where, WithColumns
+from lowwater.operators.batch import KEPT
+
+SPARED = "__spared"
+"""The column that marks rows which nothing is computed for."""
+
+
+@dataclass(frozen=True)
+class DataFrameSource:
+    """A streaming DataFrame and its schema in Arrow.
+
+    Rows that a filter drops stay in the DataFrame, marked in a column of ours, until ingest has
+    seen how far they show the stream to be; nothing is computed for them.
+    """
+
+    frame: DataFrame
+    schema: pa.Schema
+    base: DataFrame
+    steps: tuple[Step, ...] = ()
+    """What was done to the rows of `base`."""
+
+    @property
+    def full_schema(self) -> pa.Schema:
+        """The columns with that of ours."""
+        return to_arrow_schema(self.frame.schema, timezone="UTC")
+
+    def transformed(self, step: Step) -> DataFrameSource:
+        """Return the DataFrame after a step, which Spark evaluates."""
+        try:
+            return _source(_after(self.frame, step), self.base, (*self.steps, step))
+        except PySparkException as problem:
+            reason = str(problem).splitlines()[0]
+            raise SpecError(f"{step}: Spark refuses it: {reason}") from problem
+
+    def computed(
+        self, rows: DataFrame, spared: Column | None, shown: Collection[str | None]
+    ) -> DataFrame:
+        """Return rows of `base` after the steps.
+
+        For rows that are `spared`, only the columns in `shown` are computed; no filter drops them.
+        """
+        if spared is None:
+            return reduce(_after, self.steps, rows)
+        rows = rows.withColumn(SPARED, spared)
+        for step in self.steps:
+            rows = _after(rows, step, shown)
+        return rows.drop(SPARED)
+
+
+def _after(frame: DataFrame, step: Step, shown: Collection[str | None] = ()) -> DataFrame:
+    """Return a DataFrame after a step."""
+    ours = [name for name in (KEPT, SPARED) if name in frame.columns]
+    if isinstance(step, Where):
+        true = sql.coalesce(sql.expr(step.condition), sql.lit(False))
+        kept = sql.when(sql.col(KEPT), true).otherwise(False) if KEPT in ours else true
+        kept = sql.when(sql.col(SPARED), True).otherwise(kept) if SPARED in ours else kept
+        return frame.withColumn(KEPT, kept)
+    made = {name: sql.expr(text) for name, text in step.columns}
+    needed = [sql.col(KEPT)] * (KEPT in ours) + [~sql.col(SPARED)] * (SPARED in ours)
+    if needed:
+        wanted = reduce(Column.__and__, needed)
+        made = {n: c if n in shown else sql.when(wanted, c) for n, c in made.items()}
+    if isinstance(step, WithColumns):
+        return frame.withColumns(made)
+    return frame.select(*(column.alias(name) for name, column in made.items()), *ours)
+
+
+def from_dataframe(frame: DataFrame) -> DataFrameSource:
+    """Make a source of a streaming DataFrame."""
+    if not frame.isStreaming:
+        raise SpecError(
+            "the DataFrame is not streaming; read it with spark.readStream instead of spark.read"
+        )
+    return _source(frame, frame)
+
+
+def _source(frame: DataFrame, base: DataFrame, steps: tuple[Step, ...] = ()) -> DataFrameSource:
+    full = to_arrow_schema(frame.schema, timezone="UTC")
+    return DataFrameSource(frame, pa.schema([f for f in full if f.name != KEPT]), base, steps)

@@ -1,0 +1,136 @@
+"""The job of an epoch on Spark: ingest where the rows are, a shuffle by shard, the kernels.
+
+The control in force travels with the job. The rows of a DataFrame come as a micro-batch of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pyspark import RDD
+from pyspark.sql import DataFrame, SparkSession
+
+from lowwater.control.context import EpochContext
+from lowwater.dataflow.graph import Dataflow
+from lowwater.dataflow.ingest import Foresee, InputBlock, ingest, portions
+from lowwater.engine.entry import Entry
+from lowwater.engine.epoch import Intake
+from lowwater.engine.state_store import discard_segments
+from lowwater.operators.packet import Packet, measures_of
+from lowwater.sources.source import SourceBlock
+from lowwater.spark.inputs import Inputs
+from lowwater.spark.session import QUERY_SETTINGS
+from lowwater.spark.tasks import (
+    PACKET_DDL,
+    PARTITION,
+    BlockTask,
+    IngestBlocks,
+    IngestRows,
+    Keyed,
+    Level,
+    LevelStep,
+    to_packets,
+)
+
+TASKS_PER_CORE = 2
+
+
+@dataclass(frozen=True)
+class BatchIntake(Intake):
+    """What an epoch reads: the blocks of each input, and the rows of a micro-batch."""
+
+    rows: DataFrame | None = None
+
+
+class SparkJob:
+    """Runs the tasks of an epoch as one Spark job; segments of state lie under `state`."""
+
+    def __init__(self, spark: SparkSession, flow: Dataflow, inputs: Inputs, state: str) -> None:
+        self.spark = spark.newSession()
+        for name, value in QUERY_SETTINGS.items():
+            self.spark.conf.set(name, value)
+        self.flow, self.inputs, self.state = flow, inputs, state
+
+    def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+        """Run the epoch after an entry, write the segments of its state, return what it emits."""
+        rows = intake.rows if isinstance(intake, BatchIntake) else None
+        pieces = self._pieces(before.standing, intake.blocks, foresee)
+        levels = [
+            LevelStep(
+                Level(self.flow, n), before.epoch + 1, before.control, before.standing, self.state
+            )
+            for n in range(self.flow.levels)
+        ]
+        if rows is not None:
+            return self._sql_job(before.standing, levels, pieces, rows)
+        packets = self._read(pieces) if pieces else None
+        for step in levels:
+            n = len(step.level.places)
+            if packets is None:
+                packets = self._tasks(n).mapPartitionsWithIndex(step.alone)
+            else:
+                packets = packets.partitionBy(n, int).mapPartitionsWithIndex(step.over_packets)
+        return [] if packets is None else [Packet(*p) for _, p in packets.collect()]
+
+    def discard(self, after: int) -> None:
+        """Delete the segments of epochs after one: these have no entry."""
+        discard_segments(self.state, [o.plan.shards for o in self.flow.operators], after)
+
+    def _sql_job(
+        self,
+        standing: EpochContext,
+        levels: Sequence[LevelStep],
+        pieces: Sequence[BlockTask],
+        rows: DataFrame,
+    ) -> list[Packet]:
+        """Run an epoch of which Spark reads all rows, or some."""
+        ingest_rows = IngestRows(self.flow, standing, list(self.inputs.frames))
+        rows = self.inputs.computed(rows, self.flow, standing.dropped)
+        packets = rows.mapInArrow(ingest_rows, PACKET_DDL)
+        if pieces:
+            shares = self._shares(pieces)
+            read = IngestBlocks(self.flow, self.inputs.readers, shares).over_rows
+            tasks = rows.sparkSession.range(len(shares), numPartitions=len(shares))
+            packets = packets.unionAll(tasks.mapInArrow(read, PACKET_DDL))
+        for step in levels:
+            moved = packets.repartitionById(len(step.level.places), PARTITION)
+            packets = moved.mapInArrow(step.over_rows, PACKET_DDL)
+        return to_packets(packets.toArrow())
+
+    def _tasks(self, n: int) -> RDD[int]:
+        return self.spark.sparkContext.parallelize(range(n), n)
+
+    def _shares(self, pieces: Sequence[BlockTask]) -> list[list[list[BlockTask]]]:
+        """Return the portions of each task."""
+        cut = portions(self.flow, pieces)
+        tasks = min(len(cut), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
+        ends = [i * len(cut) // tasks for i in range(tasks + 1)]
+        return [cut[a:b] for a, b in pairwise(ends)]
+
+    def _read(self, pieces: Sequence[BlockTask]) -> RDD[Keyed]:
+        shares = self._shares(pieces)
+        read = IngestBlocks(self.flow, self.inputs.readers, shares)
+        return self._tasks(len(shares)).mapPartitionsWithIndex(read)
+
+    def _pieces(
+        self,
+        standing: EpochContext,
+        blocks: Mapping[int, Sequence[SourceBlock]],
+        foresee: Foresee,
+    ) -> list[BlockTask]:
+        """Return the tasks of the blocks, each with the context that decides over its rows.
+
+        Consistent slack decides over a block by all blocks before it, also those of its own epoch.
+        """
+        pieces = []
+        for number, mine in blocks.items():
+            context = standing
+            for seq, block in enumerate(mine):
+                pieces.append(BlockTask(number, block, seq, context))
+                if self.flow.inputs[number].consistent and seq < len(mine) - 1:
+                    table = self.inputs.readers[number].read(block)
+                    packets = ingest(self.flow, [InputBlock(number, seq, table)], context)
+                    context = foresee(number, measures_of(packets[-1]))
+        return pieces

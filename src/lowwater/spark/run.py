@@ -1,0 +1,307 @@
+"""Runs a query on Spark Structured Streaming: plumbing around the kernels and the controller."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.progress import Progress
+
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.entry import Entry
+from lowwater.engine.epoch import Epoch
+from lowwater.engine.host import Clock, SystemClock
+from lowwater.engine.outputs import output_writers
+from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.run import Run
+from lowwater.engine.status import Status
+from lowwater.errors import HostError
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.sinks.sink import Outputs
+from lowwater.spark.dataframe_source import DataFrameSource
+from lowwater.spark.epochs import SparkEpochs
+from lowwater.spark.inputs import Inputs
+from lowwater.spark.job import SparkJob
+from lowwater.spark.listener import EpochEvents
+from lowwater.spark.session import (
+    FILE_MANAGER,
+    QUERY_SETTINGS,
+    settings_for_start,
+    ship,
+    spark_session,
+    warm_up,
+)
+from lowwater.ticks import ticks
+
+STDERR = Console(stderr=True)
+POLL_SECONDS = 0.02
+"""How often a source, or a silent stream, is looked at."""
+LONGEST_TICK_SECONDS = 5.0
+"""The longest tick without an epoch; after it Spark may end the query."""
+INTERRUPTED = "java.lang.InterruptedException"
+_KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
+
+
+class SparkRun(Run):
+    """A query running on Spark: a streaming query whose micro-batches make epochs.
+
+    The micro-batches of DataFrames are its epochs, and between them, while Spark waits for data,
+    epochs without their rows are run where other inputs, control or the clock ask for one. Where
+    Lowwater reads all inputs itself, Spark's tick only asks for the next epoch: what it takes in,
+    the control log says.
+    """
+
+    def __init__(
+        self,
+        assembly: PhysicalPlan,
+        sources: Sequence[Any],
+        outputs: Mapping[str, Outputs],
+        checkpoint: str,
+        *,
+        clock: Clock | None = None,
+        shards: int | None = None,
+        trigger: str | None = None,
+        bounded: bool = False,
+        durable: bool = True,
+    ) -> None:
+        self.by_clock, self.trigger = clock is None, trigger
+        self.started, self.finished = threading.Event(), threading.Event()
+        self.stopping = threading.Event()
+        self.failure: Exception | None = None
+        folder = Checkpoint.at(checkpoint)
+        spark = _session_of(sources)
+        ship(spark)
+        warm_up(spark)
+        wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        plan = assembly.with_shards(folder.claim(assembly, wanted))
+        self.flow, self.prodded, self.adapter = plan.flow, plan.prodder is not None, plan.adapter
+        self.writers = output_writers(self.flow, prodded=self.prodded, filled=plan.filled)
+        self.inputs = Inputs.on_spark(
+            sources, self.flow, folder, bounded=bounded, shedding=plan.shedder is not None
+        )
+        job = SparkJob(spark, self.flow, self.inputs, folder.state)
+        pending = PendingOutputs(self.writers, outputs, folder.outputs if durable else None)
+        epoch = Epoch(plan, folder.log(), job, pending, clock or SystemClock())
+        self.controller = epoch.controller
+        self.epochs = SparkEpochs(epoch, self.inputs)
+        self.asked = self.epochs.asked
+        self.query = self._start(spark, folder)
+        self._take_over(spark)
+
+    def _start(self, spark: SparkSession, folder: Checkpoint) -> StreamingQuery:
+        if self.inputs.frames:
+            stream, on_batch = self.inputs.stream(), self._on_batch
+        else:
+            stream, on_batch = _ticks(spark), self._on_tick
+        settings = dict(QUERY_SETTINGS)
+        if folder.remote:
+            settings.pop(FILE_MANAGER)
+        with settings_for_start(spark, settings):
+            writer = stream.writeStream.foreachBatch(_interruptible(on_batch))
+            writer = writer.option("checkpointLocation", folder.spark)
+            if self.trigger is not None:
+                ticks(self.trigger, name="trigger")
+                writer = writer.trigger(processingTime=self.trigger)
+            started: StreamingQuery = writer.start()
+        return started
+
+    def _take_over(self, spark: SparkSession) -> None:
+        """Continue the checkpoint; Spark has stopped another run on it by now."""
+        try:
+            self.epochs.recover()
+        except BaseException:
+            self.stopping.set()
+            self.started.set()
+            self.query.stop()
+            raise
+        self.epochs.on_epoch = EpochEvents(spark, self.query, self.flow, self.status).post
+        self.started.set()
+        if self.inputs.frames:
+            threading.Thread(target=self._beat, daemon=True).start()
+
+    # -- epochs -----------------------------------------------------------------------------------
+
+    def _on_batch(self, frame: DataFrame, batch: int) -> None:
+        self.started.wait()
+        if self.stopping.is_set():
+            raise HostError("the query is being stopped")
+        if not self.epochs.has_taken(batch):
+            files = self.inputs.new_files(self.query)
+            rows = self.inputs.rows(frame, self.query) if files is None else None
+            self.epochs.take_batch(batch, rows, files or {})
+
+    def _on_tick(self, frame: DataFrame, batch: int) -> None:
+        """Run epochs as soon as there are any to run; with a trigger, one for each tick.
+
+        What they take in, the control log says: Spark need not be asked between them, which would
+        take nearly as long as an epoch.
+        """
+        self.started.wait()
+        until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
+        while not self.stopping.is_set() and not self.finished.is_set():
+            if self.epochs.newest.done:
+                self.finished.set()
+            elif not self._take_what_is_new():
+                self.finished.wait(POLL_SECONDS)
+            if time.monotonic() >= until:
+                return
+
+    def _take_what_is_new(self) -> bool:
+        """Run an epoch if there is one to run; return whether there was."""
+        if self.epochs.take_blocks():
+            return True
+        return (self.epochs.over or self._due()) and self.epochs.take_nothing()
+
+    def _beat(self) -> None:
+        """Run epochs without a micro-batch where Spark, waiting for data, would run none."""
+        while not self.finished.wait(POLL_SECONDS) and self.query.isActive:
+            try:
+                if (self.inputs.blocks or self._due()) and self._waiting_for_data():
+                    self._between_batches()
+            except Exception as failure:  # noqa: BLE001
+                self.failure = failure
+                self.query.stop()
+
+    def _between_batches(self) -> None:
+        if not (self.inputs.blocks and self.epochs.take_blocks()):
+            self.epochs.take_nothing_if_due(by_clock=self.by_clock)
+
+    def _due(self) -> bool:
+        """Return whether control, a request or the wall clock requires an epoch."""
+        return self.epochs.due(by_clock=self.by_clock)
+
+    def _waiting_for_data(self) -> bool:
+        status = self.query.status
+        return str(status["message"]).startswith("Waiting") and not status["isDataAvailable"]
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def stop_at_the_end(self) -> None:
+        """Stop by itself if the stream ends, as a recording does."""
+
+        def watch() -> None:
+            while not self.finished.wait(1.0) and self.query.isActive:
+                pass
+            with suppress(Exception):  # Spark itself may be gone by now
+                self.query.stop()
+
+        threading.Thread(target=watch, daemon=True).start()
+
+    def finish(self) -> None:
+        """Run to the end of the stream and through the epoch that closes the last windows."""
+        try:
+            if self.inputs.frames:
+                self.query.processAllAvailable()
+                self._must_be_alive()
+                while self.epochs.take_blocks():
+                    pass
+                self.epochs.end()
+            else:
+                self._follow()
+        except Exception as failure:
+            raise _failed(failure) from failure
+        finally:
+            self.stop()
+
+    def _follow(self) -> None:
+        """Wait for blocks to be read; in a terminal, show how far a recording is."""
+        shown = self.inputs.total is not None and sys.stderr.isatty()
+        with Progress(transient=True, disable=not shown, console=STDERR) as bar:
+            task = bar.add_task("rows", total=self.inputs.total)
+            while not self.finished.wait(POLL_SECONDS):
+                bar.update(task, completed=self.epochs.newest.accounts.rows)
+                if not self.query.isActive and not self.finished.is_set():
+                    self.query.awaitTermination()  # raises what ended it
+                    self._must_be_alive()
+
+    def _must_be_alive(self) -> None:
+        """Refuse to call a stream ended that someone has stopped."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.query.isActive:
+            raise HostError("the query was stopped before its end; run it again to go on")
+
+    @property
+    def newest(self) -> Entry:
+        """The entry of the last epoch that has ended."""
+        return self.epochs.newest
+
+    def status(self, behind: Collection[int] | None = None) -> Status:
+        """Return where the query stands, or the part of it behind an output."""
+        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
+
+    def watch(self, tap: Outputs) -> None:
+        """Let more sinks see what leaves by the first output."""
+        self.epochs.epoch.outputs.watch(tap)
+
+    def stop(self) -> None:
+        """Stop after the epoch at work."""
+        self.stopping.set()
+        if self.epochs.worker == threading.get_ident():  # a sink: its epoch cannot wait for itself
+            threading.Thread(target=self.stop, daemon=True).start()
+            return
+        with self.epochs.lock:
+            self.finished.set()
+            self.epochs.closed = True
+        self.query.stop()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the query to end."""
+        try:
+            ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
+        except Exception as failure:
+            if self.stopping.is_set():
+                return True
+            raise _failed(failure) from failure
+        if self.failure is not None:
+            raise _failed(self.failure) from self.failure
+        return True if ended is None else bool(ended)
+
+
+def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    """Return a function of batches that raises a short error if Spark interrupts it.
+
+    Spark does so when another run takes the checkpoint over. It recognises the error by a pattern
+    over its text, which overflows the stack of the JVM on a text as long as a trace of Spark.
+    """
+
+    def run(frame: Any, batch: int) -> None:
+        try:
+            on_batch(frame, batch)
+        except Py4JJavaError as failure:
+            if not str(failure.java_exception).startswith(INTERRUPTED):
+                raise
+            raise HostError(_KNOWN_AS) from None
+
+    return run
+
+
+def _ticks(spark: SparkSession) -> DataFrame:
+    """Return a stream that always has a next micro-batch, and nothing in it."""
+    reader = spark.readStream.format("rate-micro-batch")
+    return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
+
+
+def _failed(failure: Exception) -> HostError:
+    """Return an error with the Python exception's line of Spark's trace, if it has one."""
+    if isinstance(failure, HostError):
+        return failure
+    lines = str(failure).strip().splitlines() or [repr(failure)]
+    raised = [line for line in lines if re.match(r"\s*[A-Za-z_][\w.]*(Error|Exception): ", line)]
+    return HostError(f"the query failed: {(raised[-1] if raised else lines[0]).strip()}")
+
+
+def _session_of(sources: Sequence[Any]) -> SparkSession:
+    """Return the session of the DataFrames, or one of our own."""
+    frames = [s.frame for s in sources if isinstance(s, DataFrameSource)]
+    found: SparkSession = frames[0].sparkSession if frames else spark_session()
+    return found

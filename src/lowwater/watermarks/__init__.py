@@ -1,0 +1,1 @@
+"""Watermark policies: how the progress of a stream is learned (OOP)."""

@@ -1,0 +1,178 @@
+"""The adapter: chooses the slacks of all inputs together, after each track interval (QDJ 6.1.1).
+
+It collects late degrees, counts produced and lost results, and asks rules for slacks. The control
+log holds its memory. The trackers receive the chosen slacks in their input reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from lowwater.control.report import InputReport
+from lowwater.control.watermark import SourceKey
+from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
+from lowwater.watermarks.adaptive.lateness import LatenessHistogram
+from lowwater.watermarks.adaptive.monitor import all_in_order, source_lateness
+from lowwater.watermarks.adaptive.policies import number
+
+EPOCHS = 4
+"""The number of epochs that estimate how long a watermark takes until it acts."""
+
+
+@dataclass(frozen=True)
+class MonitoredInput:
+    """An input whose late degrees are measured in granules.
+
+    `by_source` if each source has a slack of its own, `largest` if the largest late degree is the
+    slack.
+    """
+
+    number: int
+    granule: int
+    decay: float = 1.0
+    by_source: bool = False
+    largest: bool = False
+
+
+@dataclass(frozen=True)
+class AdapterMemory:
+    """The lateness of each monitored input, and the memory of each decision."""
+
+    VERSION: ClassVar[int] = 1
+
+    inputs: dict[int, LatenessMemory] = field(default_factory=dict)
+    decisions: tuple[DecisionMemory, ...] = ()
+
+
+class SlackAdapter:
+    """Chooses the slacks of all inputs."""
+
+    memory_type = AdapterMemory
+
+    def __init__(
+        self, inputs: Sequence[MonitoredInput], decisions: Sequence[SlackDecision]
+    ) -> None:
+        self.inputs = {one.number: one for one in inputs}
+        self.decisions = tuple(decisions)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that can change while the query runs: the target, or one by operator."""
+        targets = {one.name: one.target for one in self.decisions}
+        if not targets:
+            return {}
+        alike = len(set(targets.values())) == 1
+        return {"quality": next(iter(targets.values())) if alike else targets}
+
+    def tuned(self, values: Mapping[str, Any]) -> SlackAdapter:
+        """Return the adapter with another target; its memory stays valid."""
+        if "quality" not in values:
+            return self
+        target = values["quality"]
+        number("quality", target, above=0.0, upto=1.0)
+        decisions = [
+            replace(one, target=float(target), rule=one.rule.aiming_at(float(target)))
+            for one in self.decisions
+        ]
+        return SlackAdapter(list(self.inputs.values()), decisions)
+
+    def begin(self) -> AdapterMemory:
+        """Return the memory before the first epoch."""
+        inputs = {n: LatenessMemory() for n in self.inputs}
+        return AdapterMemory(inputs, tuple(d.begin() for d in self.decisions))
+
+    def advance(
+        self,
+        memory: AdapterMemory,
+        seen: Sequence[InputReport],
+        measured: Sequence[Mapping[str, Any]],
+    ) -> tuple[AdapterMemory, Sequence[InputReport]]:
+        """Return the memory after an epoch, and the input reports with their slacks."""
+        if measured:
+            inputs = {n: self._gathered(n, one, measured) for n, one in memory.inputs.items()}
+            decisions = tuple(
+                one.advance(before, inputs, measured)
+                for one, before in zip(self.decisions, memory.decisions, strict=True)
+            )
+            memory = AdapterMemory(self._renewed(inputs, decisions), decisions)
+        return memory, [self._with_slack(n, one, memory) for n, one in enumerate(seen)]
+
+    def _gathered(
+        self, number: int, memory: LatenessMemory, measured: Sequence[Mapping[str, Any]]
+    ) -> LatenessMemory:
+        """Return the lateness of an input with the late degrees of an epoch added."""
+        blocks = [m["late"] for m in measured if m.get("input") == number and "late" in m]
+        if not blocks:
+            return memory
+        granule = self.inputs[number].granule
+        if (plain := _in_order(memory, blocks)) is not None:
+            return plain
+        epoch = source_lateness(blocks, memory.newest, granule)
+        fresh = dict(memory.fresh)
+        for source, more in epoch.degrees.items():
+            fresh[source] = (fresh[source] + more if source in fresh else more).trimmed()
+        largest = dict(memory.largest)
+        for source, degree in epoch.largest.items():
+            largest[source] = max(degree, largest.get(source, 0))
+        oldest = [t for t in (memory.oldest, *(b[0][1] for b in blocks)) if t is not None]
+        ends = (*memory.ends, max(epoch.newest.values()))[-EPOCHS - 1 :]
+        return LatenessMemory(dict(epoch.newest), min(oldest), largest, fresh, ends)
+
+    def _renewed(
+        self, inputs: Mapping[int, LatenessMemory], decisions: Sequence[DecisionMemory]
+    ) -> dict[int, LatenessMemory]:
+        """Return the inputs without the late degrees that the rules have taken in."""
+        pairs = list(zip(self.decisions, decisions, strict=True))
+        over = {n for one, after in pairs if after.ended for port in one.ports for n in port}
+        over |= {n for n, one in self.inputs.items() if one.largest}
+        calm = {n for one, after in pairs if after.calm for port in one.ports for n in port}
+        renewed = dict(inputs)
+        for n, memory in inputs.items():
+            if n in over:
+                renewed[n] = replace(memory, fresh={})
+            elif n in calm:  # no rule was asked: fade as a rule would
+                decay = self.inputs[n].decay
+                faded = {s: degrees.scaled(decay) for s, degrees in memory.fresh.items()}
+                renewed[n] = replace(memory, fresh=faded)
+        return renewed
+
+    def _with_slack(self, number: int, seen: InputReport, memory: AdapterMemory) -> InputReport:
+        """Return an input report with the largest slack that a decision chose for the input."""
+        one = self.inputs.get(number)
+        if one is None:
+            return seen
+        slack, slacks = 0, dict[SourceKey, int]()
+        if one.largest:
+            largest = memory.inputs[number].largest
+            slack = max(largest.values(), default=0)
+            slacks = dict(largest) if one.by_source else {}
+        for decision, after in zip(self.decisions, memory.decisions, strict=True):
+            for port, chosen in zip(decision.ports, after.slacks, strict=True):
+                slack = max(slack, chosen) if number in port else slack
+            for (n, source), chosen in after.source_slacks.items():
+                if n == number:
+                    slacks[source] = max(chosen, slacks.get(source, 0))
+        return replace(seen, slack=slack, slacks=slacks)
+
+
+def _in_order(memory: LatenessMemory, blocks: Sequence[Any]) -> LatenessMemory | None:
+    """Return the lateness after blocks without late rows; None if a row is late, or was before.
+
+    Most streams are in order most of the time, and this needs no new histogram.
+    """
+    if [d.in_order for d in memory.fresh.values()] != [True]:
+        return None
+    plain = all_in_order(blocks, memory.newest)
+    if plain is None:
+        return None
+    rows, newest = plain
+    ((source, degrees),) = memory.fresh.items()
+    return replace(
+        memory,
+        newest={None: newest},
+        fresh={source: LatenessHistogram(degrees.granule, degrees.counts[:1] + rows)},
+        ends=(*memory.ends, newest)[-EPOCHS - 1 :],
+    )

@@ -1,0 +1,254 @@
+"""One decision: the slacks for the streams of one operator, from late degrees and its quality.
+
+The decision includes the quality tracker: it counts the results that the operator produced, and
+those that late rows missed, for each interval and overall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from lowwater.control.watermark import SourceKey
+from lowwater.watermarks.adaptive.decision_memory import (
+    DecisionMemory,
+    LatenessMemory,
+    SourceTally,
+    Tally,
+    TrackRecord,
+)
+from lowwater.watermarks.adaptive.lateness import LatenessHistogram
+from lowwater.watermarks.adaptive.quality_model import Port, QualityModel, typical, with_lag
+from lowwater.watermarks.adaptive.rules import ModelRule, PdRule, RuleInput, RuleState
+from lowwater.watermarks.adaptive.tracker import ClosedWindows, by_source, in_time, quality_of
+
+REMEMBERED = 32
+"""The number of intervals that the status shows."""
+MOMENTS = 16
+"""The number of moments at which the lag of the streams is remembered."""
+STEPS = 10
+"""The number of choices for a join in one interval, if epochs are that short."""
+ENOUGH = 5.0
+"""The number of lost rows that the target must allow, among the known rows, to trust a rule."""
+Inputs = Mapping[int, LatenessMemory]
+Measured = Literal["rows", "windows", "pairs", "late"]
+
+
+@dataclass(frozen=True)
+class SlackDecision:
+    """How the slacks for one operator are chosen.
+
+    - `operator`, `name`: The operator.
+    - `ports`: The inputs that lead to each of its ports.
+    - `below`: The model of its quality.
+    - `rule`, `target`: The rule that chooses the slack, and its target.
+    - `track`, `granule`: The length of an interval, and the step size of the slack, in ticks.
+    - `measured`: What is counted at the operator; if None, the model's estimate counts instead.
+    - `error`: The allowed error of a window, if windows are counted.
+    - `orders`: The sort operators before this one; late rows do not pass them.
+    - `remembered`: How long after their time lost pairs are counted.
+    - `by_source`: The inputs whose sources have a slack each.
+    """
+
+    operator: int
+    name: str
+    ports: tuple[tuple[int, ...], ...]
+    below: QualityModel
+    rule: ModelRule | PdRule
+    target: float
+    track: int
+    granule: int
+    measured: Measured | None
+    error: float = 0.0
+    orders: tuple[int, ...] = ()
+    remembered: int = 0
+    by_source: frozenset[int] = frozenset()
+
+    @property
+    def steps(self) -> int:
+        """The number of choices in an interval.
+
+        Windows have one: their results come in lumps, and late rows show the losses long after the
+        slack that caused them. Pairs are produced and missed all the time.
+        """
+        return STEPS if len(self.ports) > 1 else 1
+
+    def begin(self) -> DecisionMemory:
+        """Return the memory before the first epoch."""
+        sure = isinstance(self.rule, PdRule)
+        return DecisionMemory(sure=sure, slacks=(0,) * len(self.ports))
+
+    def advance(
+        self, memory: DecisionMemory, inputs: Inputs, measured: Sequence[Mapping[str, Any]]
+    ) -> DecisionMemory:
+        """Return the memory after an epoch: counts and, at the end of a step, new slacks."""
+        new = self._counted(memory, measured)
+        ends = [[inputs[n].ends[-1] for n in port if inputs[n].ends] for port in self.ports]
+        newest = [end for port in ends for end in port]
+        if not newest:
+            return new
+        if all(ends) and len(ends) > 1:
+            mine, other = (min(port) for port in ends[:2])
+            new = replace(new, lags=(*new.lags, (mine - other) / self.granule)[-MOMENTS:])
+        interval, passed = divmod(max(newest), self.track)
+        before, step = memory.interval, passed * self.steps // self.track
+        if before is not None and (interval, step) <= (before, memory.step):
+            return self._cautious(new, inputs)
+        new = replace(new, interval=interval, step=step)
+        if interval == before:
+            if memory.rule is None:
+                return self._cautious(new, inputs)
+            return replace(self._chosen(new, inputs, passed / self.track), ended=True)
+        if before is not None and interval > before + 1:
+            new = replace(new, longer=memory.longer + 1)
+        if memory.rule is None and self._in_order(inputs):
+            after = self._judged(replace(new, estimated=1.0), before)
+            return replace(after, since_choice=Tally(), lags=(), calm=True)
+        return replace(self._chosen(self._judged(new, before), inputs, 1.0), ended=True)
+
+    def _in_order(self, inputs: Inputs) -> bool:
+        """Return whether no row has been late so far."""
+        mine = (inputs[n].fresh.values() for port in self.ports for n in port)
+        return all(degrees.in_order for fresh in mine for degrees in fresh)
+
+    def _cautious(self, memory: DecisionMemory, inputs: Inputs) -> DecisionMemory:
+        """Return slacks of the largest late degree while too few rows are known for a rule."""
+        if memory.sure or self._in_order(inputs):
+            return memory
+        latest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
+        return replace(memory, slacks=tuple(map(max, memory.slacks, latest)))
+
+    def _counted(
+        self, memory: DecisionMemory, measured: Sequence[Mapping[str, Any]]
+    ) -> DecisionMemory:
+        """Return the memory with the results that an epoch produced and lost."""
+        new = replace(memory, ended=False, calm=False)
+        shards = [m for m in measured if "shard" in m]
+        if self.measured == "late":
+            each = [[m for m in shards if m["operator"] == order] for order in self.orders]
+            return new.plus(*in_time(each))
+        if self.measured is None:
+            return new
+        mine = [m for m in shards if m["operator"] == self.operator]
+        result = quality_of(self.measured, mine, ClosedWindows(memory.windows, self.error))
+        new = replace(new, unseen=memory.unseen + result.unseen, windows=result.windows)
+        if self.by_source and self.measured == "rows":
+            own = dict(memory.own)
+            for source, counts in by_source(mine).items():
+                own[source] = own.get(source, SourceTally()).plus(*counts)
+            new = replace(new, own=own)
+        return new.plus(*result.counts)
+
+    def _chosen(self, memory: DecisionMemory, inputs: Inputs, passed: float) -> DecisionMemory:
+        """Return new slacks for the next step; `passed` is the share of the interval so far."""
+        fresh = [self._fresh(port, inputs) for port in self.ports]
+        ports = self._ports(memory, fresh, inputs)
+        if self.measured is None and all(d.total for d in fresh):
+            estimated = self.below.estimate(ports, [s / self.granule for s in memory.slacks])
+            memory = memory.plus(estimated, 1.0 - estimated)
+        news, rows, results = memory.since_choice, memory.result_rows, memory.results
+        ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
+        wanted = news.given + news.lost
+        seen = RuleInput(tuple(fresh), memory.lags, news.given, wanted, passed)
+        rule, slacks = self._ask(memory.rule or RuleState(), seen, ports)
+        source_rules, source_slacks = self._sources(memory, seen, ports, inputs)
+        known = rule.degrees
+        sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
+        sure = sure or isinstance(self.rule, PdRule)
+        if not sure:
+            slacks = [max(s, d.largest) for s, d in zip(slacks, known, strict=True)]
+        now = [replace(p, degrees=d) for p, d in zip(ports, known, strict=True)]
+        return replace(
+            memory,
+            sure=sure,
+            since_choice=Tally(),
+            lags=memory.lags[-1:],
+            slacks=tuple(s * self.granule for s in slacks),
+            source_slacks={place: s * self.granule for place, s in source_slacks.items()},
+            own={source: replace(one, since_choice=Tally()) for source, one in memory.own.items()},
+            rule=rule,
+            source_rules=source_rules,
+            estimated=round(self.below.estimate(now, slacks), 6),
+        )
+
+    def _judged(self, memory: DecisionMemory, interval: int | None) -> DecisionMemory:
+        """Return the memory with the record of an interval that has ended.
+
+        An interval in which no window closed and no pair was produced has no quality: its losses
+        count with the next interval.
+        """
+        if interval is None:
+            return memory
+        given, lost = memory.count.given, memory.count.lost
+        quality, count, met, judged = None, memory.count, memory.met, memory.judged
+        if given > 0:
+            quality, count = min(given / (given + lost), 1.0), Tally()
+            met, judged = met + (quality >= self.target), judged + 1
+        end = (interval + 1) * self.track
+        record = TrackRecord(end, quality, memory.estimated, memory.slacks)
+        recent = (*memory.recent, record)[-REMEMBERED:]
+        return replace(memory, count=count, recent=recent, met=met, judged=judged)
+
+    def _ask(
+        self, known: RuleState, seen: RuleInput, ports: Sequence[Port]
+    ) -> tuple[RuleState, Sequence[int]]:
+        """Return the new state of the rule, and its slack, divided among the ports."""
+
+        def model(
+            degrees: Sequence[LatenessHistogram], lags: Sequence[float]
+        ) -> Callable[[Any], Any]:
+            moments = [with_lag(ports, degrees, lag) for lag in typical(lags)]
+
+            def quality(slack: Any) -> Any:
+                if np.ndim(slack):
+                    return np.array([quality(s) for s in np.ravel(slack)]).reshape(np.shape(slack))
+                each = [self.below.estimate(at, self.below.parted(at, slack)) for at in moments]
+                return float(np.mean(each))
+
+            return quality
+
+        after, slack = self.rule.step(known, seen, model)
+        now = with_lag(ports, after.degrees, seen.lags[-1] if seen.lags else None)
+        return after, self.below.cheapest(now, int(slack))
+
+    def _sources(
+        self, memory: DecisionMemory, seen: RuleInput, ports: Sequence[Port], inputs: Inputs
+    ) -> tuple[dict[tuple[int, SourceKey], RuleState], dict[tuple[int, SourceKey], int]]:
+        """Return a rule and a slack for each source, by its own late degrees and losses."""
+        rules, slacks = dict(memory.source_rules), {}
+        for at, port in enumerate(self.ports):
+            for n in port:
+                if n not in self.by_source:
+                    continue
+                fresh = inputs[n].fresh
+                known = [source for number, source in rules if number == n]
+                for source in dict.fromkeys([*known, *fresh]):
+                    mine = fresh.get(source, LatenessHistogram.none(self.granule))
+                    of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
+                    before = rules.get((n, source), RuleState())
+                    alone = replace(seen, degrees=of)
+                    if memory.own:
+                        news = memory.own.get(source, SourceTally()).since_choice
+                        alone = replace(alone, given=news.given, wanted=news.given + news.lost)
+                    rules[n, source], chosen = self._ask(before, alone, ports)
+                    slacks[n, source] = chosen[at]
+        return rules, slacks
+
+    def _fresh(self, port: Sequence[int], inputs: Inputs) -> LatenessHistogram:
+        """Return the late degrees of all streams at a port since the last choice."""
+        known = LatenessHistogram.none(self.granule)
+        for n in port:
+            for degrees in inputs[n].fresh.values():
+                known = known + degrees
+        return known
+
+    def _ports(
+        self, memory: DecisionMemory, fresh: Sequence[LatenessHistogram], inputs: Inputs
+    ) -> list[Port]:
+        """Return the ports as the model of quality sees them."""
+        epochs = [min((inputs[n].shortest_epoch for n in p), default=0) for p in self.ports]
+        ports = [Port(d, epoch / self.granule) for d, epoch in zip(fresh, epochs, strict=True)]
+        return with_lag(ports, fresh, memory.lags[-1] if memory.lags else None)

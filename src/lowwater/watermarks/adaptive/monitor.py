@@ -1,0 +1,145 @@
+"""The late-degree monitor: ingest measures late degrees, the driver combines them.
+
+Blocks of an epoch are read in parallel. Each knows the newest time before the epoch and its own
+rows, not the blocks before it. So it measures late degrees by *section* of its rows, short sections
+first, each with the running maximum at its two ends. Where an earlier block has reached further,
+the driver adds the difference to their late degrees. A block that begins ahead of all blocks before
+it, as blocks in order do, is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lowwater.control.watermark import SourceKey
+from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, Ticks, late_degrees
+
+HALVINGS = 12
+"""The first section of a block has one in 2^12 of its rows, each further one as many as all before
+it: rows behind earlier blocks come first."""
+
+
+def measure(ticks: Ticks, degrees: Ticks, granule: int) -> list[list[Any]]:
+    """Return the sections of a block: source, maximum at both ends, largest degree, bins, counts.
+
+    >>> measure(np.array([10, 30, 21]), np.array([0, 0, 9]), 5)
+    [[None, 10, 10, 0, [0], [1]], [None, 30, 30, 9, [0, 2], [1, 1]]]
+    """
+    n = len(ticks)
+    if n > HALVINGS and not degrees.any():  # in order: running maxima are evenly spread enough
+        return [[None, int(ticks[0]), int(ticks[-1]), 0, [0], [n]]]
+    ends = sorted({max(1, n >> k) for k in range(HALVINGS + 1)} | {n})
+    sections = []
+    for start, end in pairwise([0, *ends]):
+        first, last = (int(ticks[i] + degrees[i]) for i in (start, end - 1))
+        sections.append([None, first, last, *_counted(degrees[start:end], granule)])
+    return sections
+
+
+def measure_sources(
+    sources: Sequence[SourceKey], codes: np.ndarray, ticks: Ticks, granule: int
+) -> list[list[Any]]:
+    """Return one section for each source of a block, with degrees by its own rows alone."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(sources) + 1))
+    sections = []
+    for source, (start, end) in zip(sources, pairwise(starts.tolist()), strict=True):
+        mine = ticks[order[start:end]]
+        degrees = late_degrees(mine, None)
+        sections.append([source, int(mine[0]), int(mine.max()), *_counted(degrees, granule)])
+    return sections
+
+
+def _counted(degrees: Ticks, granule: int) -> tuple[int, list[int], list[int]]:
+    """Return the largest degree, and counts by bin. Most rows are in order and need no lookup."""
+    late = degrees[degrees > 0]
+    if not len(late):
+        return 0, [0], [len(degrees)]
+    written = LatenessHistogram.of(late, granule).to_json()
+    bins, counts = written["bins"], [int(c) for c in written["counts"]]
+    if len(late) < len(degrees):
+        bins, counts = [0, *bins], [len(degrees) - len(late), *counts]
+    return int(late.max()), bins, counts
+
+
+@dataclass(frozen=True)
+class SourceLateness:
+    """The late degrees of each source in an epoch, the largest of them, and the newest time."""
+
+    degrees: Mapping[SourceKey, LatenessHistogram]
+    largest: Mapping[SourceKey, int]
+    newest: Mapping[SourceKey, int]
+
+
+def source_lateness(
+    blocks: Iterable[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int], granule: int
+) -> SourceLateness:
+    """Combine the sections of blocks, in arrival order; `newest` has the times before the epoch.
+
+    >>> blocks = [[[None, 0, 100, 0, [0], [9]]], [[None, 60, 60, 0, [0], [1]]]]
+    >>> epoch = source_lateness(blocks, {}, 10)
+    >>> epoch.degrees[None].to_json()["bins"], epoch.largest[None], epoch.newest[None]
+    ([0, 4], 40, 100)
+    """
+    blocks = list(blocks)
+    if (plain := all_in_order(blocks, newest)) is not None:
+        rows, last = plain
+        return SourceLateness(
+            {None: LatenessHistogram(granule, np.array([rows]))}, {None: 0}, {None: last}
+        )
+    after, largest = dict(newest), dict.fromkeys(newest, 0)
+    parts: dict[SourceKey, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for block in blocks:
+        before = dict(after)
+        for source, first, last, most, bins, counts in block:
+            reached = max(before.get(source, first), first)
+            held = np.asarray(counts, np.float64)
+            at = parts.setdefault(source, [])
+            at += _behind(EDGES[bins], held, (first, last), reached, granule)
+            largest[source] = max(largest.get(source, 0), most + reached - first)
+            after[source] = max(last, after.get(source, last))
+    degrees = {source: _histogram(found, granule) for source, found in parts.items()}
+    return SourceLateness(degrees, largest, after)
+
+
+def all_in_order(
+    blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int]
+) -> tuple[float, int] | None:
+    """Return the number of rows and the newest time, if no row of any block is late."""
+    rows, reached = 0.0, newest.get(None)
+    for block in blocks:
+        source, first, last, most, _, counts = block[0]
+        ahead = reached is None or first >= reached
+        if len(block) > 1 or source is not None or most or not ahead:
+            return None
+        rows, reached = rows + counts[0], last
+    return None if reached is None or newest.keys() - {None} else (rows, reached)
+
+
+def _behind(
+    edges: Ticks, counts: np.ndarray, ends: tuple[int, int], newest: int, granule: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the rows of a section by degree, with rows behind the newest time moved.
+
+    Running maxima are assumed to be evenly spread between the ends of the section.
+    """
+    first, last = ends
+    if newest <= first:
+        return [(edges, counts)]
+    if newest >= last:
+        by = -(-(2 * newest - first - last) // (2 * granule))
+        return [(edges + by, counts)]
+    part = (newest - first) / (last - first)
+    by = -(-(newest - first) // (2 * granule))
+    return [(edges + by, counts * part), (edges, counts * (1 - part))]
+
+
+def _histogram(parts: list[tuple[np.ndarray, np.ndarray]], granule: int) -> LatenessHistogram:
+    edges, counts = (np.concatenate(one) for one in zip(*parts, strict=True))
+    bins = np.searchsorted(EDGES, np.minimum(edges, EDGES[-1]))
+    return LatenessHistogram(granule, np.bincount(bins, counts).astype(np.float64))

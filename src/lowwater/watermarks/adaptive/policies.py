@@ -1,0 +1,129 @@
+"""Adaptive slack: chosen at run time from late degrees, or from a quality target (QDJ).
+
+The adapter chooses the slacks of all inputs of a query together. Each tracker receives its slack as
+`InputReport.slack`. Slack delays the watermark only; no row is buffered for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lowwater.errors import SpecError
+from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.watermarks.slack import TimeSlack, TimeSlackMemory
+from lowwater.watermarks.tracker import Tracker
+from lowwater.windows.axis import Axis
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveSlack(WatermarkPolicy):
+    """A policy whose slack is chosen at run time.
+
+    - `interval`: How long late degrees are collected, in event time, between two choices of the
+      slack (quality_track_duration in QDJ 6.1.2).
+    - `granularity`: The step size of the slack (k_granularity).
+    - `decay`: The weight that late degrees keep after each interval (decay_factor).
+    """
+
+    interval: Any = "1 second"
+    granularity: Any = "10 milliseconds"
+    decay: float = 0.8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("decay", self.decay, above=0.0, below=1.0)
+
+    def track(self, axis: Axis, schema: pa.Schema) -> Tracker[TimeSlackMemory]:  # noqa: D102
+        self.spans(axis)
+        return TimeSlack(None)
+
+    def spans(self, axis: Axis) -> tuple[int, int]:
+        """Return interval and granularity in ticks."""
+        named = {"track": self.interval, "granularity": self.granularity}
+        spans = {name: axis.span(value, name=name) for name, value in named.items()}
+        for name, span in spans.items():
+            if span <= 0:
+                raise SpecError(f"{name}={named[name]!r} must be greater than zero")
+        return spans["track"], spans["granularity"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(AdaptiveSlack):
+    """The slack is the largest late degree so far."""
+
+    def spans(self, axis: Axis) -> tuple[int, int]:
+        """Return one tick for both: this policy chooses after every epoch, on any axis."""
+        return 1, 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality(AdaptiveSlack):
+    """The smallest slack for which a model estimates that the result meets the target.
+
+    - `target`: The share of results that must be produced: of pairs of a join, or of rows in
+      windows.
+    - `error`: Instead of `target`: the largest relative error of a window's final result; `share`
+      is the share of windows that must be within it.
+    - `overall`: Whether the target applies to the whole run; by default it applies to each
+      interval.
+    """
+
+    target: float | None = None
+    error: float | None = None
+    share: float = 0.95
+    overall: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.target is None) == (self.error is None):
+            raise SpecError(
+                f"lw.quality({self.target!r}, error={self.error!r}) needs either a target or "
+                f"error=; write lw.quality(0.95), or for aggregates lw.quality(error=0.01)"
+            )
+        if self.target is not None:
+            number("quality", self.target, above=0.0, upto=1.0)
+        else:
+            number("error", self.error, above=0.0)
+        number("share", self.share, above=0.0, upto=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PdSlack(AdaptiveSlack):
+    """Slack by a proportional-derivative controller of the measured quality (QDJ 6.2.3).
+
+    After each interval the slack grows by `proportional` · e + `derivative` · (e − previous e),
+    where e is the target minus the measured quality. Both gains are durations per unit of quality.
+    """
+
+    target: float
+    proportional: Any = "1 second"
+    derivative: Any = "100 milliseconds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("pd", self.target, above=0.0, upto=1.0)
+
+    def gains(self, axis: Axis) -> tuple[int, int]:
+        """Return both gains in ticks."""
+        names = ("proportional", "derivative")
+        found = tuple(axis.span(getattr(self, name), name=name) for name in names)
+        for name, span in zip(names, found, strict=True):
+            if span < 0:
+                raise SpecError(f"{name}={getattr(self, name)!r} must not be negative")
+        return found[0], found[1]
+
+
+def number(
+    name: str, value: Any, *, above: float, upto: float | None = None, below: float | None = None
+) -> None:
+    """Raise SpecError unless a value is a number within its bounds."""
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and value > above
+    fits = fits and (upto is None or value <= upto) and (below is None or value < below)
+    if not fits:
+        bounds = f"above {above:g}"
+        bounds += "" if upto is None else f" and at most {upto:g}"
+        bounds += "" if below is None else f" and below {below:g}"
+        raise SpecError(f"{name}={value!r} must be a number {bounds}")

@@ -1,0 +1,310 @@
+"""Models of the operators whose quality chooses a slack: windows and joins.
+
+A model estimates the share of results that slacks yield, from the streams at its ports. A rule
+chooses one slack by it; the model divides that slack among the ports. All spans are in granules.
+
+A window of n rows closes when the newest time is `slack` past its end. A row x before the end
+misses it if its late degree is above slack + x. Over a window of R granules that is the share
+m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows. The error depends on the aggregate:
+
+- a count lacks the missing rows: a Poisson number with mean n m;
+- a sum lacks their values: with spread c (deviation / mean) the mean is n m and the variance
+  n m (1 + c²), in units of the mean value; for c = 0 it is a count;
+- an avg is off by c sqrt(m / (n (1 - m))) times a normal number: the missing rows are a sample;
+- a min or a max is off only if all of the `near` rows are missing that are within the error of it,
+  itself included: with probability m to the power of `near`;
+- a quantile q moves by sqrt(q (1 - q) m / (n (1 - m))) in rank, times the spread: the relative
+  change of the value per unit of rank.
+
+The model assumes that rows are late independently of each other and of their values. Where they are
+late together, windows do better at a small error bound and worse at a large one.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from lowwater.watermarks.adaptive.join_model import Band, arrived, free_losses, smallest_slacks
+from lowwater.watermarks.adaptive.lateness import LatenessHistogram
+
+MODELLED = 128
+"""The largest number of bins of late rows in the model of a join; finer ones are merged."""
+SAMPLED = 256
+"""The number of distances between the rows of a pair in the model of a join in order of time."""
+STEPS = 64
+"""The number of slacks of each stream that are tried against each other."""
+TYPICAL = 3
+"""The number of lags that represent all that are remembered."""
+FEW = 200
+"""The largest expected number of missing rows for which a Poisson sum is computed by terms."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """The stream at a port.
+
+    `epoch` is how far its newest time advances before its watermark acts; `ahead` how far it is
+    ahead of the slowest stream; `rows` the number of rows in a result.
+    """
+
+    degrees: LatenessHistogram
+    epoch: float = 0.0
+    ahead: float = 0.0
+    rows: float = 1.0
+
+
+def with_lag(
+    ports: Sequence[Port], degrees: Sequence[LatenessHistogram], lag: float | None
+) -> list[Port]:
+    """Return ports with other late degrees, the first ahead of the second by the lag."""
+    ahead = [0.0 for _ in ports]
+    if lag is not None:
+        ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
+    parts = zip(ports, degrees, ahead, strict=True)
+    return [replace(p, degrees=d, ahead=a) for p, d, a in parts]
+
+
+def typical(lags: Sequence[float]) -> Sequence[float | None]:
+    """Return a few lags that represent many."""
+    if not len(lags):
+        return [None]
+    if len(lags) <= TYPICAL:
+        return list(lags)
+    return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
+
+
+class QualityModel(ABC):
+    """An operator whose results depend on a slack; `ratio` describes its quality."""
+
+    ratio: str
+
+    @abstractmethod
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:
+        """Return the quality that slacks yield."""
+
+    def parted(self, ports: Sequence[Port], slack: float) -> Sequence[float]:
+        """Return the slack of each port, given one slack for all."""
+        return [slack for _ in ports]
+
+    def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
+        """Return slacks that yield at least as much as one slack for all, and cost no more."""
+        return [int(s) for s in self.parted(ports, slack)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """How an aggregate reacts to missing rows; `rows` in a window, `at` is the quantile."""
+
+    kind: Literal["count", "sum", "avg", "min", "max", "quantile"]
+    rows: float
+    spread: float = 1.0
+    near: float = 1.0
+    at: float = 0.5
+
+
+@dataclass(frozen=True)
+class WindowQuality(QualityModel):
+    """Rows in windows of a range: a row x before the end misses it if it is later than x."""
+
+    ratio = "rows in windows over all that belong there"
+    range: float
+
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
+        (port,), (slack,) = ports, slacks
+        return 1.0 - missing(port.degrees, self.range, slack + port.epoch)
+
+
+@dataclass(frozen=True)
+class ErrorQuality(QualityModel):
+    """Windows whose finals are within a relative error, for the most sensitive aggregate."""
+
+    range: float
+    error: float
+    aggregates: tuple[Sensitivity, ...]
+
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
+        (port,), (slack,) = ports, slacks
+        wait = slack + port.epoch
+        known = (replace(a, rows=port.rows) for a in self.aggregates)
+        return min(
+            aggregate_quality(port.degrees, self.range, wait, self.error, one) for one in known
+        )
+
+    @property
+    def ratio(self) -> str:  # type: ignore[override]  # noqa: D102
+        kinds = ", ".join(dict.fromkeys(a.kind for a in self.aggregates))
+        return f"windows with an error of at most {self.error:g} over all windows ({kinds})"
+
+
+@dataclass(frozen=True)
+class FreeJoinQuality(QualityModel):
+    """Pairs of a join: one is lost only if its later row finds the other evicted (semantics 26)."""
+
+    ratio = "pairs over all pairs; lost is one whose later row finds the other evicted"
+    band: tuple[float, float]
+
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
+        lost = self._lost(ports, slacks[0])
+        if slacks[0] != slacks[1]:
+            lost = lost[0], self._lost(ports, slacks[1])[1]
+        return max(0.0, 1.0 - float(lost[0]) - float(lost[1]))
+
+    def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
+        """Return the slacks of least sum; no stream needs more than its latest row."""
+        latest = [p.degrees.largest for p in ports]
+        if not slack or not all(latest):
+            return [min(slack, most) for most in latest]
+        found = smallest_slacks(
+            1.0 - self.estimate(ports, [slack, slack]) + 1e-12,
+            lambda k: self._lost(ports, k)[0],
+            lambda k: self._lost(ports, k)[1],
+            max(latest),
+            steps=STEPS,
+        )
+        both = found if sum(found) < 2 * slack else (slack, slack)
+        return [min(k, most) for k, most in zip(both, latest, strict=True)]
+
+    def _lost(self, ports: Sequence[Port], slack: Any) -> tuple[Any, Any]:
+        """Return the share of pairs that late rows of each side lose, for one slack or several."""
+        mine, other = (coarse(p.degrees) for p in ports)
+        lag, epoch = ports[0].ahead - ports[1].ahead, min(p.epoch for p in ports)
+        return free_losses(mine, other, Band(*self.band, lag=lag, epoch=epoch), slack)
+
+
+@dataclass(frozen=True)
+class OrderedJoinQuality(QualityModel):
+    """Pairs that a join emits in order of time (5.12): late is a row after the pair's time.
+
+    `time` names the time of a pair. The watermark of results is `behind` the window end, which is
+    the slack behind the slowest stream: a faster one waits for it in the sync buffer. So slacks
+    need not differ (QDJ 5.4, case 3).
+    """
+
+    ratio = "pairs over all pairs; lost is one of which a row comes when its time is passed"
+    band: tuple[float, float]
+    time: str = "max"
+    behind: float = 0.0
+
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
+        lo, hi = self.band
+        steps = int(min(np.ceil(hi - lo + 1), SAMPLED))
+        apart = lo - 0.5 + (np.arange(steps) + 0.5) * (hi - lo + 1) / steps
+        after = {"self": 0.0 * apart, "other": apart}
+        after |= {"max": np.maximum(apart, 0.0), "min": np.minimum(apart, 0.0)}
+        mine, other = ports
+        last = max(slack - p.ahead for p, slack in zip(ports, slacks, strict=True))
+        wait = last + min(p.epoch for p in ports) + self.behind
+        there = mine.degrees.cdf(wait + mine.ahead + after[self.time])
+        there = there * other.degrees.cdf(wait + other.ahead + after[self.time] - apart)
+        return float(np.mean(there))
+
+
+@dataclass(frozen=True)
+class SortedJoinQuality(QualityModel):
+    """Pairs of sorted streams: rows must arrive before the watermarks of their streams.
+
+    Results wait for the slowest stream, so a faster one has slack for free: as much as it is ahead.
+    """
+
+    ratio = "pairs over all pairs; lost is one of which a row comes after its own watermark"
+
+    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
+        waits = [slack + p.epoch for p, slack in zip(ports, slacks, strict=True)]
+        return float(np.prod([p.degrees.cdf(w) for p, w in zip(ports, waits, strict=True)]))
+
+    def parted(self, ports: Sequence[Port], slack: float) -> Sequence[float]:  # noqa: D102
+        return [slack + p.ahead for p in ports]
+
+
+def coarse(degrees: LatenessHistogram) -> LatenessHistogram:
+    """Return a histogram of at most `MODELLED` bins of late rows, with no row less late.
+
+    >>> fine = LatenessHistogram.of(np.arange(1_000), granule=1)
+    >>> [int(np.count_nonzero(d.counts)) for d in (fine, coarse(fine))]
+    [1000, 114]
+    >>> coarse(fine).largest, coarse(fine).total
+    (999, 1000.0)
+    """
+    there = np.flatnonzero(degrees.counts[1:]) + 1
+    if len(there) <= MODELLED:
+        return degrees
+    last = np.append(there[len(there) % MODELLED :: -(-len(there) // MODELLED)], there[-1])
+    counts = np.zeros_like(degrees.counts)
+    np.add.at(counts, last[np.searchsorted(last, there)], degrees.counts[there])
+    counts[0] = degrees.counts[0]
+    return LatenessHistogram(degrees.granule, counts)
+
+
+def missing(degrees: LatenessHistogram, range: float, slack: float) -> float:
+    """Return the share of a window's rows that arrive after it closed.
+
+    >>> late = LatenessHistogram.of([0, 0, 0, 4], granule=1)
+    >>> [round(missing(late, 10, k), 6) for k in (0, 2, 4)]
+    [0.1, 0.05, 0.0]
+    """
+    return max(0.0, 1.0 - float(arrived(degrees, range, slack)) / range)
+
+
+def aggregate_quality(
+    degrees: LatenessHistogram, range: float, slack: float, error: float, sensitivity: Sensitivity
+) -> float:
+    """Return the share of windows whose final result is within a relative error.
+
+    `range` and `slack` are in granules.
+
+    >>> late = LatenessHistogram.of([0] * 99 + [5], granule=1)
+    >>> counts = Sensitivity(kind="count", rows=1_000)
+    >>> [round(aggregate_quality(late, 10, k, 0.001, counts), 3) for k in (0, 3, 4, 5)]
+    [0.04, 0.406, 0.736, 1.0]
+    """
+    m, n = missing(degrees, range, slack), max(sensitivity.rows, 1.0)
+    if m <= 0 or m >= 1:
+        return float(m <= 0)
+    one, sampled = sensitivity, math.sqrt(m / (n * (1 - m)))
+    match one.kind:
+        case "count":
+            return _poisson(n * m, error * n)
+        case "sum":
+            return _short_sum(n * m, error * n, one.spread)
+        case "min" | "max":
+            return float(1 - m ** max(one.near, 1.0))
+        case "avg":
+            return _within(error, one.spread * sampled)
+        case "quantile":
+            return _within(error, one.spread * sampled * math.sqrt(one.at * (1 - one.at)))
+
+
+def _poisson(mean: float, most: float) -> float:
+    if mean > FEW:
+        return _normal((math.floor(most) + 0.5 - mean) / math.sqrt(mean))
+    term = total = math.exp(-mean)
+    for k in range(1, math.floor(most) + 1):
+        term *= mean / k
+        total += term
+        if term < total * 1e-15 and k > mean:
+            break
+    return min(1.0, total)
+
+
+def _short_sum(mean: float, most: float, spread: float) -> float:
+    if spread == 0:
+        return _poisson(mean, most)
+    # Windows without missing rows are exact: only the rest is spread.
+    none = math.exp(-mean)
+    deviation = math.sqrt(mean * (1 + spread**2))
+    inside = _normal((most - mean) / deviation) - _normal((-most - mean) / deviation)
+    return none + (1 - none) * max(0.0, inside)
+
+
+def _within(error: float, deviation: float) -> float:
+    return 1.0 if deviation == 0 else math.erf(error / deviation / math.sqrt(2))
+
+
+def _normal(z: float) -> float:
+    return 0.5 * (1 + math.erf(z / math.sqrt(2)))

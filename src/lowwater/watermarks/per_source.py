@@ -1,0 +1,135 @@
+"""Watermarks by source: the slowest source limits the stream (WID 7.2, semantics 8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from lowwater.control.report import InputReport
+from lowwater.control.watermark import SourceKey, Watermarks, latest
+from lowwater.errors import SpecError
+from lowwater.ticks import ticks
+from lowwater.watermarks.adaptive.policies import AdaptiveSlack
+from lowwater.watermarks.policy import WatermarkPolicy, source_column
+from lowwater.watermarks.slack import Slack, TimeSlack
+from lowwater.watermarks.tracker import Tracker
+from lowwater.windows.axis import Axis
+
+
+class Activity(StrEnum):
+    """Whether a source counts for the common watermark."""
+
+    ACTIVE = "active"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerSource(WatermarkPolicy):
+    """The minimum over the watermarks of the active sources, each computed by the policy `each`."""
+
+    column: str
+    each: Slack | AdaptiveSlack
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.each, Slack) and self.each.span is None:
+            raise SpecError(
+                f"lw.per_source({self.column!r}, {self.each!r}): slack in rows cannot be counted "
+                f"by source; write lw.slack('10 seconds') or lw.ordered() for each source"
+            )
+        for option in ("max_ahead", "clock"):
+            if getattr(self.each, option) is not None:
+                raise SpecError(
+                    f"{option}= is set on the policy inside lw.per_source, where it has no effect; "
+                    f"set it on lw.per_source itself"
+                )
+
+    @property
+    def source(self) -> str | None:  # noqa: D102
+        return self.column
+
+    @property
+    def consistent(self) -> bool:  # noqa: D102
+        return self.each.consistent
+
+    def track(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:  # noqa: D102
+        inner = self.each.track(axis, schema)
+        timeout = self.each.idle_timeout
+        idle = None if timeout is None else ticks(timeout, name="idle_timeout")
+        column = source_column("per_source", self.column, schema)
+        span = inner.span if isinstance(inner, TimeSlack) else None
+        return SourcesTracker(column, span, idle, consistent=inner.consistent)
+
+
+@dataclass(frozen=True)
+class SourceMemory:
+    """The newest time of one source, the clock at its last row, and its activity."""
+
+    newest: int
+    active_at: int
+    activity: Activity
+
+
+@dataclass(frozen=True)
+class SourcesMemory:
+    """The common watermark, and the memory of each source."""
+
+    VERSION: ClassVar[int] = 1
+
+    low: int | None = None
+    sources: dict[SourceKey, SourceMemory] = field(default_factory=dict)
+
+
+class SourcesTracker(Tracker[SourcesMemory]):
+    """Computes a watermark for each source, and the minimum over the active sources.
+
+    The watermark of a source is its newest time - span; without a span, minus the slack that the
+    adapter chose for the source.
+    """
+
+    memory_type = SourcesMemory
+
+    def __init__(
+        self, column: str, span: int | None, idle: int | None, *, consistent: bool
+    ) -> None:
+        self.source, self.span, self.idle, self.consistent = column, span, idle, consistent
+
+    def advance(  # noqa: D102
+        self, memory: SourcesMemory, seen: InputReport, now: int
+    ) -> tuple[SourcesMemory, Watermarks]:
+        low = latest(memory.low, seen.out)
+        sources = dict(memory.sources)
+        for source, newest in seen.sources.items():
+            span = self._span(source, seen)
+            sources[source] = self._with_rows(sources.get(source), newest, span, low, now)
+        for source, one in sources.items():
+            if source not in seen.sources:
+                sources[source] = self._without_rows(one, now)
+        own = {s: one.newest - self._span(s, seen) for s, one in sources.items()}
+        active = [own[s] for s, one in sources.items() if one.activity is Activity.ACTIVE]
+        low = latest(low, min(active, default=None))
+        return SourcesMemory(low, sources), Watermarks(low, own)
+
+    def _span(self, source: SourceKey, seen: InputReport) -> int:
+        return seen.slacks.get(source, seen.slack) if self.span is None else self.span
+
+    @staticmethod
+    def _with_rows(
+        one: SourceMemory | None, newest: int, span: int, low: int | None, now: int
+    ) -> SourceMemory:
+        """Return a source after rows; it is active once it has reached the common watermark."""
+        if one is None:
+            one = SourceMemory(newest, now, Activity.IDLE)
+        newest = max(newest, one.newest)
+        caught_up = low is None or newest - span >= low
+        return SourceMemory(newest, now, Activity.ACTIVE if caught_up else one.activity)
+
+    def _without_rows(self, one: SourceMemory, now: int) -> SourceMemory:
+        """Return a source after an epoch without its rows; it is idle after the timeout."""
+        silent = self.idle is not None and now - one.active_at >= self.idle
+        if silent and one.activity is Activity.ACTIVE:
+            return replace(one, activity=Activity.IDLE)
+        return one

@@ -1,0 +1,89 @@
+"""Several windows over one stream that share their panes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import ClassVar
+
+import numpy as np
+
+from lowwater.windows.sliding import Sliding, Ticks, WindowKind, WindowSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanedSliding(Sliding):
+    """A sliding window on panes that are finer than it needs by itself."""
+
+    shared_pane: int
+
+    def __init__(self, window: Sliding, pane: int) -> None:
+        super().__init__(range=window.range, slide=window.slide, origin=window.origin)
+        object.__setattr__(self, "shared_pane", pane)
+
+    @property
+    def pane(self) -> int:
+        """Length of a pane."""
+        return self.shared_pane
+
+
+@dataclass(frozen=True)
+class Shared(WindowSpec):
+    """Named sliding windows on common panes: the longest interval that no boundary of any cuts.
+
+    >>> both = Shared((("short", Sliding(range=4)), ("long", Sliding(range=18, slide=6))))
+    >>> both.pane, [w.panes for _, w in both]
+    (2, [2, 9])
+    """
+
+    named: tuple[tuple[str, Sliding], ...]
+
+    kind: ClassVar[WindowKind] = "named"
+
+    @property
+    def fixed(self) -> tuple[tuple[str, Sliding], ...]:
+        """The windows by name."""
+        return self.named
+
+    def describe(self) -> str:
+        """Return the name of the kind."""
+        return "several on common panes"
+
+    @cached_property
+    def pane(self) -> int:
+        """Length of a pane."""
+        return gcd(*(w.pane for _, w in self.named))
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some positions may belong to no window: one window without gaps takes all."""
+        return all(w.has_gaps for _, w in self.named)
+
+    def __iter__(self) -> Iterator[tuple[str, Sliding]]:
+        return iter(self._on_panes)
+
+    @cached_property
+    def _on_panes(self) -> tuple[tuple[str, Sliding], ...]:
+        return tuple((name, PanedSliding(w, self.pane)) for name, w in self.named)
+
+    def pane_of(self, at: Ticks) -> Ticks:
+        """The pane that holds position `at`."""
+        return (at - self.named[0][1].origin) // self.pane
+
+    def align(self, mark: int) -> int:
+        """The largest end ≤ `mark` of any window."""
+        return max(w.align(mark) for _, w in self.named)
+
+    # Each window has a first open one of its own; `first_open` is the watermark they share.
+
+    def first_pane(self, mark: Ticks) -> Ticks:
+        """The first pane that a window which `mark` does not complete may need."""
+        needed = [w.first_open(mark) * w.panes_per_slide for _, w in self]
+        return np.minimum.reduce(needed)
+
+    def outside(self, at: np.ndarray) -> np.ndarray:
+        """Which positions belong to no window at all."""
+        apart = [w.last(at) < w.first(at) for _, w in self.named]
+        return np.asarray(np.logical_and.reduce(apart))

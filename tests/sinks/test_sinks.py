@@ -1,0 +1,125 @@
+"""Sinks take every epoch once; an epoch that comes again must not matter."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lowwater as lw
+from tests.reference.windows import Windows
+from tests.run_query import run
+
+COUNT = {"n": lw.count()}
+EPOCHS = [[(3,)], [(15,)], [(4,), (None,)], [(26,)], [(5,)]]
+
+
+def outcome(**sinks):
+    return run("t bigint", EPOCHS, Windows(10, 10), lw.ordered(), COUNT, **sinks)
+
+
+def test_parquet_has_a_file_per_epoch_that_has_rows(tmp_path):
+    outcome(sink=lw.to_parquet(tmp_path))
+    expected = outcome().results
+    files = sorted(tmp_path.iterdir())
+    assert len(files) >= 2
+    found = pa.concat_tables([pq.read_table(f) for f in files])
+    assert found == expected.cast(found.schema)
+    assert pq.read_table(tmp_path).num_rows == len(expected)
+
+
+def test_an_epoch_written_again_replaces_itself(tmp_path):
+    sink = lw.to_parquet(tmp_path)
+    table = pa.table({"n": [1, 2]})
+    sink.write(7, table)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    sink.write(7, table)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    sink.write(8, table)
+    assert pq.read_table(tmp_path).num_rows == 4
+
+
+def test_a_whole_run_written_again_changes_nothing(tmp_path):
+    sinks = {n: lw.to_parquet(tmp_path / n) for n in ("sink", "late", "malformed")}
+    outcome(**sinks)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    outcome(**sinks)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_sink_of_its_own_takes_the_rows_of_each_output(tmp_path):
+    late, malformed = lw.to_memory(), lw.to_memory()
+    found = outcome(late=late, malformed=malformed, sink=lw.to_parquet(tmp_path))
+    assert found.results is None
+    assert found.late["t"].to_pylist() == [4, 5] or found.late["t"].to_pylist() == [5]
+    assert sum(len(t) for t in late.epochs.values()) == len(found.late)
+    assert found.malformed["t"].to_pylist() == [None]
+    assert list(malformed.epochs) == [2]
+
+
+def test_a_callback_gets_the_epoch_and_its_rows():
+    calls = []
+    outcome(sink=lw.to_callback(lambda epoch, rows: calls.append((epoch, rows["wid"].to_pylist()))))
+    assert [e for e, _ in calls] == sorted(e for e, _ in calls)
+    assert sorted(w for _, wids in calls for w in wids) == [0, 1, 2]
+    assert all(wids for _, wids in calls)
+
+
+def test_memory_keeps_epochs_apart():
+    sink = lw.to_memory()
+    found = outcome(sink=sink)
+    assert pa.concat_tables(sink.epochs[e] for e in sorted(sink.epochs)) == found.results
+
+
+def test_the_console_shows_rows_as_a_person_reads_them(capsys):
+    feed = lw.feed("ts timestamp, g string, x double")
+    (
+        lw.stream(feed, time="ts", watermark=lw.ordered())
+        .window(range="1 minute")
+        .group_by("g")
+        .agg(top=lw.max("x"))
+        .run(
+            epochs={feed: [[{"ts": 0, "g": None, "x": 1.5}, {"ts": 1, "g": "b", "x": None}]]},
+            sink=lw.to_console(),
+        )
+    )
+    shown = capsys.readouterr().out
+    assert "epoch 1: 2 rows" in shown
+    assert "NULL" in shown
+    assert "1.5" in shown
+    assert "1970-01-01" in shown
+
+
+def test_the_console_fails_when_nobody_reads_any_more(tmp_path, monkeypatch):
+    with (tmp_path / "closed").open("w") as closed:
+
+        class Closed(io.StringIO):
+            """A pipe whose reader has gone."""
+
+            def write(self, _):
+                raise BrokenPipeError
+
+            def fileno(self):
+                return closed.fileno()
+
+        monkeypatch.setattr("sys.stdout", Closed())
+        with pytest.raises(lw.SinkError, match="standard output is closed"):
+            outcome(sink=lw.to_console())
+
+
+def test_the_console_shows_the_first_rows_only(capsys):
+    stream = [(t,) for t in range(0, 1000, 10)]
+    run("t bigint", [stream], Windows(10, 10), lw.ordered(), COUNT, sink=lw.to_console(rows=3))
+    shown = capsys.readouterr().out
+    assert "100 rows" in shown
+    assert shown.count("final") == 3
+
+
+def test_an_error_in_a_callback_is_not_swallowed():
+    def broken(epoch, rows):
+        raise RuntimeError("disk full")
+
+    with pytest.raises((RuntimeError, lw.HostError), match="disk full"):
+        outcome(sink=lw.to_callback(broken))
