@@ -1,4 +1,4 @@
-"""What is measured: the window, the stream, and how each side is asked."""
+"""The cases: a window, a stream, and the plan of each side."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Both sides must give the same answer, or their times mean nothing.
+"""Checks that both sides give the same answer: otherwise their times mean nothing.
 
-Spark leaves the windows open that its watermark did not pass; Lowwater closes
+Spark leaves windows open whose end its watermark did not pass; Lowwater closes
 them at the end of the stream. So every row of Spark must be a row of Lowwater,
 and Lowwater may have no further row of a window that Spark has closed.
 """

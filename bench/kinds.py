@@ -1,7 +1,7 @@
 """Kinds of windows: windows that rows end, several windows at once, windows over rows.
 
-Unlike the other cases these run in one process, on the local host, next to what one would write
-without Lowwater. Each is run once unmeasured and then five times, by turns, and the median is told.
+Unlike the other cases these run in one process, on the local host, next to code that does the same
+without Lowwater. Each runs once unmeasured and then five times, by turns; the median is printed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SEED = 5
 
 
 def kinds(scale: float = 1.0) -> Iterator[str]:
-    """Yield a line for each kind: its name, and seconds by who took them."""
+    """Yield a line for each kind: its name, and the seconds of each side."""
     table = _stream(round(ROWS * scale))
     yield from _slide_by_tuple(table)
     yield from _shared(table)
@@ -57,7 +57,7 @@ def _stream(rows: int) -> pa.Table:
 
 def _local(table: pa.Table, build: Callable[[lw.Stream], lw.Query]) -> lw.Outcome:
     feed = lw.feed(table.schema)
-    query = build(lw.stream(feed, time="ts", progress=lw.slack("10 seconds")))
+    query = build(lw.stream(feed, time="ts", watermark=lw.slack("10 seconds")))
     size = -(-len(table) // EPOCHS)
     epochs = [table.slice(i * size, size) for i in range(EPOCHS)]
     return query.run(epochs={feed: epochs}, host="local")

@@ -2,7 +2,8 @@
 
 Two streams of which a third of the rows is late by up to a second, the second stream 0.3 s behind
 the first; 20 epochs in a second of event time, on the local host. Latency is as in QDJ (5.13): the
-newest time of both streams when a pair comes out, minus the pair's time, the later one of its rows.
+newest time of both streams when a pair is emitted, minus the pair's time, the later one of its
+rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lowwater as lw
-from lowwater.progress import Progress
+from lowwater.watermarks.policy import WatermarkPolicy
 
 ROWS = 40_000
 SECONDS = 60
@@ -26,7 +27,7 @@ EPOCHS_PER_SECOND = 20
 KEYS = 20
 _SEED = 3
 _SECOND = 1_000_000
-WAYS: dict[str, Progress] = {
+WAYS: dict[str, WatermarkPolicy] = {
     "slack 0": lw.slack("0 seconds"),
     "slack 0.2 s": lw.slack("200 milliseconds"),
     "slack 1 s": lw.slack("1 second"),
@@ -37,7 +38,7 @@ WAYS: dict[str, Progress] = {
 
 
 def orders(scale: float = 1.0) -> Iterator[str]:
-    """Yield a line for each way and order: the share of pairs that came out, and how late."""
+    """Yield a line for each way and order: the share of pairs emitted, and their latency."""
     rows = round(ROWS * scale)
     streams = [_stream(rows, _SEED + i, BEHIND_S * i) for i in range(2)]
     wanted = _pairs(streams)
@@ -63,7 +64,7 @@ def _stream(rows: int, seed: int, behind: float) -> tuple[np.ndarray, pa.Table]:
 
 
 def _pairs(streams: list[tuple[np.ndarray, pa.Table]]) -> int:
-    """Count the pairs that there should be."""
+    """Return the number of pairs of the exact answer."""
     total, reach = 0, REACH_MS * 1_000
     for key in range(KEYS):
         mine, other = (np.sort(_ticks(t.filter(pc.field("key") == key)["ts"])) for _, t in streams)
@@ -80,9 +81,9 @@ def _ticks(column: Any) -> np.ndarray:
 
 
 def _run(
-    streams: list[tuple[np.ndarray, pa.Table]], progress: Progress, order: Any
+    streams: list[tuple[np.ndarray, pa.Table]], progress: WatermarkPolicy, order: Any
 ) -> tuple[np.ndarray, bool]:
-    """Return how late each pair came out, in seconds, and whether pairs were in order of time."""
+    """Return the latency of each pair, in seconds, and whether pairs were in order of time."""
     step = _SECOND // EPOCHS_PER_SECOND
     last = int(max(came[-1] for came, _ in streams)) // step + 1
     feeds, epochs, newest = [], {}, np.zeros(last, np.int64)
@@ -97,10 +98,10 @@ def _run(
     def take(epoch: int, rows: pa.Table) -> None:
         found.append((epoch, _ticks(rows["time_max"])))
 
-    a, b = (lw.stream(f, time="ts", progress=progress) for f in feeds)
+    a, b = (lw.stream(f, time="ts", watermark=progress) for f in feeds)
     band = (f"-{REACH_MS} milliseconds", f"{REACH_MS} milliseconds")
     query = a.join(b, on="key", band=band, order=order, time="max")
-    query.run(epochs=epochs, host="local", sink=lw.callback(take))
+    query.run(epochs=epochs, host="local", sink=lw.to_callback(take))
     at = np.concatenate([times for _, times in found])
     then = np.concatenate([np.full(len(t), newest[min(e, last - 1)]) for e, t in found])
     return (then - at) / _SECOND, bool((np.diff(at) >= 0).all())

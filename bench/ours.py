@@ -28,8 +28,8 @@ def run(
 ) -> dict[int, int] | None:
     """Run the query of `case` over all files in `folder`."""
     query = _query(spark, case, folder)
-    prods = lw.every("1 millisecond") if case.prods else None
-    query.run(sink=lw.parquet(str(out)), checkpoint=str(checkpoint), prods=prods)
+    prods = lw.early_every("1 millisecond") if case.prods else None
+    query.run(sink=lw.to_parquet(str(out)), checkpoint=str(checkpoint), early=prods)
     return None
 
 
@@ -39,7 +39,7 @@ def epochs_noted() -> Iterator[list[Epoch]]:
 
     The time of an epoch is from the end of the one before it to its own.
     """
-    from lowwater.spark.epochs import Epochs
+    from lowwater.spark.epochs import SparkEpochs as Epochs
 
     noted: list[Epoch] = []
     original, ended = Epochs._run, [time.perf_counter()]  # noqa: SLF001
@@ -66,7 +66,7 @@ def watch(
     """
     rows = ds.dataset(folder, format="parquet").count_rows()
     query = _query(spark, case, folder)
-    running = query.start(sink=lw.parquet(str(out)), checkpoint=str(checkpoint))
+    running = query.start(sink=lw.to_parquet(str(out)), checkpoint=str(checkpoint))
     sizes: dict[int, int] = {}
     try:
         while not running.wait(_POLL_S):
@@ -100,4 +100,4 @@ def _stream(spark: SparkSession, case: Case, folder: Path) -> lw.Stream:
         if case.fused
         else arrivals(spark, folder)
     )
-    return lw.stream(source, time="ts", progress=lw.slack("10 seconds"))
+    return lw.stream(source, time="ts", watermark=lw.slack("10 seconds"))

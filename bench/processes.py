@@ -22,17 +22,17 @@ _TAIL_LINES = 40
 
 
 class WorkerError(RuntimeError):
-    """A worker failed or took too long; the text ends with what it last said."""
+    """A worker failed or took too long; the text ends with its last output."""
 
 
 @dataclass(frozen=True)
-class Watched:
-    """What the parent saw of a worker that ended well."""
+class WorkerUsage:
+    """The measurements of a worker that ended without an error."""
 
     peak_bytes: int
 
 
-def run_module(module: str, arguments: Sequence[str], log: Path, timeout: float) -> Watched:
+def run_module(module: str, arguments: Sequence[str], log: Path, timeout: float) -> WorkerUsage:
     """Run `python -m module`, sampling the memory of its process tree until it ends."""
     with log.open("wb") as sink:
         worker = subprocess.Popen(
@@ -50,7 +50,7 @@ def run_module(module: str, arguments: Sequence[str], log: Path, timeout: float)
     if worker.returncode:
         msg = f"worker ended with {worker.returncode}; it said last:\n{_tail(log)}"
         raise WorkerError(msg)
-    return Watched(peak)
+    return WorkerUsage(peak)
 
 
 def _watch(worker: subprocess.Popen[bytes], members: set[psutil.Process], timeout: float) -> int:

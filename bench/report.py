@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bench.cases import Case
-    from bench.run import Measured, Pair
+    from bench.run import Measurement, Pair
 
 _MB = 1e6
 
@@ -43,7 +43,7 @@ def case_figures(case: Case, pairs: Sequence[Pair], rows: int) -> Iterator[str]:
         yield f"{case.name} {side} peak MB\t{peak:.0f}"
 
 
-def twin_line(found: Mapping[str, Sequence[Measured]], files: int) -> str:
+def twin_line(found: Mapping[str, Sequence[Measurement]], files: int) -> str:
     """Return `case, seconds, seconds of its twin, ratio, epoch ratio`, separated by tabs."""
     name, twin = found
     mine, other = (median(run.seconds for run in found[n]) for n in (name, twin))
@@ -52,12 +52,12 @@ def twin_line(found: Mapping[str, Sequence[Measured]], files: int) -> str:
     return "\t".join([name, *(f"{figure:.2f}" for figure in figures)])
 
 
-def idle_figures(case: Case, run: Measured) -> Iterator[str]:
+def idle_figures(case: Case, run: Measurement) -> Iterator[str]:
     """Yield the time of an epoch that has next to nothing to do."""
     yield f"idle epoch ms\t{epoch_ms([run], case.data.files):.0f}"
 
 
-def state_figures(case: Case, run: Measured) -> Iterator[str]:
+def state_figures(case: Case, run: Measurement) -> Iterator[str]:
     """Yield the size of the state early, halfway and at the end of a long stream.
 
     "Early" is a tenth of the way, when the first whole window has gone by and the
@@ -69,6 +69,6 @@ def state_figures(case: Case, run: Measured) -> Iterator[str]:
         yield f"state bytes after {place} epochs\t{size}"
 
 
-def epoch_ms(runs: Sequence[Measured], files: int) -> float:
+def epoch_ms(runs: Sequence[Measurement], files: int) -> float:
     """Return the median time of a warm epoch with input, over all runs of one side."""
     return median(epoch.ms for run in runs for epoch in run.data_epochs(files)[1:])

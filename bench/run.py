@@ -35,7 +35,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One run: the whole query in seconds, its epochs, the peak of its process tree.
 
     `state` holds the bytes of state after an epoch, where the case asks for them.
@@ -64,8 +64,8 @@ class Measured:
 class Pair:
     """Lowwater and Spark on the same stream, one after the other."""
 
-    lowwater: Measured
-    spark: Measured
+    lowwater: Measurement
+    spark: Measurement
 
 
 def compare(case: Case, options: Options) -> list[Pair]:
@@ -95,9 +95,9 @@ def _require_equal(case: Case, pair: Pair) -> int:
     return require_equal(pair.lowwater.out, pair.spark.out, mark)
 
 
-def against_itself(cases: Sequence[Case], options: Options) -> dict[str, list[Measured]]:
+def against_itself(cases: Sequence[Case], options: Options) -> dict[str, list[Measurement]]:
     """Run Lowwater by turns on several cases of the same rows."""
-    found: dict[str, list[Measured]] = {case.name: [] for case in cases}
+    found: dict[str, list[Measurement]] = {case.name: [] for case in cases}
     for _ in range(options.repetitions):
         for case in cases:
             folder = prepare(case.data.scaled(options.rows_scale))
@@ -106,14 +106,14 @@ def against_itself(cases: Sequence[Case], options: Options) -> dict[str, list[Me
     return found
 
 
-def alone(case: Case, options: Options) -> Measured:
+def alone(case: Case, options: Options) -> Measurement:
     """Run Lowwater once, without a Spark side."""
     folder = prepare(case.data)
     with tempfile.TemporaryDirectory(prefix="run-", dir=home()) as work:
         return measure(case, "lowwater", folder, Path(work), options)
 
 
-def measure(case: Case, side: Side, folder: Path, work: Path, options: Options) -> Measured:
+def measure(case: Case, side: Side, folder: Path, work: Path, options: Options) -> Measurement:
     """Run one side of one case in a process of its own, under `work`."""
     store = options.store or case.store
     place = work / side
@@ -131,7 +131,7 @@ def measure(case: Case, side: Side, folder: Path, work: Path, options: Options) 
     watched = run_module("bench.worker", arguments, place / "log.txt", options.timeout)
     found = json.loads((place / "result.json").read_text())
     say(f"{case.name}: {side} ({store}) took {found['seconds']:.2f} s")
-    return Measured(
+    return Measurement(
         seconds=found["seconds"],
         epochs=tuple(Epoch(**epoch) for epoch in found["epochs"]),
         peak_bytes=watched.peak_bytes,

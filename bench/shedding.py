@@ -1,9 +1,8 @@
 """Shedding on Spark: a stream that is too fast for an expensive expression, with and without it.
 
-A recording is replayed: a while at less than the machine can do, then two minutes at 2 or 5 times
-as much. What it can do is measured before and after, for it is not the same all the time. Told are
-the ages of results, how many windows came, and how many could: what the machine can do over what
-arrives.
+A recording is replayed: first below the capacity of the machine, then two minutes at 2 or 5 times
+its capacity. Capacity varies, so it is measured before and after. Each line has the ages of
+results, the share of windows that were emitted, and the share that could be: capacity over load.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import pyarrow.parquet as pq
 import lowwater as lw
 from bench.data import home
 from bench.session import open_session
-from lowwater.experiments.drawing import BLUE, GREY, ORANGE, canvas, label, legend
+from experiments.harness.plot import BLUE, GREY, ORANGE, canvas, label, legend
 from lowwater.sources.replay import _CLOCKS
 
 LOADS = (2, 5)
@@ -35,22 +34,22 @@ LATENCY = "8 seconds"
 BOUND_S = 8.0
 MAX_GAP = 10
 EXPENSIVE = "length(regexp_replace(repeat(word, 200), '[aeiou]+[a-z]', '_'))"
-"""What the machine is busy with: a text of a thousand letters, read by a regular expression."""
+"""The expensive expression: a regular expression over a text of a thousand letters."""
 TRIED_ROWS, WARM_UP, TRIED_EPOCHS, EPOCH_S = 10_000, 8, 12, 2.0
-"""What can be done is tried: so many epochs of so many rows, until the machine has warmed up, then
-others that take so many seconds each."""
+"""Capacity is measured with `WARM_UP` epochs of `TRIED_ROWS` rows to warm the machine up, then with
+`TRIED_EPOCHS` epochs of about `EPOCH_S` seconds each."""
 
 
 @dataclass
-class Seen:
-    """What came out: where windows ended in the recording (s), and when (s of the wall clock)."""
+class ResultTimes:
+    """The window ends of results in the recording (s), and their times by the wall clock (s)."""
 
     ends: list[float] = field(default_factory=list)
     came: list[float] = field(default_factory=list)
     started: float = 0.0
 
     def take(self, _: int, table: pa.Table) -> None:
-        """Note results that have come."""
+        """Note the results of an epoch."""
         now = time.time()
         ends = pc.struct_field(table.column("window"), "end").cast(pa.int64()).to_numpy() / 1e6
         self.ends += ends.tolist()
@@ -58,7 +57,7 @@ class Seen:
 
     @property
     def ages(self) -> np.ndarray:
-        """How old results were."""
+        """The ages of results."""
         return np.array(self.came) - self.started - np.array(self.ends)
 
 
@@ -70,7 +69,7 @@ def shedding(scale: float = 1.0, plot: str = "bench/results/shedding.png") -> It
         warm = _capacity(Path(scratch), TRIED_ROWS, WARM_UP)
         first = capacity = _capacity(Path(scratch), round(warm * EPOCH_S), TRIED_EPOCHS)
         yield f"shedding: capacity {capacity:,.0f} rows/s of {EXPENSIVE}"
-        found: dict[tuple[int, bool], Seen] = {}
+        found: dict[tuple[int, bool], ResultTimes] = {}
         for load in LOADS:
             for shed in (True, False):
                 seen, status = _run(Path(scratch), first, load, busy, shed=shed)
@@ -79,17 +78,17 @@ def shedding(scale: float = 1.0, plot: str = "bench/results/shedding.png") -> It
                 if shed:
                     capacity = _capacity(Path(scratch), round(first * EPOCH_S), TRIED_EPOCHS)
                 could = (before + capacity) / 2 / (first * load)
-                yield _told(load, seen, status, busy, could=could if shed else None)
+                yield _line(load, seen, status, busy, could=could if shed else None)
                 if shed:
                     yield f"shedding: capacity after it {capacity:,.0f} rows/s"
         _draw(found, plot)
         yield f"shedding: drawn in {plot}"
 
 
-def _recorded(path: Path, stretches: list[tuple[float, float]]) -> Path:
-    """Write rows for so many seconds at so many a second, one stretch after the other."""
+def _recorded(path: Path, intervals: list[tuple[float, float]]) -> Path:
+    """Write the rows of intervals, each given by its seconds and its rows per second."""
     times, start = [], 0.0
-    for seconds, rate in stretches:
+    for seconds, rate in intervals:
         times.append(start + np.arange(round(seconds * rate)) / rate)
         start += seconds
     ticks = (np.concatenate(times) * 1e6).astype(np.int64)
@@ -106,7 +105,7 @@ def _recorded(path: Path, stretches: list[tuple[float, float]]) -> Path:
 
 def _query(path: Path, **options: Any) -> lw.Query:
     recording = lw.replay(path, arrival="ts", **options)
-    stream = lw.stream(recording, time="ts", progress=lw.ordered())
+    stream = lw.stream(recording, time="ts", watermark=lw.ordered())
     return (
         stream.with_columns(letters=EXPENSIVE)
         .window(range=RANGE)
@@ -115,11 +114,11 @@ def _query(path: Path, **options: Any) -> lw.Query:
 
 
 def _capacity(scratch: Path, rows: int, epochs: int) -> float:
-    """Return how many rows a second can be worked on, in epochs of so many."""
+    """Return the rows per second that can be processed, in epochs of a given number of rows."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         path = _recorded(Path(folder) / "tried.parquet", [(1.0, epochs * rows)])
         run = _query(path, speed=None, max_rows_per_epoch=rows).start(
-            sink=lw.memory(), checkpoint=str(Path(folder) / "checkpoint")
+            sink=lw.to_memory(), checkpoint=str(Path(folder) / "checkpoint")
         )
         noted: list[tuple[int, float, int]] = []
         while not run.wait(0.02):
@@ -127,21 +126,21 @@ def _capacity(scratch: Path, rows: int, epochs: int) -> float:
             if not noted or status.epoch > noted[-1][0]:
                 noted.append((status.epoch, time.time(), status["in"]))
         run.stop()
-    # The first epochs are slow, and what they take is no measure of what can be done.
+    # The first epochs are slow and do not show the capacity.
     (_, start, before), *_, (_, end, after) = noted[2:]
     return (after - before) / (end - start)
 
 
 def _run(
     scratch: Path, capacity: float, load: int, busy: int, *, shed: bool
-) -> tuple[Seen, lw.Status]:
+) -> tuple[ResultTimes, lw.Status]:
     name = f"{load}-{'shed' if shed else 'all'}"
-    stretches = [(CALM_S, CALM_LOAD * capacity), (busy, load * capacity)]
-    query = _query(_recorded(scratch / f"{name}.parquet", stretches))
-    seen = Seen()
+    intervals = [(CALM_S, CALM_LOAD * capacity), (busy, load * capacity)]
+    query = _query(_recorded(scratch / f"{name}.parquet", intervals))
+    seen = ResultTimes()
     _CLOCKS.clear()  # one recording at a time
     run = query.start(
-        sink=lw.callback(seen.take),
+        sink=lw.to_callback(seen.take),
         checkpoint=str(scratch / name),
         shed=lw.shed(latency=LATENCY, max_gap=MAX_GAP) if shed else None,
     )
@@ -154,8 +153,10 @@ def _run(
     return seen, status
 
 
-def _told(load: int, seen: Seen, status: lw.Status, busy: int, *, could: float | None) -> str:
-    """Say how old results were and, with shedding, how many windows came of those that could."""
+def _line(
+    load: int, seen: ResultTimes, status: lw.Status, busy: int, *, could: float | None
+) -> str:
+    """Return the line on the ages of results and, with shedding, the share of windows emitted."""
     ends, ages = np.array(seen.ends), seen.ages
     loaded = (ends > CALM_S + 5) & (ends <= CALM_S + busy)
     delivered = len(np.unique(ends[loaded])) / ((busy - 5) * 1e6 / RANGE_US)
@@ -174,7 +175,7 @@ def _told(load: int, seen: Seen, status: lw.Status, busy: int, *, could: float |
     )
 
 
-def _draw(found: dict[tuple[int, bool], Seen], plot: str) -> None:
+def _draw(found: dict[tuple[int, bool], ResultTimes], plot: str) -> None:
     figure, axes = canvas("Age of results when the stream is too fast", len(LOADS))
     for each, load in zip(axes, LOADS, strict=True):
         for shed, colour, name in ((False, ORANGE, "without"), (True, BLUE, "with shedding")):

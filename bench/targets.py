@@ -1,7 +1,7 @@
-"""What monitor, adapter and quality tracker cost: a target against fixed slack, on ordered streams.
+"""The cost of monitor, adapter and quality tracker: a target against fixed slack, rows in order.
 
-With every row in order both have a slack of nothing and give the same results, so that what differs
-is their own work (QDJ 6.3.3). Processor time of one process, on the local host; the ways side by
+With every row in order both have a slack of 0 and the same results, so that only their own work
+differs (QDJ 6.3.3). Processor time of one process, on the local host; the ways side by
 side, epoch by epoch, and of each epoch its least time in all runs.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 import lowwater as lw
-from lowwater.experiments.side_by_side import excess, in_step, least
-from lowwater.progress import Progress
-from lowwater.query import Assembly
+from experiments.harness.side_by_side import excess, in_step, least
+from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.watermarks.policy import WatermarkPolicy
 
 ROWS = 2_000_000
 SECONDS = 600
@@ -48,8 +48,8 @@ def targets(scale: float = 1.0) -> Iterator[str]:
         )
 
 
-def _built(build: Build, tables: list[pa.Table], progress: Progress) -> Assembly:
-    made = build(*(lw.stream(lw.feed(t.schema), time="ts", progress=progress) for t in tables))
+def _built(build: Build, tables: list[pa.Table], progress: WatermarkPolicy) -> PhysicalPlan:
+    made = build(*(lw.stream(lw.feed(t.schema), time="ts", watermark=progress) for t in tables))
     return made.assembly
 
 

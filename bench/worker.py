@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _settings(side: str) -> dict[str, str]:
-    """Return what `lw.session()` sets for itself: how it warms up the JVM and Python's workers.
+    """Return the settings of `lw.spark_session()` that warm up the JVM and Python's workers.
 
     Spark's own side does its work in the JVM, and is faster with the JVM's defaults.
     """

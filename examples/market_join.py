@@ -2,7 +2,7 @@
 
 Each feed brings prices of several venues, out of order by tens of milliseconds. Quotes of the same
 venue within 20 ms are pairs. With `quality=0.95` the join keeps rows just long enough for 95 % of
-the pairs; nothing waits for an order that nobody needs.
+the pairs; no row waits to be in order.
 
 With LOWWATER_DATA=FOLDER a recorded feed, market_feed.parquet, is read from that folder.
 """
@@ -70,7 +70,7 @@ def made_up(a_second: int = 200) -> Feeds:
 
 
 def _cut(rows: pa.Table, since: np.ndarray, chosen: np.ndarray | None = None) -> list[pa.Table]:
-    """Cut a feed into what arrives in a tenth of a second."""
+    """Return a feed in epochs of a tenth of a second."""
     chosen = np.ones(len(rows), bool) if chosen is None else chosen
     return [
         rows.filter(pa.array(chosen & (since == n))) for n in range(SECONDS * 1_000 // EPOCH_MS)
@@ -80,8 +80,8 @@ def _cut(rows: pa.Table, since: np.ndarray, chosen: np.ndarray | None = None) ->
 def ask(feeds: Feeds, host: str, **how: object) -> lw.Outcome:
     """Join the feeds and relate the prices of the pairs of each second."""
     one, two = lw.feed(SCHEMA), lw.feed(SCHEMA)
-    progress = how.pop("progress", None)
-    btc, eth = (lw.stream(feed, time="ts", progress=progress) for feed in (one, two))
+    watermark = how.pop("watermark", None)
+    btc, eth = (lw.stream(feed, time="ts", watermark=watermark) for feed in (one, two))
     pairs = btc.join(eth, on="venue", band=BAND, time="max", **how)
     ratios = (
         pairs.with_columns(ratio="price / price_other")
@@ -92,12 +92,12 @@ def ask(feeds: Feeds, host: str, **how: object) -> lw.Outcome:
 
 
 def pairs_of(out: lw.Outcome) -> int:
-    """Return how many pairs there were."""
+    """Return the number of pairs."""
     return pc.sum(out.results["pairs"]).as_py()
 
 
 def main() -> None:
-    """Compare ways to wait, and show what the pairs say."""
+    """Compare ways to wait, and print the ratios of prices."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", choices=["local", "spark"], default="local")
     host = parser.parse_args().host
@@ -108,11 +108,11 @@ def main() -> None:
     for name in ("how", "pairs", "of all", "slack, BTC", "slack, ETH"):
         table.add_column(name, justify="left" if name == "how" else "right")
     at_once = tuple([pa.concat_tables(feed)] for feed in feeds)  # no row is late in one epoch
-    every = pairs_of(ask(at_once, host, progress=lw.ordered()))
-    plain = pairs_of(ask(feeds, host, progress=lw.ordered()))
+    every = pairs_of(ask(at_once, host, watermark=lw.ordered()))
+    plain = pairs_of(ask(feeds, host, watermark=lw.ordered()))
     out = ask(feeds, host, quality=0.95)
-    good, told = pairs_of(out), out.status.quality["join"]
-    slacks = [f"{span.total_seconds() * 1e3:.0f} ms" for span in told.slack.values()]
+    good, join = pairs_of(out), out.status.quality["join"]
+    slacks = [f"{span.total_seconds() * 1e3:.0f} ms" for span in join.slack.values()]
     table.add_row("all there are", f"{every:,}", "100.0%", "", "")
     table.add_row("as if in order", f"{plain:,}", f"{plain / every:.1%}", "0 ms", "0 ms")
     table.add_row("quality=0.95", f"{good:,}", f"{good / every:.1%}", *slacks)

@@ -2,7 +2,8 @@
 
 A network monitor writes a line for each DNS lookup when it is over, so lines come in the order of
 ends, not of beginnings: a lookup that times out is written long after others that began later. How
-long must a result wait? 99 % of the lookups are to be in their windows; the rest is worked out.
+long must a result wait? The target is 99 % of the lookups in their windows; Lowwater finds the
+slack.
 
 With LOWWATER_DATA=FOLDER a log of a real network, zeek_dns.parquet, is read from that folder.
 """
@@ -64,7 +65,7 @@ def made_up(lookups: int = 9_000, seconds: float = 600) -> tuple[pa.Table, np.nd
 
 
 def epochs(rows: pa.Table, written: np.ndarray) -> list[pa.Table]:
-    """Cut the log into what is written in ten seconds."""
+    """Return the log in epochs of ten seconds."""
     number = (written - written[0]) // EPOCH_US
     ends = np.searchsorted(number, np.arange(number[-1] + 1), "right")
     return [rows.slice(a, b - a) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
@@ -73,7 +74,7 @@ def epochs(rows: pa.Table, written: np.ndarray) -> list[pa.Table]:
 def ask(log: list[pa.Table], progress: object, host: str) -> lw.Outcome:
     """Run the query: the slowest twentieth, and how many clients, by resolver and minute."""
     feed = lw.feed(SCHEMA)
-    lookups = lw.stream(feed, time="ts", progress=progress)
+    lookups = lw.stream(feed, time="ts", watermark=progress)
     by_resolver = (
         lookups.window(range="1 minute")
         .group_by("resolver")
@@ -92,7 +93,7 @@ def share_in_time(out: lw.Outcome) -> float:
 
 
 def show(screen: Console, out: lw.Outcome) -> None:
-    """Print what was found for the resolvers that are asked most."""
+    """Print the results of the busiest resolvers."""
     found: dict[str, list[dict]] = {}
     for row in out.results.to_pylist():
         found.setdefault(row["resolver"], []).append(row)
@@ -124,7 +125,7 @@ def main() -> None:
     for name, span in (("no slack", "0 seconds"), ("slack of 5 minutes", "5 minutes")):
         out = ask(log, lw.slack(span), host)
         screen.print(f"{name:20} {share_in_time(out):7.2%} of the lookups in their windows")
-    out = ask(log, lw.quality(0.99, track="30 seconds", granularity="1 second"), host)
+    out = ask(log, lw.quality(0.99, interval="30 seconds", granularity="1 second"), host)
     told = out.status.quality["window"]
     slack = told.slack["input 1"].total_seconds()
     screen.print(

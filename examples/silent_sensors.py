@@ -1,4 +1,4 @@
-"""What if sensors fall silent? Who holds up whom, with and without `idle=`.
+"""What if sensors fall silent? Windows that wait for them, with and without `idle_timeout=`.
 
 Six sensors send a reading every twenty seconds. The attic has an empty battery after two minutes;
 the cellar loses its network for two minutes and then sends what it has kept.
@@ -32,7 +32,7 @@ def sent(sensor: str, step: int) -> list[int]:
 
 
 def epochs() -> list[list[tuple]]:
-    """Return what arrives in each step."""
+    """Return the readings that arrive in each step."""
     return [
         [
             (NOON + timedelta(seconds=EVERY * at), sensor, 18.0 + SENSORS.index(sensor))
@@ -44,9 +44,9 @@ def epochs() -> list[list[tuple]]:
 
 
 def closed(progress: object, host: str, *groups: str) -> tuple[lw.Outcome, dict]:
-    """Run the query; return what came, and in which step each window closed."""
+    """Run the query; return its outcome and the step in which each window closed."""
     feed = lw.feed("ts timestamp, sensor string, value double")
-    readings = lw.stream(feed, time="ts", progress=progress)
+    readings = lw.stream(feed, time="ts", watermark=progress)
     query = readings.window(range="1 minute").group_by(*groups).agg(n=lw.count())
     steps: dict = {}
 
@@ -56,12 +56,12 @@ def closed(progress: object, host: str, *groups: str) -> tuple[lw.Outcome, dict]
                 steps[row["window"]["start"]] = epoch
 
     clock = lw.VirtualClock(NOON, per_epoch=f"{EVERY} seconds")
-    out = query.run(epochs={feed: epochs()}, host=host, clock=clock, sink=lw.callback(note))
+    out = query.run(epochs={feed: epochs()}, host=host, clock=clock, sink=lw.to_callback(note))
     return out, steps
 
 
 def show(screen: Console, title: str, out: lw.Outcome, steps: dict) -> None:
-    """Draw when each window was known: a dot for every step of waiting."""
+    """Draw when each window closed: a dot for every step of waiting."""
     screen.print(f"\n[bold]{title}[/bold]")
     for start, step in sorted(steps.items()):
         wait = step - int((start - NOON).total_seconds() // EVERY) - 60 // EVERY
@@ -71,14 +71,14 @@ def show(screen: Console, title: str, out: lw.Outcome, steps: dict) -> None:
 
 
 def main() -> None:
-    """Run with and without `idle`, for all sensors together and for each by itself."""
+    """Run with and without `idle_timeout`, for all sensors together and for each by itself."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", choices=["local", "spark"], default="local")
     host, screen = parser.parse_args().host, Console()
     each = lw.slack("5 seconds")
     screen.print("How long after its end is the result of a minute known?")
     show(screen, "every sensor counts for ever", *closed(lw.per_source("sensor", each), host))
-    idle = lw.per_source("sensor", each, idle="40 seconds")
+    idle = lw.per_source("sensor", lw.slack("5 seconds", idle_timeout="40 seconds"))
     show(screen, "a sensor is idle after 40 seconds", *closed(idle, host))
     alone = closed(lw.per_source("sensor", each), host, "sensor")
     show(screen, f"results by sensor, each by its own mark: the {SHOWN}", *alone)

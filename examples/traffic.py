@@ -1,7 +1,8 @@
 """How fast is traffic? Sliding windows, rows that come late, and answers before a window ends.
 
-Detectors at three segments of a road send a reading a car. Most are sent within seconds; some lie
-about for minutes. Speeds are wanted over 15 minutes, every five, and a first answer before that.
+Detectors at three segments of a road send a reading a car. Most are sent within seconds; some are
+delayed by minutes. The query returns speeds over 15 minutes, every five, and an early result
+before.
 
     python examples/traffic.py                    # the query, to the end of two hours
     python examples/traffic.py --write readings   # only the readings, as files of a stream
@@ -66,7 +67,7 @@ def write(folder: Path) -> None:
 def ask(host: str) -> lw.Outcome:
     """Run the query under a clock on which a minute passes with each epoch."""
     feed = lw.feed(SCHEMA)
-    traffic = lw.stream(feed, time="ts", progress=lw.slack("1 minute"))
+    traffic = lw.stream(feed, time="ts", watermark=lw.slack("1 minute"))
     speeds = (
         traffic.window(range="15 minutes", slide="5 minutes")
         .group_by("segment")
@@ -75,13 +76,13 @@ def ask(host: str) -> lw.Outcome:
     return speeds.run(
         epochs={feed: readings()},
         host=host,
-        prods=lw.aggressive(0.4),  # two minutes before each window ends
+        early=lw.early_before(0.4),  # two minutes before each window ends
         clock=lw.VirtualClock(str(START + np.timedelta64(1, "m")), per_epoch="1 minute"),
     )
 
 
 def show(out: lw.Outcome) -> None:
-    """Print the speeds, the first answers beside the final ones, and what came late."""
+    """Print the speeds, the early results beside the final ones, and the late rows."""
     screen, results = (
         Console(),
         out.results.sort_by([("wid", "ascending"), ("segment", "ascending")]),

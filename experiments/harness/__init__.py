@@ -1,0 +1,1 @@
+"""Harness: how experiments are found, run, recorded and reported."""

@@ -1,0 +1,1 @@
+"""Reference implementations that experiments compare with."""

@@ -1,0 +1,1 @@
+"""Streams that experiments run on: generators and recordings."""
