@@ -1,4 +1,4 @@
-.PHONY: help setup demo test lint bench experiments docs clean
+.PHONY: help setup demo test wheel lint bench experiments docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -14,7 +14,8 @@ WITH_JAVA = JAVA_HOME="$$(scripts/find-java)" && export JAVA_HOME &&
 help:
 	@echo 'make demo              replay flights in the order they really took off, live in the terminal'
 	@echo 'make test              run all tests: first the quick ones, then Spark and experiments'
-	@echo 'make lint              check format, style, types and imports'
+	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
+	@echo 'make lint              check format, style, types, imports, names of modules and prose'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
@@ -24,24 +25,31 @@ help:
 setup: $(READY)
 
 demo: $(READY)
-	@$(WITH_JAVA) $(BIN)/lowwater demo
+	@$(WITH_JAVA) $(BIN)/python -m examples.flights
 
 test: $(READY)
 	$(BIN)/pytest -m 'not spark and not experiment' --numprocesses auto
 	@echo "$(BIN)/pytest -m 'spark or experiment' $(BESIDE)"; \
 	$(WITH_JAVA) $(BIN)/pytest -m 'spark or experiment' $(BESIDE)
 
+wheel: $(READY)
+	$(BIN)/pytest -m 'wheel and not spark'
+
 lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/check_cycles.py
+	$(BIN)/python scripts/check_modules.py
+	$(BIN)/python scripts/check_prose.py
+	$(BIN)/python scripts/check_cycles.py
 
 bench: $(READY)
-	@$(WITH_JAVA) $(BIN)/lowwater bench $(CASE)
+	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
 
 experiments: $(READY)
-	$(BIN)/lowwater experiments run; held=$$?; $(BIN)/lowwater experiments report && exit $$held
+	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
 
 docs: $(READY)
 	$(BIN)/pytest src
@@ -52,7 +60,7 @@ clean:
 	rm -rf .venv build dist lowwater-demo experiments-out site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
-	find src tests bench scripts examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
+	find src tests bench scripts examples experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
 
 $(READY): .venv/installed pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

@@ -14,7 +14,7 @@ def broken_links(page: Path) -> list[str]:
 
 
 def main() -> int:
-    """Print each broken link; the exit code says whether there was one."""
+    """Print each broken link; return the exit code."""
     broken = [
         f"{page.relative_to(ROOT)}: {link} does not exist"
         for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -36,7 +36,7 @@ Point = tuple[float, float]
 
 
 class Sheet:
-    """A sheet of some size; `title` and `told` are what a screen reader says of it."""
+    """A sheet of some size; a screen reader reads `title` and `told`."""
 
     def __init__(self, title: str, told: str, *, height: int, width: int = 720) -> None:
         self.title, self.told = title, told
@@ -46,7 +46,7 @@ class Sheet:
     def text(
         self, at: Point, words: str, kind: str = "", *, anchor: str = "start", turn: int = 0
     ) -> None:
-        """Write words; `anchor` says which of their ends, or the middle, is at the point."""
+        """Write words; `anchor` is the end of the text, or its middle, that stands at the point."""
         x, y = at
         turned = f' transform="rotate({turn} {x:g} {y:g})"' if turn else ""
         self.marks.append(

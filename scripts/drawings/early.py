@@ -1,4 +1,4 @@
-"""An answer before a window is complete, and the final one after it (PROD)."""
+"""A result before a window is complete, and the final one after it (PROD)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def y(count: float) -> float:
 
 
 def draw() -> Sheet:
-    """Draw the rows that are in, the early answer and the final one."""
+    """Draw the rows that are in, the early result and the final one."""
     sheet = Sheet(
-        "An early answer",
+        "An early result",
         "The count of a window of five minutes as its rows come in. After four minutes it is asked "
         "for: 1,004 rows are in, the estimate is 1,240, from 1,167 to 1,328. The final count, "
         "1,262, comes two minutes later.",
@@ -48,7 +48,7 @@ def _axes(sheet: Sheet) -> None:
         sheet.text((x(minute), BOTTOM + 20), f"12:{minute:02d}", "small muted", anchor="middle")
     for count in (500, 1000):
         sheet.text((x(0) - 10, y(count) + 4), f"{count:,}", "small muted", anchor="end")
-    words = "The early row says how far it can be trusted. The exact one follows."
+    words = "The early row carries its expected accuracy. The exact row follows."
     sheet.text((LEFT, 356), words, "muted")
 
 

@@ -1,4 +1,4 @@
-"""How a mark moves while rows come out of order, and what it closes (OOP)."""
+"""How a watermark moves while rows come out of order, and what it closes (OOP)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def y(time: float) -> float:
 
 
 def draw() -> Sheet:
-    """Draw rows by arrival and time, with the newest time and the mark."""
+    """Draw rows by arrival and time, with the newest time and the watermark."""
     sheet = Sheet(
         "Progress by punctuation",
-        "Rows by order of arrival and by time. The mark follows the newest time at a distance, the "
-        "slack. When it reaches the end of a window, the window closes; a row below it that comes "
-        "afterwards is late.",
+        "Rows by order of arrival and by time. The watermark follows the newest time at a "
+        "distance, the slack. When it reaches the end of a window, the window closes; a row below "
+        "it that comes afterwards is late.",
         height=392,
     )
     sheet.box((LEFT, y(RANGE)), (580, RANGE * HEIGHT), "area", round=0)
@@ -52,7 +52,7 @@ def _axes(sheet: Sheet) -> None:
     sheet.line([(LEFT, y(8)), (LEFT + 580, y(8))], dash="2 4", width=1)
     sheet.text(
         (LEFT, BOTTOM + 44),
-        "Nothing is sorted and nothing is held back: only the mark waits.",
+        "No row is sorted or buffered: only the watermark waits.",
         "muted",
     )
 
@@ -67,7 +67,7 @@ def _lines(sheet: Sheet) -> None:
     marks = [(a, y(max(t - SLACK, 0))) for a, t in newest]
     sheet.line(marks, "line-green", width=2.5)
     sheet.text((x(18) + 8, y(top) + 4), "newest", "small muted")
-    sheet.text((x(18) + 8, y(top - SLACK) + 4), "mark", "small tone-green")
+    sheet.text((x(18) + 8, y(top - SLACK) + 4), "watermark", "small tone-green")
     middle = x(17.5)
     sheet.arrow((middle, y(top) + 3), (middle, y(top - SLACK) - 3))
     sheet.text((middle + 8, y(top - SLACK / 4) + 4), "slack", "small muted")

@@ -7,9 +7,9 @@ import random
 from scripts.drawings.canvas import Sheet
 
 SHARES = (46, 21, 11.5, 7, 4.5, 3, 2, 1.5, 1.2, 0.9, 0.7, 0.4, 0.3)
-"""How many rows of a hundred are late by so many steps."""
+"""Of a hundred rows, how many are late by 0, 1, 2 … steps."""
 ENOUGH = 7
-"""With the first so many bars, 95 of a hundred rows are in time."""
+"""The number of bars, from the first, that hold 95 of a hundred rows."""
 WORSE = range(12, 21)
 """The steps in which rows are later."""
 LEFT, BAR, GROUND = 52, 21, 226

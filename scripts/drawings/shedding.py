@@ -1,4 +1,4 @@
-"""What happens when more rows come than can be worked on: whole windows are left out (DROP)."""
+"""What happens when more rows come than can be worked on: whole windows are dropped (DROP)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LEFT, WIDTH, GROUND, CAPACITY = 60, 50, 178, 56
 
 
 def draw() -> Sheet:
-    """Draw the load of each window, the capacity, and which windows are left out."""
+    """Draw the load of each window, the capacity, and which windows are dropped."""
     sheet = Sheet(
-        "Whole windows are left out",
+        "Whole windows are dropped",
         "Twelve windows, side by side. In six of them more rows arrive than the machine can work "
-        "on. Three of the six are left out; all others are exact.",
+        "on. Three of the six are dropped; all others are exact.",
         height=336,
     )
     sheet.text((LEFT, 28), "rows that arrive", "muted")
