@@ -110,9 +110,9 @@ def test_a_feed_takes_tables_frames_batches_dicts_and_tuples():
         assert feed.table(form).to_pylist() == rows
 
 
-def test_a_feed_refuses_what_lacks_a_column():
+def test_a_feed_refuses_a_table_without_a_column_of_its_schema():
     feed = lw.feed("t bigint, s string")
-    with pytest.raises(lw.SpecError, match="lacks the columns s"):
+    with pytest.raises(lw.SpecError, match="lacks columns of its schema: s"):
         feed.table(pa.table({"t": [1]}))
     with pytest.raises(lw.SpecError, match="table, a DataFrame or a list"):
         feed.table("rows")

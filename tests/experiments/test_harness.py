@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import experiments as package
 import lowwater as lw
-from experiments.__main__ import app, main
+from experiments.app import app, main
 from experiments.harness import runner as running
 from experiments.harness.contract import format_value
 from experiments.harness.record import Record, saved

@@ -1,0 +1,81 @@
+"""The command behind `python -m experiments`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lowwater import LowwaterError, SpecError
+
+app = typer.Typer(
+    name="experiments",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Run the experiments of the papers again, and check their shapes.",
+)
+
+Folder = Annotated[Path, typer.Option("--out", help="Where results are kept.")]
+_FOLDER = Path("experiments-out")
+
+
+@app.command("list")
+def list_() -> None:
+    """List the experiments and what the papers report."""
+    from experiments.harness.registry import find
+    from experiments.harness.runner import overview
+
+    Console(highlight=False).print(overview(find(())))
+
+
+@app.command()
+def run(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID…", help="Which ones, as in W1; else all.")
+    ] = None,
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Less data and fewer settings, the same shapes.")
+    ] = False,
+    out: Folder = _FOLDER,
+) -> None:
+    """Run experiments; the exit code is 1 if a shape does not hold."""
+    # Loaded here: the command itself stays quick.
+    from experiments.harness.registry import find
+    from experiments.harness.runner import run_all
+
+    console = Console(highlight=False)
+    try:
+        records = run_all(find(ids or ()), quick=quick, folder=out, console=console)
+    except KeyboardInterrupt:
+        print("Stopped.")
+        raise typer.Exit(130) from None
+    failed = [f"{r.id}: {c.name}" for r in records for c in r.checks if not c.holds]
+    if failed:
+        console.print(f"[bold red]These do not hold:[/] {'; '.join(failed)}", soft_wrap=True)
+        raise typer.Exit(1)
+    console.print(f"All shapes hold. One page of it: python -m experiments report --out {out}")
+
+
+@app.command()
+def report(*, out: Folder = _FOLDER) -> None:
+    """Write one HTML page of all saved results, plots included."""
+    from experiments.harness.page import page
+    from experiments.harness.record import saved
+
+    path = out / "report.html"
+    path.write_text(page(saved(out), out), "utf-8")
+    print(path)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; an error of Lowwater's is one paragraph without a trace."""
+    try:
+        app(arguments)
+    except LowwaterError as error:
+        print(f"experiments: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, SpecError) else 1)
