@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -27,37 +28,48 @@ class WorkerError(RuntimeError):
 
 @dataclass(frozen=True)
 class WorkerUsage:
-    """The measurements of a worker that ended without an error."""
+    """The measurements of a worker's process tree, if the worker ended without an error."""
 
     peak_bytes: int
+    cpu_seconds: float
 
 
-def run_module(module: str, arguments: Sequence[str], log: Path, timeout: float) -> WorkerUsage:
-    """Run `python -m module`, sampling the memory of its process tree until it ends."""
+def run_module(
+    module: str, arguments: Sequence[str], log: Path, timeout: float, root: Path = _ROOT
+) -> WorkerUsage:
+    """Run `python -m module` of the checkout `root`, sampling its process tree until it ends."""
+    paths = os.pathsep.join([str(root / "src"), str(root)])
     with log.open("wb") as sink:
         worker = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            cwd=_ROOT,
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": paths},
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=subprocess.STDOUT,
         )
     members: set[psutil.Process] = set()
     try:
-        peak = _watch(worker, members, timeout)
+        usage = _watch(worker, members, timeout)
     finally:
         _end(worker, members)
     if worker.returncode:
         msg = f"worker ended with {worker.returncode}; it said last:\n{_tail(log)}"
         raise WorkerError(msg)
-    return WorkerUsage(peak)
+    return usage
 
 
-def _watch(worker: subprocess.Popen[bytes], members: set[psutil.Process], timeout: float) -> int:
-    """Return the largest sum of memory over the tree in bytes, and note all its `members`."""
+def _watch(
+    worker: subprocess.Popen[bytes], members: set[psutil.Process], timeout: float
+) -> WorkerUsage:
+    """Return the usage of the tree, and add its processes to `members`.
+
+    A process counts with the last sample of its processor time, at most 0.2 s before its end.
+    """
     root = psutil.Process(worker.pid)
     give_up = time.monotonic() + timeout
     peak = 0
+    seconds: dict[psutil.Process, float] = {}
     while True:
         try:
             worker.wait(_SAMPLE_S)
@@ -69,8 +81,12 @@ def _watch(worker: subprocess.Popen[bytes], members: set[psutil.Process], timeou
                 tree = [root, *root.children(recursive=True)]
                 members.update(tree[1:])
                 peak = max(peak, sum(map(_resident, tree)))
+                for member in tree:
+                    with suppress(psutil.Error):
+                        times = member.cpu_times()
+                        seconds[member] = times.user + times.system
         else:
-            return peak
+            return WorkerUsage(peak, sum(seconds.values()))
 
 
 def _resident(process: psutil.Process) -> int:

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.control.watermark import Watermarks
-from lowwater.local.host import LocalEpochs, SystemClock, blocks_of, until_the_end
+from lowwater.engine.clock import SystemClock
+from lowwater.local.host import LocalEpochs, blocks_of, until_the_end
 from lowwater.operators.kernel import Step
 from lowwater.operators.packet import Packet, packed, table_packet, tables, unpacked
 from lowwater.operators.window.cells import PackedCells

@@ -27,7 +27,8 @@ from lowwater.aggregates.functions import (
 )
 from lowwater.early.estimates import estimates
 from lowwater.early.policies import early_before, early_every, early_on_demand
-from lowwater.engine.host import Outcome, VirtualClock
+from lowwater.engine.clock import VirtualClock
+from lowwater.engine.host import Outcome
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
 from lowwater.errors import (
@@ -77,16 +78,16 @@ __version__ = "0.1.0"
 
 @renamed(progress="watermark")
 def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) -> Stream:
-    """Make a stream of a source.
+    """Return a stream over a source.
 
     Parameters
     ----------
     source
         A streaming DataFrame, `lw.files(...)`, `lw.replay(...)` or `lw.feed(...)`.
     time
-        The column that says when a row happened: its event time, or any ordered number.
+        The column of event time: a timestamp, or any ordered number.
     watermark
-        How we learn that time has passed: `lw.slack("10 seconds")`, `lw.ordered()`,
+        The policy that computes the watermark: `lw.slack("10 seconds")`, `lw.ordered()`,
         `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd_controller(0.95)`, `lw.punctuated(...)` or
         `lw.per_source(...)`. Omit it where a join has `quality=`.
     """
@@ -101,7 +102,7 @@ def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) 
 
 
 def windows(**named: Any) -> NamedWindows:
-    """Name several windows for one query, on common panes: each a range, or a pair (range, slide).
+    """Return named windows on common panes for one query: each a range, or a pair (range, slide).
 
     >>> windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute")).named["day"]
     ('1 day', '1 minute')
@@ -110,10 +111,10 @@ def windows(**named: Any) -> NamedWindows:
 
 
 def sql(text: str, /, **streams: Stream) -> Stream:
-    """Build a query from text; `streams` are what it may name in FROM.
+    """Return the query that a CQL text describes; FROM may name the given `streams`.
 
-    It is a `Query` if windows come last, and the stream of rows after them if other steps do.
-    The grammar is on one page, docs/cql.md. A mistake raises `CqlError`, which shows where it is.
+    It is a `Query` if the text ends with windows, and a `Stream` if other steps follow them. The
+    grammar is on one page, docs/cql.md. A mistake raises `CqlError`, which shows its place.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("ts timestamp, segment int, speed double")
@@ -131,9 +132,9 @@ def sql(text: str, /, **streams: Stream) -> Stream:
 
 
 def dashboard(run: Run, **options: Any) -> Any:
-    """Serve a live page about a running query on this machine; its `url` holds a token.
+    """Serve a live page about a running query on this machine; its `url` contains a token.
 
-    `port=` is any that is free unless given; `controls=True` lets the page ask for early results.
+    `port=` is a free one by default; `controls=True` lets the page request early results.
     """
     return import_module("lowwater.ui").dashboard(run, **options)
 

@@ -1,10 +1,10 @@
-"""Dataclasses as JSON: what the control log and the measurements of an epoch are written in.
+"""Dataclasses as JSON: the form of the control log and of the measurements of an epoch.
 
 A record is a dataclass. Its fields become an object by name; fields at their default are omitted,
 so a quiet epoch stays small and a field that a later version adds may be absent. A class that sets
 `VERSION` writes it, and refuses to read another. A class with `to_json` and `from_json` is written
-and read by these. Mappings whose keys are not text become lists of
-pairs, tuples and numpy arrays become lists, enums their values.
+and read by these. Mappings whose keys are not text become lists of pairs, tuples and numpy arrays
+become lists, enums their values.
 
 >>> from dataclasses import dataclass, field
 >>> @dataclass(frozen=True)
@@ -45,17 +45,15 @@ def encode(record: Any) -> Json:
 
 
 def decode(cls: type[T], written: Json) -> T:
-    """Read what `encode` wrote of a record of this class; raise StateError if it does not fit.
+    """Return the record of a class that `encode` wrote; raise StateError if it does not fit.
 
-    A record that was not written yet is returned as it is.
+    A record that was not encoded is returned unchanged.
     """
     if is_dataclass(written):
         return written  # type: ignore[return-value]
     try:
         kind: Any = cls
         record: T = _reader(kind)(written)
-    except StateError:
-        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateError(
             f"a record of {cls.__name__} cannot be read: {error!r}. The checkpoint was written by "
@@ -114,9 +112,7 @@ def _writer(cls: Any) -> Coder:
 
 
 def _default(of: Field[Any]) -> Any:
-    if of.default_factory is not MISSING:
-        return of.default_factory()
-    return of.default
+    return of.default if of.default_factory is MISSING else of.default_factory()
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -127,9 +123,9 @@ def _same(value: Any, default: Any) -> bool:
 
 @cache
 def _encoder(hint: Any) -> Coder:
-    """Return how values of a type are written; plain ones are written as they are."""
+    """Return the function that writes values of a type; plain ones are written unchanged."""
     if _is_json(hint):
-        return _as_it_is
+        return _unchanged
     if is_dataclass(hint) and isinstance(hint, type):
         return encode
     origin, arguments = get_origin(hint), get_args(hint)
@@ -137,18 +133,15 @@ def _encoder(hint: Any) -> Coder:
         kinds = [_encoder(a) for a in arguments if a is not type(None)]
         return _optional(kinds[0]) if len(kinds) == 1 else _plain
     if origin is tuple and arguments[1:] == (Ellipsis,):
-        return _items_encoder(_encoder(arguments[0]))
+        item = _encoder(arguments[0])
+        return lambda values: [item(value) for value in values]
     if origin is Mapping and arguments[0] in (int, str):
         return _mapping_encoder(arguments[0], _encoder(arguments[1]))
     return _plain
 
 
-def _optional(encoder: Coder) -> Coder:
-    return lambda value: None if value is None else encoder(value)
-
-
-def _items_encoder(encoder: Coder) -> Coder:
-    return lambda values: [encoder(value) for value in values]
+def _optional(coder: Coder) -> Coder:
+    return lambda value: None if value is None else coder(value)
 
 
 def _mapping_encoder(key: type, encoder: Coder) -> Coder:
@@ -165,13 +158,13 @@ def _is_json(hint: Any) -> bool:
     return sequence and all(_is_json(a) for a in get_args(hint))
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 @cache
 def _reader(hint: Any) -> Coder:  # noqa: PLR0911  # one for each kind of type
-    """Return how values of a type are read."""
+    """Return the function that reads values of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type):
         return _record_reader(hint)
@@ -179,22 +172,22 @@ def _reader(hint: Any) -> Coder:  # noqa: PLR0911  # one for each kind of type
         parameters = origin.__parameters__  # type: ignore[attr-defined]
         return _record_reader(origin, dict(zip(parameters, arguments, strict=True)))
     if origin in (Union, types.UnionType):
-        return _union_reader(arguments)
+        kinds = [a for a in arguments if a is not type(None)]
+        return _optional(_reader(kinds[0])) if len(kinds) == 1 else _unchanged
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _mapping_reader(*(_reader(a) for a in arguments))
-    if origin is tuple:
-        return _tuple_reader(arguments)
+    if origin is tuple and arguments[1:] != (Ellipsis,):
+        items = [_reader(a) for a in arguments]
+        return lambda written: tuple(i(one) for i, one in zip(items, written, strict=True))
     if isinstance(origin, type) and issubclass(origin, np.ndarray):
         return _array_reader(arguments)
     if isinstance(origin, type) and issubclass(origin, Sequence):
         item = _reader(arguments[0])
-        made = list if issubclass(origin, list) else tuple
-        if item is _as_it_is:
-            return made
-        return lambda written: made(item(one) for one in written)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
-    return _as_it_is
+        sequence = list if issubclass(origin, list) else tuple
+        if item is _unchanged:
+            return sequence
+        return lambda written: sequence(item(one) for one in written)
+    return hint if isinstance(hint, type) and issubclass(hint, Enum) else _unchanged
 
 
 def _record_reader(cls: type, bound: Mapping[Any, Any] | None = None) -> Coder:
@@ -219,30 +212,12 @@ def _record_reader(cls: type, bound: Mapping[Any, Any] | None = None) -> Coder:
     return read
 
 
-def _union_reader(arguments: tuple[Any, ...]) -> Coder:
-    kinds = [a for a in arguments if a is not type(None)]
-    if len(kinds) == 1:
-        only = _reader(kinds[0])
-        return lambda written: None if written is None else only(written)
-    return _as_it_is
-
-
 def _mapping_reader(key: Coder, value: Coder) -> Coder:
     def read(written: Any) -> dict[Any, Any]:
         pairs = written.items() if isinstance(written, Mapping) else written
         return {key(k): value(v) for k, v in pairs}
 
     return read
-
-
-def _tuple_reader(arguments: tuple[Any, ...]) -> Coder:
-    if len(arguments) == 2 and arguments[1] is Ellipsis:  # noqa: PLR2004
-        item = _reader(arguments[0])
-        if item is _as_it_is:
-            return tuple
-        return lambda written: tuple(item(one) for one in written)
-    items = [_reader(a) for a in arguments]
-    return lambda written: tuple(i(one) for i, one in zip(items, written, strict=True))
 
 
 def _array_reader(arguments: tuple[Any, ...]) -> Coder:

@@ -28,7 +28,7 @@ class CqlError(SpecError):
 
     - `problem`, `hint`: The problem, and a suggestion.
     - `line`, `column`: The place of the problem, counted from 1.
-    - `shown`: That line of the text.
+    - `shown`: The text of that line.
     """
 
     def __init__(self, problem: str, text: str, at: int, hint: str | None = None) -> None:

@@ -36,7 +36,7 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
 
 
 def intersection(one: Intervals, other: Intervals) -> Intervals:
-    """Return the common parts of two lists of intervals.
+    """Return the intervals that lie in both lists.
 
     >>> intersection(((0, 5), (7, 9)), ((3, 8),))
     ((3, 5), (7, 8))

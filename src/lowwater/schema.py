@@ -1,4 +1,4 @@
-"""Schemas as text: Spark's DDL ("ts timestamp, segment int") to Arrow, without Spark."""
+"""Schemas: Spark's DDL ("ts timestamp, segment int") to Arrow, without Spark."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ import pyarrow as pa
 from lowwater.errors import SpecError
 
 _SIMPLE = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "byte": pa.int8(),
-    "smallint": pa.int16(),
-    "short": pa.int16(),
-    "int": pa.int32(),
-    "integer": pa.int32(),
-    "bigint": pa.int64(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "real": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "varchar": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "byte": pa.int8(), "smallint": pa.int16(),
+    "short": pa.int16(), "int": pa.int32(), "integer": pa.int32(), "bigint": pa.int64(),
+    "long": pa.int64(), "float": pa.float32(), "real": pa.float32(), "double": pa.float64(),
+    "string": pa.string(), "varchar": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
     "decimal": pa.decimal128(10, 0),
-}
+}  # fmt: skip
 _SIGNED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -42,7 +29,7 @@ _NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL)
 
 
 def parse_schema(text: str) -> pa.Schema:
-    """Read a schema in Spark's DDL.
+    """Return the schema that a text in Spark's DDL describes.
 
     >>> parse_schema("ts timestamp, price decimal(10, 2)").field("price").type
     Decimal128Type(decimal128(10, 2))
@@ -55,18 +42,24 @@ def parse_schema(text: str) -> pa.Schema:
     return pa.schema(fields)
 
 
+def schema_of(given: str | pa.Schema) -> pa.Schema:
+    """Return a schema, given in Spark's DDL or as an Arrow schema, in the types that Spark has."""
+    return parse_schema(given) if isinstance(given, str) else plain(given)
+
+
 def plain(schema: pa.Schema) -> pa.Schema:
     """Return a schema in the types that Spark has: no dictionaries, views or unsigned numbers.
 
     >>> plain(pa.schema([("a", pa.dictionary(pa.int8(), pa.string())), ("n", pa.uint64())])).types
     [DataType(string), Decimal128Type(decimal128(20, 0))]
     """
-    return pa.schema([pa.field(f.name, _plain_type(f.type), f.nullable) for f in schema])
+    return pa.schema([pa.field(f.name, plain_type(f.type), f.nullable) for f in schema])
 
 
-def _plain_type(t: pa.DataType) -> pa.DataType:
+def plain_type(t: pa.DataType) -> pa.DataType:
+    """Return the type that Spark has for values of an Arrow type."""
     if pa.types.is_dictionary(t):
-        return _plain_type(t.value_type)
+        return plain_type(t.value_type)
     if pa.types.is_large_string(t) or pa.types.is_string_view(t):
         return pa.string()
     if pa.types.is_large_binary(t) or pa.types.is_binary_view(t):
@@ -74,8 +67,13 @@ def _plain_type(t: pa.DataType) -> pa.DataType:
     return _SIGNED.get(t, t)
 
 
+def is_number(t: pa.DataType) -> bool:
+    """Return whether a type is an integer, a float or a decimal."""
+    return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
+
+
 def parse_type(text: str) -> pa.DataType:
-    """Read one type in Spark's DDL.
+    """Return the type that a text in Spark's DDL describes.
 
     >>> parse_type("array<int>")
     ListType(list<item: int32>)
@@ -87,8 +85,8 @@ def parse_type(text: str) -> pa.DataType:
         precision, scale = int(match[1]), int(match[2] or 0)
         if not 1 <= precision <= _MOST_DIGITS or scale > precision:
             raise SpecError(
-                f"type {text!r} cannot be: a decimal has 1 to {_MOST_DIGITS} digits, and no more "
-                f"of them behind the point"
+                f"type {text!r} is not valid: a decimal has 1 to {_MOST_DIGITS} digits, and at "
+                f"most as many after the point"
             )
         return pa.decimal128(precision, scale)
     if match := _NESTED.fullmatch(text.strip()):
@@ -111,7 +109,7 @@ def _field(part: str, whole: str) -> pa.Field:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that stand outside brackets."""
+    """Return the parts of a text between the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

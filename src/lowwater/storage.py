@@ -37,13 +37,13 @@ class AtomicFolder:
             return bytes(stream.read())
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file that is there, to read parts of it."""
+        """Return an existing file, open for reading at any offset."""
         if self._files is None:
             return pa.OSFile(str(Path(self._root, name)))
         return self._files.open_input_file(f"{self._root}/{name}")
 
     def write(self, name: str, content: bytes, *, once: bool = False) -> bool:
-        """Write a file; `once` leaves one that is there alone. Say whether it was written."""
+        """Write a file, with `once` only if it does not exist; return whether it was written."""
         if once and self.read(name) is not None:
             return False
         if self._files is not None:
@@ -59,7 +59,7 @@ class AtomicFolder:
         if not once:
             aside.replace(target)
             return True
-        try:  # unlike a rename, a link never replaces what another process has written meanwhile
+        try:  # unlike a rename, a link never replaces a file that another process has just written
             os.link(aside, target)
         except FileExistsError:
             return False
@@ -68,7 +68,7 @@ class AtomicFolder:
         return True
 
     def _put(self, name: str, content: bytes) -> None:
-        """Write a file elsewhere: where a put is not atomic, a move is."""
+        """Write a file to a remote file system; if its puts are not atomic, its moves are."""
         assert self._files is not None  # noqa: S101
         self._files.create_dir(self._root, recursive=True)
         target = f"{self._root}/{name}"
@@ -79,20 +79,26 @@ class AtomicFolder:
             self._files.move(aside, target)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         if self._files is None:
             Path(self._root, name).unlink(missing_ok=True)
         elif self._files.get_file_info(f"{self._root}/{name}").type == pafs.FileType.File:
             self._files.delete_file(f"{self._root}/{name}")
 
+    def remove_partial(self) -> None:
+        """Delete files that a killed process began to write."""
+        if self._files is None:
+            for left in Path(self._root).glob(".*.tmp"):
+                left.unlink(missing_ok=True)
+
     def names(self) -> list[str]:
         """Return the names of the files in the folder."""
         if self._files is None:
-            root = Path(self._root)
-            return [p.name for p in root.iterdir() if p.name[0] != "."] if root.is_dir() else []
-        selector = pafs.FileSelector(self._root, allow_not_found=True)
-        found = [i.base_name for i in self._files.get_file_info(selector)]
-        return [name for name in found if name[0] != "."]
+            names = [path.name for path in Path(self._root).glob("*")]
+        else:
+            selector = pafs.FileSelector(self._root, allow_not_found=True)
+            names = [info.base_name for info in self._files.get_file_info(selector)]
+        return [name for name in names if name[0] != "."]
 
 
 def _resolve(path: str) -> tuple[pafs.FileSystem | None, str]:

@@ -33,8 +33,8 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.early.estimates import Estimate
-from lowwater.engine.host import Clock, VirtualClock
-from lowwater.engine.outputs import output_writers
+from lowwater.engine.clock import Clock, VirtualClock
+from lowwater.engine.outputs import plan_writers
 from lowwater.errors import SpecError
 from lowwater.local.host import LocalEpochs, blocks_of, until_the_end
 from lowwater.planner.early import Prods
@@ -117,8 +117,7 @@ def play(
     plan = options.plan(query.assembly).with_shards(shards)
     _check(plan.sources, epochs)
     local = LocalEpochs(plan, clock or VirtualClock())
-    early_too = plan.prodder is not None
-    writer = output_writers(plan.flow, prodded=early_too, filled=plan.filled)[RESULTS]
+    writer = plan_writers(plan)[RESULTS]
     sinks = [Memory() for _ in range(4)]
     inputs = [blocks_of([source.table(rows) for rows in epochs[source]]) for source in plan.sources]
     outputs = []

@@ -1,4 +1,4 @@
-"""Ticks: durations and instants as int64 microseconds, read from what the user writes."""
+"""Ticks: durations and instants as int64 microseconds, parsed from the user's text."""
 
 from __future__ import annotations
 
@@ -19,20 +19,14 @@ FIRST_TICK, LAST_TICK = -(2**63), 2**63 - 1
 """The limits of int64: the smallest and the largest time that a row can have."""
 
 _UNITS = {
-    "microsecond": 1,
-    "us": 1,
-    "millisecond": 1_000,
-    "ms": 1_000,
-    "second": TICKS_PER_SECOND,
-    "s": TICKS_PER_SECOND,
-    "minute": 60 * TICKS_PER_SECOND,
-    "min": 60 * TICKS_PER_SECOND,
-    "hour": 3_600 * TICKS_PER_SECOND,
-    "h": 3_600 * TICKS_PER_SECOND,
-    "day": 86_400 * TICKS_PER_SECOND,
-    "d": 86_400 * TICKS_PER_SECOND,
+    "microsecond": 1, "us": 1,
+    "millisecond": 1_000, "ms": 1_000,
+    "second": TICKS_PER_SECOND, "s": TICKS_PER_SECOND,
+    "minute": 60 * TICKS_PER_SECOND, "min": 60 * TICKS_PER_SECOND,
+    "hour": 3_600 * TICKS_PER_SECOND, "h": 3_600 * TICKS_PER_SECOND,
+    "day": 86_400 * TICKS_PER_SECOND, "d": 86_400 * TICKS_PER_SECOND,
     "week": 604_800 * TICKS_PER_SECOND,
-}
+}  # fmt: skip
 _TERM = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

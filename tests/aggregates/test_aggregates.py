@@ -236,6 +236,11 @@ def test_decimals_are_exact_to_38_digits():
     assert row["lo"] == Decimal("-0.00001")
 
 
+def test_a_decimal_mean_keeps_all_digits():
+    row = result("decimal(38, 0)", [Decimal(10**29 + 1)], a=lw.avg("x"))
+    assert row["a"] == Decimal(10**29 + 1)
+
+
 def test_a_decimal_sum_beyond_38_digits_is_an_error():
     with pytest.raises(lw.ResultOverflowError, match=r"sum\('x'\)"):
         result("decimal(38, 0)", [Decimal("9" * 38), Decimal(1)], s=lw.sum("x"))

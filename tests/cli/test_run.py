@@ -285,7 +285,7 @@ def test_ctrl_c_stops_after_an_epoch_and_says_how_to_go_on(here, capfd, piped, m
     def press(self, epoch, rows):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lowwater.sinks.files.Parquet.write", press)
+    monkeypatch.setattr("lowwater.sinks.files.FileSink.write", press)
     piped.write((here / "readings.jsonl").read_bytes() + b"\n")
     assert ran("--sink", "parquet:out", source="s=-") == 130
     said = capfd.readouterr().err

@@ -353,7 +353,7 @@ MISTAKES = {
     "times that exclude each other": (
         "SELECT * FROM a, b WHERE a.ts > b.ts AND a.ts < b.ts",
         18,
-        "no rows can meet",
+        "no rows can join",
     ),
     "a number for a time": ("SELECT * FROM a, b WHERE a.ts = b.ts + 3", 26, "bare number"),
     "months": (

@@ -249,5 +249,5 @@ def test_a_stream_of_prods_is_of_the_query_s_time_and_comes_from_outside():
     numbers = lw.stream(lw.feed("t bigint"), time="t", watermark=lw.ordered())
     with pytest.raises(lw.SpecError, match="is a number"):
         query.run(epochs={feed: []}, early=numbers)
-    with pytest.raises(lw.SpecError, match="comes from outside"):
+    with pytest.raises(lw.SpecError, match="is read from a source"):
         query.run(epochs={feed: []}, early=query)

@@ -144,13 +144,13 @@ def test_the_status_names_the_target_in_force():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "says nothing to change; this query has aggressiveness=, quality=, max_gap="),
+        ({}, "names no parameter to change; this query has aggressiveness=, quality=, max_gap="),
         ({"quality": 1.5}, "quality=1.5 must be a number above 0 and at most 1"),
         ({"quality": "x"}, "quality='x' must be a number"),
         ({"aggressiveness": 2}, "must be from 0 to 1"),
         ({"aggressiveness": "x"}, "retune\\(aggressiveness='x'\\)"),
         ({"max_gap": 0}, "must be a number of results from 1"),
-        ({"max_gap": 1}, "p is at most 0.500"),
+        ({"max_gap": 1}, "share is at most 0.500"),
         ({"max_gap": {"other": 3}}, "must have the same names"),
     ],
 )

@@ -233,8 +233,8 @@ def test_explain_tells_the_steps():
 
 REFUSED = {
     "a column that is not there": (lambda s: s.where("sped > 0"), ["'sped'", "mean 'speed'"]),
-    "what is no expression": (lambda s: s.where("speed >"), ["'speed >'", "no Spark SQL"]),
-    "an open quote": (lambda s: s.where("name = 'a"), ["name = 'a", "no Spark SQL"]),
+    "what is no expression": (lambda s: s.where("speed >"), ["'speed >'", "not a Spark SQL"]),
+    "an open quote": (lambda s: s.where("name = 'a"), ["name = 'a", "not a Spark SQL"]),
     "two expressions": (lambda s: s.where("speed > 0, t"), ["not one"]),
     "two statements": (lambda s: s.where("true; SELECT 1"), ["not one"]),
     "more than an expression": (lambda s: s.where("true FROM x"), ["more than"]),

@@ -18,15 +18,9 @@ from lowwater.engine.log import FolderLog
 from lowwater.sinks.sink import Sink
 from tests.local.victim import EPOCHS, query, write_files
 from tests.spark.streams import SCHEMA, cut, disordered, ordered_rows
+from tests.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
-
-
-def wait_until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
 
 
 def victim(folder):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import lowwater as lw
-from lowwater.sinks.files import Parquet
+from lowwater.sinks.files import FileSink, parquet_bytes
 from tests.spark.streams import cut, disordered
 
 EPOCHS = 60
@@ -23,7 +23,7 @@ def write_files(folder):
         pq.write_table(piece, folder / "stream" / f"{i:04d}.parquet")
 
 
-class Slow(Parquet):
+class Slow(FileSink):
     """A sink that takes its time, so that kills meet it at work."""
 
     def write(self, epoch, rows):
@@ -43,8 +43,8 @@ def query(folder):
 def main(folder):
     run = query(folder).start(
         host="local",
-        sink=Slow(str(folder / "results")),
-        late=Slow(str(folder / "late")),
+        sink=Slow(str(folder / "results"), "parquet", parquet_bytes),
+        late=Slow(str(folder / "late"), "parquet", parquet_bytes),
         checkpoint=str(folder / "checkpoint"),
     )
     print("ready", flush=True)  # noqa: T201

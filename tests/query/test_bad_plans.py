@@ -45,7 +45,7 @@ JOINS = {
     "unbounded": (lambda s: s.a.join(s.b, band=lw.unbounded), "band=lw.unbounded is unbounded"),
     "one side": (
         lambda s: s.a.join(s.b, band=(None, 3)),
-        r"band=\(None, 3\) is unbounded on one side.*give how far",
+        r"band=\(None, 3\) is unbounded on one side.*give the smallest",
     ),
     "other side": (lambda s: s.a.join(s.b, band=(0, lw.unbounded)), "is unbounded on one side"),
     "no pair": (lambda s: s.a.join(s.b, band=3), r"band=3 is not a pair: give \(lowest, highest\)"),
@@ -176,7 +176,7 @@ OTHERS = {
     "another order": (lambda s: s.a.order("v"), r"order\('v'\) is unknown; .* one order, 'time'"),
     "landmark windows over results": (
         lambda s: counted(s.d.window(range=lw.unbounded, slide=3)),
-        "landmark windows are emitted .* not known beforehand; take a range",
+        "landmark windows are emitted .* not known in advance; take a range",
     ),
     "landmark windows over windows": (
         lambda s: counted(counted(s.a.window(range=2)).window(range=lw.unbounded, slide=3)),
@@ -226,15 +226,15 @@ OTHERS = {
 SMOOTH = {
     "overlapping": (
         lambda s: counted(s.a.window(range=4, slide=2, flush=SLOW), "k"),
-        "flush= goes with windows that lie side by side",
+        "flush= needs windows that do not overlap",
     ),
     "sessions": (
         lambda s: counted(s.a.window(gap=4, flush=SLOW), "k"),
-        "flush= goes with windows that lie side by side",
+        "flush= needs windows that do not overlap",
     ),
     "several": (
         lambda s: counted(s.a.window(lw.windows(x=3, y=6), flush=SLOW), "k"),
-        "flush= goes with windows that lie side by side",
+        "flush= needs windows that do not overlap",
     ),
     "rows": (
         lambda s: counted(s.a.window(range=lw.rows(4), flush=SLOW), "k"),

@@ -19,9 +19,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.engine.clock import SystemClock
 from lowwater.engine.entry import Entry
 from lowwater.engine.log import MemoryLog
-from lowwater.local.host import LocalEpochs, SystemClock
+from lowwater.local.host import LocalEpochs
 from lowwater.planner.shedding import shedding
 from lowwater.shedding.coin import Place, Rule, decide
 from lowwater.shedding.drop_geometry import Params, Root, Slots
@@ -346,11 +347,11 @@ def stream_of(schema="t bigint, k int, v int"):
 BY_HAND = lw.shed(max_gap=5, share=0.5)
 REFUSED = {
     "count rows": lambda s: s.window(range=lw.rows(5), on=lw.arrival).agg(n=lw.count()),
-    "or have no end; take": lambda s: s.window(range=lw.unbounded, slide=5).agg(n=lw.count()),
-    "do not lie where their spec says": lambda s: s.window(gap=5).agg(n=lw.count()),
+    "or they have no end; take": lambda s: s.window(range=lw.unbounded, slide=5).agg(n=lw.count()),
+    "rows determine where these windows lie": lambda s: s.window(gap=5).agg(n=lw.count()),
     "take a fixed range and slide": lambda s: s.window(range=5, slide=lw.rows(1)).agg(n=lw.count()),
     "allowed_lateness": lambda s: s.window(range=5, allowed_lateness=5).agg(n=lw.count()),
-    "below a join that keeps rows without a partner": lambda s: (
+    "a join that keeps rows without a partner": lambda s: (
         s.join(stream_of(), on="k", band=(0, 3), how="left").window(range=5).agg(n=lw.count())
     ),
     "distinct(within=...)": lambda s: s.distinct("k", within=3).window(range=5).agg(n=lw.count()),
@@ -368,7 +369,7 @@ def test_what_cannot_be_shed_is_refused_when_the_query_is_built(told):
 
 def test_gaps_and_shares_that_allow_nothing_are_refused_with_those_that_would():
     query = stream_of().window(range=10).agg(n=lw.count())
-    with pytest.raises(lw.SpecError, match=r"p is at most 0\.667"):
+    with pytest.raises(lw.SpecError, match=r"share is at most 0\.667"):
         query.explain(shed=lw.shed(max_gap=2, share=0.7))
     both = lw.together(a=query, b=stream_of().window(range=15).agg(n=lw.count()))
     with pytest.raises(lw.SpecError, match="a 3, b 2"):

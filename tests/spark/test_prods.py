@@ -10,7 +10,7 @@ import pytest
 
 import lowwater as lw
 from tests.spark.streams import SCHEMA, cut, disordered
-from tests.spark.test_run import wait_until
+from tests.wait import wait_until
 
 PLANS = {
     "windows": lambda a, _: (
@@ -106,7 +106,9 @@ def test_an_open_window_is_estimated_on_demand(spark, tmp_path):
         run.prod(upto="1969-01-01")
         wait_until(lambda: run.status().prods["empty"] == 1)
         assert run.status().prods == {"asked": 3, "answered": 2, "empty": 1, "early": len(keys) + 1}
-        with pytest.raises(lw.SpecError, match="'speed' is no group of the query; these are: key"):
+        with pytest.raises(
+            lw.SpecError, match="'speed' is not a group of the query; these are: key"
+        ):
             run.prod(speed=3)
     finally:
         run.stop()

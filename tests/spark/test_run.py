@@ -13,13 +13,7 @@ import lowwater as lw
 from lowwater.engine.entry import Entry
 from lowwater.engine.log import FolderLog
 from tests.spark.streams import cut, disordered
-
-
-def wait_until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
+from tests.wait import wait_until
 
 
 @pytest.fixture

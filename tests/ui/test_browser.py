@@ -21,6 +21,7 @@ import lowwater as lw
 from lowwater.planner.early import prodded
 from lowwater.query.start import RESULTS, RunOptions, start
 from lowwater.sinks.sink import Outputs
+from tests.wait import wait_until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -204,10 +205,17 @@ def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_ch
 
         # Quality, measured and estimated, with the slack that was chosen for it.
         expect(page.locator("#quality-text")).to_contain_text("target 99.0 %")
-        last = page.evaluate("model.moments[model.moments.length - 1].quality.window")
+        wait_until(lambda: query.status()["in"] == traffic.written and query.newest.quiet)
         told = query.status().quality["window"]
-        assert (last["measured"], last["estimated"]) == (told.measured, told.estimated)
-        assert last["slack"] == told.slack["input 1"].total_seconds() > 0
+        slack = told.slack["input 1"].total_seconds()
+        assert slack > 0
+        # The page hears of an epoch a moment after the status does.
+        page.wait_for_function(
+            "wanted => { const at = model.moments[model.moments.length - 1].quality.window;"
+            " return at.measured === wanted[0] && at.estimated === wanted[1]"
+            " && at.slack === wanted[2]; }",
+            arg=[told.measured, told.estimated, slack],
+        )
         expect(page.locator("#chart-slack")).to_have_attribute(
             "aria-label", re.compile("Slack in force")
         )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
-from lowwater.watermarks.adaptive import adapter as slacks
+from lowwater.watermarks.adaptive import monitor
 from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, late_degrees
 from lowwater.watermarks.adaptive.monitor import measure, measure_sources, source_lateness
 
@@ -274,8 +274,8 @@ def test_rows_in_order_are_counted_the_short_way_as_the_long_way(monkeypatch):
     late = rows(8, n=1_000, seconds=10, start=10_000_000)
     table = pa.concat_tables([rows(9, n=1_000, seconds=10, late=0.0), late])
     known = []
-    for short in (slacks._in_order, lambda *_: None):
-        monkeypatch.setattr(slacks, "_in_order", short)
+    for short in (monitor.all_in_order, lambda *_: None):
+        monkeypatch.setattr(monitor, "all_in_order", short)
         _, (stream,) = streams(1, lw.quality(0.9))
         local = ran(stream.window(range="1 second").agg(n=lw.count()), table, end=False)
         known.append(local.log.newest().adapting)
@@ -400,7 +400,7 @@ def test_streams_that_never_meet_are_said():
         (lambda: lw.quality(0.9, decay=1), "decay=1 must be"),
         (lambda: lw.quality(0.9, decay=0), "decay=0 must be"),
         (lambda: lw.pd_controller(2), "pd=2 must be"),
-        (lambda: windowed(lw.quality(0.9, interval="0 seconds")), "track='0 seconds'"),
+        (lambda: windowed(lw.quality(0.9, interval="0 seconds")), "interval='0 seconds'"),
         (lambda: windowed(lw.quality(0.9, granularity="-1 ms")), "granularity='-1 ms'"),
         (
             lambda: windowed(lw.pd_controller(0.9, proportional="-1 second")),
@@ -409,7 +409,7 @@ def test_streams_that_never_meet_are_said():
         (lambda: windowed(lw.quality(0.9), range=lw.rows(3)), "fixed range and slide"),
         (lambda: windowed(lw.quality(0.9), gap="1 second"), "fixed range and slide"),
         (lambda: windowed(lw.quality(0.9, by="none")), "none"),
-        (lambda: joined(lw.quality(error=0.1)), "is for windows"),
+        (lambda: joined(lw.quality(error=0.1)), "bounds the values of windows"),
         (lambda: joined(lw.slack("1 second"), quality=0.9), "leave out watermark="),
         (lambda: joined(None, quality=2), "quality=2"),
         (lambda: joined(None, quality="much"), "quality='much'"),

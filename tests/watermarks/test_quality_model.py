@@ -199,12 +199,12 @@ def test_slack_for_each_side_pays_where_one_is_late():
     def lost(which):
         return lambda k: free_losses(late, calm, band, k)[which]
 
-    mine, other = smallest_slacks(0.05, lost(0), lost(1), 60)
+    mine, other = smallest_slacks(0.05, lambda k: free_losses(late, calm, band, k), 60)
     both = smallest_slack(0.95, lambda k: free_quality(late, calm, band, k), limit=60)
     assert lost(0)(mine) + lost(1)(other) <= 0.05
     assert other < mine / 10
     assert mine + other < 0.6 * (2 * both)
-    assert smallest_slacks(0.0, lambda k: 0.1 + 0 * k, lost(1), 60) == (60, 60)
+    assert smallest_slacks(0.0, lambda k: (0.1 + 0 * k, lost(1)(k)), 60) == (60, 60)
 
 
 def test_free_order_of_the_worked_example():

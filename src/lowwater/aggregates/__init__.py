@@ -1,1 +1,1 @@
-"""Aggregates: what a window computes, and what a cell keeps for it."""
+"""Aggregates: the functions that windows compute, and the accumulators in their cells."""

@@ -23,6 +23,7 @@ from lowwater.aggregates.accumulators.builtin import (
 )
 from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_type
 from lowwater.errors import ResultOverflowError, SpecError
+from lowwater.schema import is_number
 
 _WIDE = Context(prec=80)
 _LIMB_SIGN = 2**31
@@ -105,13 +106,10 @@ class Avg(Aggregate):
         if pa.types.is_decimal(t):
             scale = column_type(schema, self.column).scale
             unit = Decimal(1).scaleb(-t.scale)
-            means = [
-                _WIDE.divide(Decimal(v).scaleb(-scale), max(int(n), 1)).quantize(
-                    unit, ROUND_HALF_UP, _WIDE
-                )
-                for v, n in zip(_integers(total), count, strict=True)
-            ]
-            unscaled = [int(m.scaleb(t.scale, _WIDE)) for m in means]
+            sums = zip(_integers(total), np.maximum(count, 1).tolist(), strict=True)
+            exact = [_WIDE.divide(Decimal(v).scaleb(-scale, _WIDE), n) for v, n in sums]
+            means = [mean.quantize(unit, ROUND_HALF_UP, _WIDE) for mean in exact]
+            unscaled = [int(mean.scaleb(t.scale, _WIDE)) for mean in means]
             return _decimals(unscaled, missing, t, f"avg({self.column!r})")
         low, high = carried(total)
         # Below 2^53 the float sum is the exact one; above, dividing integers rounds only once.
@@ -167,7 +165,7 @@ class Spread(Aggregate):
 
 @dataclass(frozen=True)
 class FirstOrLast(Aggregate):
-    """The value at the first or last time of the window, NULLs passed over."""
+    """The value at the first or last time of the window, without NULLs."""
 
     column: str
     last: bool
@@ -185,7 +183,7 @@ class FirstOrLast(Aggregate):
 
 def _numeric(function: str, column: str, schema: pa.Schema) -> pa.DataType:
     t = column_type(schema, column)
-    if not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
+    if not is_number(t):
         raise SpecError(f"{function}({column!r}): the column is {t}, not a number; cast it first")
     return t
 

@@ -24,6 +24,7 @@ from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_t
 from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
 from lowwater.aggregates.sketches import FrequentCells, HllCells, KllCells, NanCount
 from lowwater.errors import SpecError
+from lowwater.schema import is_number
 
 
 class HolisticAggregate(Aggregate):
@@ -52,11 +53,11 @@ class Quantile(HolisticAggregate):
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         t = column_type(schema, self.column)
-        if not (pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t)):
+        if not is_number(t):
             name = "median" if self.shares == (0.5,) else "quantile"
             raise SpecError(
-                f"{name}({self.column!r}): the column is {t}, and nothing lies between two values "
-                f"of it; cast it to a number first, or take lw.min, lw.max, lw.mode or lw.top_k"
+                f"{name}({self.column!r}): the column is {t}, whose values cannot be interpolated; "
+                f"cast it to a number first, or take lw.min, lw.max, lw.mode or lw.top_k"
             )
         if self.sketch is None:
             return (Values(self.column, t),)
@@ -71,8 +72,8 @@ class Quantile(HolisticAggregate):
         held = np.flatnonzero(count)
         position = (count[held, None] - 1) * np.array(self.shares)
         low, high = (f(position).astype(np.int64) for f in (np.floor, np.ceil))
-        found = self._numbers(cells[0].take(held), np.concatenate((low, high), axis=1))
-        left, right = np.split(found, 2, axis=1)
+        numbers = self._numbers(cells[0].take(held), np.concatenate((low, high), axis=1))
+        left, right = np.split(numbers, 2, axis=1)
         with np.errstate(invalid="ignore", over="ignore"):
             between = left + (position - low) * (right - left)
         values = np.where((low == high) | (left == right), left, between)
@@ -83,14 +84,14 @@ class Quantile(HolisticAggregate):
         return pa.array(out, mask=count == 0)
 
     def _counts(self, cells: Sequence[AccumulatorColumns]) -> np.ndarray:
-        """Return how many numbers, NaN included, each cell holds."""
+        """Return the number of values in each cell, NaN included."""
         if self.sketch is None:
             return totals(as_bags(cells[0]))
-        seen = KllCells(self.column, self.sketch).seen(cells[0])
-        return seen + cells[1].arrays[0] if len(cells) > 1 else seen
+        counts = KllCells(self.column, self.sketch).counts(cells[0])
+        return counts + cells[1].arrays[0] if len(cells) > 1 else counts
 
     def _numbers(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
-        """Return the numbers at some places of each cell, all of which there are."""
+        """Return the numbers at the given places of each cell."""
         if self.sketch is None:
             return order_statistics(as_bags(cells), places)
         return KllCells(self.column, self.sketch).order_statistics(cells, places)
@@ -136,8 +137,8 @@ class TopK(HolisticAggregate):
 
     def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:  # noqa: D102
         part = _frequent("top_k", self.column, self.sketch, schema)
-        kept = cells[0]
-        held = part.bags(kept, self.k) if isinstance(part, FrequentCells) else as_bags(kept)
+        state = cells[0]
+        held = part.bags(state, self.k) if isinstance(part, FrequentCells) else as_bags(state)
         rank, count, sizes = most_frequent(held, self.k)
         fields = list(self.result_type(schema).value_type)
         columns = [held.distinct.take(pa.array(rank)), pa.array(count, pa.int64())]
@@ -172,6 +173,6 @@ def _frequent(
 
 
 def _lists(flat: pa.Array, sizes: np.ndarray) -> pa.Array:
-    """Cut an array into lists of some sizes, NULL where there is nothing."""
+    """Return an array cut into lists of the given sizes; an empty one is NULL."""
     offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, flat, mask=pa.array(sizes == 0))

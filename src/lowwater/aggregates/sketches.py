@@ -45,15 +45,15 @@ class SketchAccumulator(Accumulator):
 
     @abstractmethod
     def joined(self, sketches: Sequence[Any]) -> Any:
-        """Merge several sketches, in this order, into a new one."""
+        """Return several sketches, merged in this order into a new one."""
 
-    @abstractmethod
     def to_bytes(self, sketch: Any) -> bytes:
         """Return a sketch as bytes."""
+        return bytes(sketch.serialize())
 
     @abstractmethod
-    def from_bytes(self, kept: bytes) -> Any:
-        """Read what `to_bytes` wrote."""
+    def from_bytes(self, stored: bytes) -> Any:
+        """Return the sketch that `to_bytes` wrote."""
 
     def opened(self, cell: Any) -> Any:
         """Return the sketch in a cell."""
@@ -82,9 +82,9 @@ class SketchAccumulator(Accumulator):
         there = np.flatnonzero(_there(kept))
         order = there[np.argsort(codes[there], kind="stable")]
         for cell, start, stop in _runs(codes[order]):
-            first, *more = (kept[i] for i in order[start:stop].tolist())
+            same = kept[order[start:stop]]
             out.arrays[0][cell] = (
-                self.joined([self.opened(one) for one in (first, *more)]) if more else first
+                same[0] if len(same) == 1 else self.joined([self.opened(one) for one in same])
             )
         return out
 
@@ -124,14 +124,11 @@ class KllCells(SketchAccumulator):
             whole.merge(sketch)
         return whole
 
-    def to_bytes(self, sketch: Any) -> bytes:  # noqa: D102
-        return bytes(sketch.serialize())
+    def from_bytes(self, stored: bytes) -> Any:  # noqa: D102
+        return ds.kll_doubles_sketch.deserialize(stored)
 
-    def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
-        return ds.kll_doubles_sketch.deserialize(kept)
-
-    def seen(self, cells: AccumulatorColumns) -> np.ndarray:
-        """Return how many numbers each cell has seen."""
+    def counts(self, cells: AccumulatorColumns) -> np.ndarray:
+        """Return the number of values that each cell summarizes."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
             out[i] = sketch.n
@@ -146,10 +143,10 @@ class KllCells(SketchAccumulator):
         for i, sketch in self.sketches(cells):
             # In the middle of a place, no rounding leads to its neighbour.
             inside = np.minimum((places[i] + 0.5) / sketch.n, 1.0)
-            found = np.array(sketch.get_quantiles(inside.tolist(), True))
-            found[places[i] == 0] = sketch.get_min_value()
-            found[places[i] == sketch.n - 1] = sketch.get_max_value()
-            out[i] = np.where(places[i] < sketch.n, found, np.nan)
+            numbers = np.array(sketch.get_quantiles(inside.tolist(), True))
+            numbers[places[i] == 0] = sketch.get_min_value()
+            numbers[places[i] == sketch.n - 1] = sketch.get_max_value()
+            out[i] = np.where(places[i] < sketch.n, numbers, np.nan)
         return out
 
 
@@ -164,9 +161,8 @@ class NanCount(ColumnwiseAccumulator):
         column = rows.column(self.column)
         nan = np.isnan(column.to_numpy(zero_copy_only=False))
         valid = valid_mask(column)
-        return AccumulatorColumns(
-            (np.bincount(codes[nan if valid is None else nan & valid], minlength=n),)
-        )
+        counted = codes[nan if valid is None else nan & valid]
+        return AccumulatorColumns((np.bincount(counted, minlength=n),))
 
 
 @dataclass(frozen=True)
@@ -200,11 +196,11 @@ class HllCells(SketchAccumulator):
     def to_bytes(self, sketch: Any) -> bytes:  # noqa: D102
         return bytes(sketch.serialize_compact())
 
-    def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
-        return ds.hll_sketch.deserialize(kept)
+    def from_bytes(self, stored: bytes) -> Any:  # noqa: D102
+        return ds.hll_sketch.deserialize(stored)
 
     def estimates(self, cells: AccumulatorColumns) -> np.ndarray:
-        """Return about how many different values each cell has seen."""
+        """Return the estimated number of different values in each cell."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
             # The estimate of a sketch that was never merged depends on the order of its updates;
@@ -237,20 +233,17 @@ class FrequentCells(SketchAccumulator):
             whole.merge(sketch)
         return whole
 
-    def to_bytes(self, sketch: Any) -> bytes:  # noqa: D102
-        return bytes(sketch.serialize())
-
-    def from_bytes(self, kept: bytes) -> Any:  # noqa: D102
-        return ds.frequent_strings_sketch.deserialize(kept)
+    def from_bytes(self, stored: bytes) -> Any:  # noqa: D102
+        return ds.frequent_strings_sketch.deserialize(stored)
 
     def bags(self, cells: AccumulatorColumns, k: int) -> Bags:
         """Return at least the k most frequent values of each cell, with their estimated counts."""
-        found = [
+        rows = [
             (i, text, estimate)
             for i, sketch in self.sketches(cells)
             for text, estimate, _, _ in _most_frequent(sketch, k)
         ]
-        cell, texts, counts = zip(*found, strict=True) if found else ((), (), ())
+        cell, texts, counts = zip(*rows, strict=True) if rows else ((), (), ())
         values = from_texts(list(texts), self.type)
         return bags_of(values, np.array(cell, np.int64), len(cells), np.array(counts, np.int64))
 
@@ -261,9 +254,9 @@ def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
     # At most about 2k values are as frequent as this: skip the rest of the sketch.
     least = sketch.total_weight // (2 * k)
     while True:
-        found: list[tuple[str, int, int, int]] = sketch.get_frequent_items(kind, least)
-        if least == 0 or len(found) >= k:
-            return found
+        items: list[tuple[str, int, int, int]] = sketch.get_frequent_items(kind, least)
+        if least == 0 or len(items) >= k:
+            return items
         least //= 8
 
 

@@ -6,6 +6,7 @@ import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,20 @@ from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
 
 NOTHING = None
 """The content of a cell that no value has reached."""
+
+
+def _mapped(cells: Sequence[Any] | np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
+    """Return the contents of cells, changed by a function; empty cells stay empty."""
+    out = np.full(len(cells), NOTHING, object)
+    for i, content in enumerate(cells):
+        if content is not NOTHING:
+            out[i] = change(content)
+    return out
+
+
+def _copy(state: Any) -> Any:
+    """Return a copy of a state: `incr` may change the state that it is called with."""
+    return pickle.loads(pickle.dumps(state))  # noqa: S301
 
 
 class _ObjectAccumulator(Accumulator):
@@ -29,19 +44,14 @@ class _ObjectAccumulator(Accumulator):
         return AccumulatorColumns((np.full(n, NOTHING, object),))
 
     def store(self, cells: AccumulatorColumns) -> list[pa.Array]:
-        kept = [None if c is NOTHING else pickle.dumps(c) for c in cells.arrays[0]]
-        return [pa.array(kept, pa.binary())]
+        return [pa.array(_mapped(cells.arrays[0], pickle.dumps), pa.binary())]
 
     def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:
-        out = self.empty(len(columns[0]))
-        for i, kept in enumerate(columns[0].to_pylist()):
-            if kept is not None:
-                out.arrays[0][i] = pickle.loads(kept)  # noqa: S301  # our own checkpoint
-        return out
+        return AccumulatorColumns((_mapped(columns[0].to_pylist(), pickle.loads),))
 
     @abstractmethod
     def joined(self, a: Any, b: Any) -> Any:
-        """Return the content of two cells as one."""
+        """Return the combined content of two cells."""
 
     def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
         left, right = a.arrays[0], b.arrays[0]
@@ -94,11 +104,7 @@ class FoldAccumulator(_ObjectAccumulator):
     def absorb(  # noqa: D102
         self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
     ) -> AccumulatorColumns:
-        # incr may change a state in place, so it gets a copy: a kernel leaves its inputs alone.
-        out = np.full(len(cells), NOTHING, object)
-        for i, kept in enumerate(cells.arrays[0]):
-            if kept is not NOTHING:
-                out[i] = pickle.loads(pickle.dumps(kept))  # noqa: S301
+        out = _mapped(cells.arrays[0], _copy)
         for c, value in self.values(rows, codes):
             state = self.init() if out[c] is NOTHING else out[c]
             out[c] = self.incr(state, value)
@@ -115,7 +121,7 @@ class _ValueAccumulator(_ObjectAccumulator):
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that the values are of."""
+        """The columns of the values."""
         return self.folding.columns
 
     def gather(self, rows: RawRows, codes: np.ndarray, n: int) -> np.ndarray:
@@ -129,21 +135,17 @@ class _ValueAccumulator(_ObjectAccumulator):
 
     def folded(self, state: Any, values: list[tuple[int, Any]]) -> Any:
         """Return a state after values, in the order of their positions."""
-        for _, value in sorted(values, key=lambda kept: kept[0]):
+        for _, value in sorted(values, key=itemgetter(0)):
             state = self.folding.incr(state, value)
         return state
 
     def fold(self, cells: AccumulatorColumns) -> AccumulatorColumns:
         """Return the states of finished windows."""
-        out = self.empty(len(cells))
-        for i, kept in enumerate(cells.arrays[0]):
-            if kept is not NOTHING:
-                out.arrays[0][i] = self.state_of(kept)
-        return out
+        return AccumulatorColumns((_mapped(cells.arrays[0], self.state_of),))
 
     @abstractmethod
-    def state_of(self, kept: Any) -> Any:
-        """Return the state that a cell has."""
+    def state_of(self, cell: Any) -> Any:
+        """Return the state of a cell after all its values."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,8 @@ class ValueList(_ValueAccumulator):
     def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
         return a + b
 
-    def state_of(self, kept: Any) -> Any:  # noqa: D102
-        return self.folded(self.folding.init(), kept)
+    def state_of(self, cell: Any) -> Any:  # noqa: D102
+        return self.folded(self.folding.init(), cell)
 
 
 @dataclass(frozen=True)
@@ -178,24 +180,19 @@ class ResumableFold(_ValueAccumulator):
     folding: FoldAccumulator
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
-        out = self.empty(n)
-        for i, values in enumerate(self.gather(rows, codes, n)):
-            if values is not NOTHING:
-                out.arrays[0][i] = (False, None, values)
-        return out
+        values = self.gather(rows, codes, n)
+        return AccumulatorColumns((_mapped(values, lambda after: (False, None, after)),))
 
     def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
-        if b[0]:  # rows that came late for closed windows lie before them
+        if b[0]:  # late rows of closed windows lie before their state
             a, b = b, a
         if b[0]:
             raise AssertionError("states of init/incr/final do not combine")
         return (a[0], a[1], a[2] + b[2])
 
-    def state_of(self, kept: Any) -> Any:  # noqa: D102
-        begun, state, values = kept
-        # incr may change a state in place, and the next window goes on from the same one.
-        begin = pickle.loads(pickle.dumps(state)) if begun else self.folding.init()  # noqa: S301
-        return self.folded(begin, values)
+    def state_of(self, cell: Any) -> Any:  # noqa: D102
+        begun, state, values = cell
+        return self.folded(_copy(state) if begun else self.folding.init(), values)
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
         """Return running states from window to window; each value is added once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Annotated
 
 import typer
@@ -44,20 +44,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.command()(run)
-app.command()(explain)
-app.command()(profile)
-app.command()(state)
-
-
-@dataclass
-class Options:
-    """The options before the name of the command."""
-
-    debug: bool = False
-
-
-OPTIONS = Options()
+for command in (run, explain, profile, state):
+    app.command()(command)
+OPTIONS = SimpleNamespace(debug=False)
+"""The options before the name of the command."""
 MISTAKE = 2
 MISTAKES = (SpecError, PlanError, StateError)
 """Errors that the user can correct: in the query, its settings, or the choice of checkpoint."""
@@ -69,22 +59,15 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001  # the form that typer
         raise typer.Exit
 
 
+_DEBUG = typer.Option("--debug", metavar="", help="Print the full traceback of an error.")
+_VERSION = typer.Option(
+    "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version."
+)
+
+
 @app.callback()
 def lowwater(
-    *,
-    debug: Annotated[
-        bool, typer.Option("--debug", metavar="", help="Print the full traceback of an error.")
-    ] = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            metavar="",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version.",
-        ),
-    ] = False,
+    *, debug: Annotated[bool, _DEBUG] = False, version: Annotated[bool, _VERSION] = False
 ) -> None:
     """Windows and joins over out-of-order streams, on Spark."""
     del version

@@ -27,13 +27,9 @@ Functions = Mapping[str, Callable[..., Any]]
 _FLAGS = {"consistent": ("mode", "consistent"), "generous": ("mode", "generous")}
 """Clauses that stand for an option and its value."""
 _OLD_WORDS = {
-    "lull": "idle timeout",
-    "idle": "idle timeout",
-    "track": "interval",
-    "aggressive": "before",
-    "pd": "pd controller",
-    "p": "share",
-}
+    "lull": "idle timeout", "idle": "idle timeout", "track": "interval",
+    "aggressive": "before", "pd": "pd controller", "p": "share",
+}  # fmt: skip
 """Words of earlier versions, with the words that replaced them."""
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _CLAUSE = re.compile(r",(?![^(]*\))")
@@ -61,8 +57,8 @@ def early_of(text: str) -> ProdPolicy:
     (EarlyEvery(period=10000000), AccuracyTarget(share=1.0, accuracy=0.98))
     """
     functions = (early_every, early_before, early_on_demand)
-    known = {f.__name__.removeprefix("early_"): f for f in functions}
-    policy: ProdPolicy = _parse(text, known, "--early")
+    by_name = {f.__name__.removeprefix("early_"): f for f in functions}
+    policy: ProdPolicy = _parse(text, by_name, "--early")
     return policy
 
 

@@ -1,4 +1,4 @@
-"""Spark's messages go to a file instead of the terminal; Ctrl-C stays under our control."""
+"""Redirects Spark's messages from the terminal to a file, and handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTPUTS = (1, 2)
 
 @contextmanager
 def output_into(log: Path) -> Iterator[None]:
-    """Redirect the output of processes started inside into a file, for their whole life.
+    """Redirect the output of processes that start meanwhile into a file, until they end.
 
     The Java process and its workers inherit the descriptors that are open when they start. This
     process gets its own descriptors back at the end.
@@ -52,7 +52,7 @@ def logging_into(log: Path) -> Iterator[None]:
 
 @contextmanager
 def _on_interrupt(press: Callable[[], object]) -> Iterator[None]:
-    """Call a function on Ctrl-C, instead of the handler before."""
+    """Call a function on Ctrl-C meanwhile, instead of the previous handler."""
     before = signal.signal(signal.SIGINT, lambda *_: press())
     try:
         yield

@@ -1,1 +1,1 @@
-"""Control records: what policies emit and operators obey. Records only."""
+"""Control records: policies emit them, operators obey them. Records only."""

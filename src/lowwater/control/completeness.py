@@ -53,9 +53,8 @@ class Completeness:
         if len(several) == 1:
             return several[0]
         edges, cut = cls._cut(several)
-        weight = sum((expected for _, expected in cut), np.zeros(len(edges) - 1))
-        there = sum((arrived for arrived, _ in cut), np.zeros(len(edges) - 1))
-        return cls(edges, _share(there, weight), weight, sum(a.typical for a in several))
+        arrived, weight = np.sum(cut, axis=0)
+        return cls(edges, _share(arrived, weight), weight, sum(a.typical for a in several))
 
     def where_both(self, other: Completeness) -> Completeness:
         """Return the completeness of pairs: both rows must have arrived."""
@@ -67,23 +66,22 @@ class Completeness:
     def without(self, start: int, end: int, rows: float) -> Completeness:
         """Return the completeness with `rows` fewer in `[start, end)`: those rows are held.
 
-        >>> Completeness(np.array([0, 10]), np.ones(1), np.array([40.0])).without(
-        ...     0, 5, 10
-        ... ).share.tolist()
+        >>> all_rows = Completeness(np.array([0, 10]), np.ones(1), np.array([40.0]))
+        >>> all_rows.without(0, 5, 10).share.tolist()
         [0.5, 1.0]
         """
         inside = [min(max(t, self.edges[0]), self.edges[-1]) for t in (start, end)]
         edges = np.unique(np.concatenate([self.edges, inside]))
         arrived, weight = self.between(edges)
         held = (edges[:-1] >= start) & (edges[1:] <= end)
-        there = arrived[held].sum()
-        if there > 0:
-            arrived = np.where(held, arrived * max(1 - rows / there, 0.0), arrived)
+        total = arrived[held].sum()
+        if total > 0:
+            arrived = np.where(held, arrived * max(1 - rows / total, 0.0), arrived)
         return Completeness(edges, _share(arrived, weight), weight, self.typical)
 
     @classmethod
     def _cut(cls, several: Sequence[Completeness]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
-        """Return common edges, and the arrived and expected rows of each between them."""
+        """Return the edges of all, and for each the arrived and expected rows between them."""
         edges = np.unique(np.concatenate([a.edges for a in several]))
         return edges, [a.between(edges) for a in several]
 
@@ -96,24 +94,20 @@ class Completeness:
     def completeness(self, start: npt.ArrayLike, end: npt.ArrayLike) -> Floats:
         """Return the expected share of arrived rows of windows `[start, end)`.
 
-        It is Σ overlap · weight · share / Σ overlap · weight over the bins, and counts time instead
-        of rows where no rows are expected.
+        It is Σ overlap · weight · share / Σ overlap · weight over the bins. For a window without
+        expected rows, it is the share of the window's time.
         """
         first, last = self._offsets(start), self._offsets(end)
         expected = self._until(last, self.weight) - self._until(first, self.weight)
         rows = self.weight * self.share
-        there = self._until(last, rows, 0) - self._until(first, rows, 0)
+        arrived = self._until(last, rows, 0) - self._until(first, rows, 0)
         if not np.all(expected > 0):
-            bare = Completeness(self.edges, self.share, np.diff(self.edges).astype(float))
-            by_time = bare.completeness(start, end) if self._weighted else np.ones_like(first)
-            there = np.where(expected > 0, there, by_time)
+            widths, by_time = np.diff(self.edges).astype(float), np.ones_like(first)
+            if self.typical != 1.0 or not np.array_equal(self.weight, widths):
+                by_time = Completeness(self.edges, self.share, widths).completeness(start, end)
+            arrived = np.where(expected > 0, arrived, by_time)
             expected = np.where(expected > 0, expected, 1.0)
-        return np.clip(there / expected, 0.0, 1.0)
-
-    @property
-    def _weighted(self) -> bool:
-        """Whether weights differ from the widths of the bins."""
-        return self.typical != 1.0 or not np.array_equal(self.weight, np.diff(self.edges))
+        return np.clip(arrived / expected, 0.0, 1.0)
 
     def _offsets(self, ticks: npt.ArrayLike) -> Floats:
         # Floats, because the first tick minus an edge may exceed int64.
@@ -137,11 +131,11 @@ class Completeness:
         }
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> Completeness:
+    def from_json(cls, written: dict[str, Any]) -> Completeness:
         """Read what `to_json` wrote."""
-        edges = np.cumsum([kept["from"], *kept["widths"]], dtype=np.int64)
-        share, weight = (np.asarray(kept[name], np.float64) for name in ("share", "weight"))
-        return cls(edges, share, weight, kept["typical"])
+        edges = np.cumsum([written["from"], *written["widths"]], dtype=np.int64)
+        share, weight = (np.asarray(written[name], np.float64) for name in ("share", "weight"))
+        return cls(edges, share, weight, written["typical"])
 
 
 def _share(arrived: Floats, expected: Floats) -> Floats:

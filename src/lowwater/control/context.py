@@ -1,4 +1,4 @@
-"""Context records: what policies decided, as it is in force while an epoch runs."""
+"""Context records: the decisions and watermarks in force while an epoch runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,16 @@ class InputProgress:
     newest: int | None = None
     ended: bool = False
 
+    @property
+    def lag(self) -> int:
+        """How far the watermark is behind the newest time, in ticks; 0 while one is unknown."""
+        known = self.newest is not None and self.marks.low is not None
+        return max(0, self.newest - self.marks.low) if known else 0  # type: ignore[operator]
+
 
 @dataclass(frozen=True)
 class EpochContext:
-    """What is in force when an epoch begins, fixed by the control log (semantics 6).
+    """The decisions in force when an epoch begins, fixed by the control log (semantics 6).
 
     - `inputs`: The progress of each input.
     - `ports`: The watermarks at the ports of all operators: they decide which rows are late.

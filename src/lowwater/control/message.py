@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 from lowwater.codec import decode, encode
 from lowwater.control.completeness import Completeness
@@ -19,9 +20,8 @@ class ControlMessage:
     - `marks`: The watermarks that have risen.
     - `prods`: Requests for early results.
     - `as_if`: The watermarks by which the prods are answered.
-    - `arrived`: The share of rows expected to have arrived by then, where answers are scaled up by
-      it.
-    - `release`: How many held rows each shard releases.
+    - `arrived`: The expected completeness by then, if answers are scaled up by it.
+    - `release`: The number of held rows that each shard releases.
     """
 
     marks: Watermarks = field(default_factory=Watermarks)
@@ -46,8 +46,5 @@ class ControlMessage:
 
     @classmethod
     def together(cls, records: Iterable[ControlMessage]) -> ControlMessage:
-        """Return one message with the watermarks of all."""
-        marks = Watermarks()
-        for record in records:
-            marks = marks.raised(record.marks)
-        return cls(marks)
+        """Return one message with the highest watermarks of several."""
+        return cls(reduce(Watermarks.raised, (record.marks for record in records), Watermarks()))

@@ -1,4 +1,4 @@
-"""Reports: what the controller hands to policies after an epoch."""
+"""Reports: the controller calls policies with them after each epoch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lowwater.event_clock import ClockMemory
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What an epoch measured, and what was in force in it.
+    """The measurements of an epoch, and the decisions that were in force in it.
 
     - `inputs`: The progress of each input after the epoch.
     - `measured`: The measurements of the epoch.
@@ -48,7 +48,7 @@ class EpochReport:
 
 @dataclass(frozen=True)
 class InputReport:
-    """What an epoch measured of one input.
+    """The measurements of one input in an epoch.
 
     - `rows`, `newest`: The number of rows, and the newest time among them.
     - `sources`: The newest time of each source.
@@ -70,7 +70,7 @@ class InputReport:
 
 
 def input_report(measured: Iterable[Mapping[str, Any]]) -> InputReport:
-    """Combine the measurements of an input's blocks, given in arrival order."""
+    """Return one report from the measurements of an input's blocks, given in arrival order."""
     rows, newest, marks = 0, None, Watermarks()
     sources: dict[SourceKey, int] = {}
     tails = []

@@ -1,4 +1,4 @@
-"""Parameters of policies that are changed while a query runs, as the control log keeps them.
+"""Retuned parameters: values of policies that change while a query runs, held in the control log.
 
 The controller applies a change at the end of an epoch and records it in that entry and all later
 ones: every decision uses the values in its own entry. A restarted query keeps them. If its code
@@ -21,7 +21,7 @@ class RetuneRequest:
 
 @dataclass(frozen=True)
 class Override:
-    """A parameter that was changed: to what, from what the query is written with, and when."""
+    """A changed parameter: its value, the value in the query's code, and the epoch of change."""
 
     value: Any
     written: Any
@@ -39,5 +39,5 @@ def settled(
 
 
 def in_force(tuned: Mapping[str, Override], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that replace those that a query is written with."""
+    """Return the retuned values that replace values in the query's code."""
     return {name: one.value for name, one in settled(tuned, (), written, 0).items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, TypeAlias
 
 from lowwater.control.hold import HeldInterval
@@ -66,17 +67,14 @@ class Watermarks:
             sources[source] = max(mark, sources.get(source, mark))
         pairs = [p for p in (self.pair, other.pair) if p is not None]
         pair = pairs[0].with_other(pairs[-1], max) if pairs else None
-        ranges = union([*self.ranges, *other.ranges])
+        ranges = union([*self.ranges, *other.ranges]) if self.ranges or other.ranges else ()
         low, nominal = latest(self.low, other.low), latest(self.nominal, other.nominal)
         return Watermarks(low, sources, ranges, pair, nominal).settled()
 
     @classmethod
     def least(cls, several: Sequence[Watermarks]) -> Watermarks:
         """Return the watermarks of a union of streams: the lowest of each (OOP A.2.1)."""
-        least = several[0]
-        for other in several[1:]:
-            least = least.lowered(other)
-        return least
+        return reduce(cls.lowered, several)
 
     def lowered(self, other: Watermarks) -> Watermarks:
         """Return the lower of both, watermark by watermark."""
@@ -98,18 +96,16 @@ class Watermarks:
 
     def holding_back(self, held: Iterable[HeldInterval]) -> Watermarks:
         """Return the watermarks while the rows of some intervals are held."""
-        low = self.low
-        if low is None:
+        if self.low is None:
             return self
-        aside = tuple((s.start, s.end) for s in held)
-        first, *rest = difference(self.complete, aside)
-        return replace(self, low=first[1], ranges=tuple(rest), nominal=low)
+        first, *rest = difference(self.complete, tuple((h.start, h.end) for h in held))
+        return replace(self, low=first[1], ranges=tuple(rest), nominal=self.low)
 
     def settled(self) -> Watermarks:
         """Return the watermarks with the ranges that `low` has reached merged into it."""
         if self.low is None or not self.ranges:
             return self
-        first, *rest = union([(FIRST_TICK, self.low), *self.ranges])
+        first, *rest = self.complete
         return replace(self, low=first[1], ranges=tuple(rest))
 
     def mapped(self, change: Callable[[int], int]) -> Watermarks:
@@ -122,7 +118,7 @@ class Watermarks:
     def only_above(self) -> Watermarks:
         """Return the watermarks without those of sources below the common watermark."""
         low = self.low
-        if low is None:
+        if low is None or not self.sources:
             return self
         return replace(self, sources={s: m for s, m in self.sources.items() if m > low})
 
@@ -139,28 +135,25 @@ class Watermarks:
 
     def to_json(self) -> dict[str, Any]:
         """Return the watermarks as JSON."""
-        kept: dict[str, Any] = {
-            "low": self.low,
-            "sources": [[s, m] for s, m in self.sources.items()],
-        }
+        json: dict[str, Any] = {"low": self.low, "sources": list(map(list, self.sources.items()))}
         if self.ranges:
-            kept["ranges"] = self.ranges
+            json["ranges"] = self.ranges
         if self.pair is not None:
-            kept["pair"] = [self.pair.second, self.pair.joint]
+            json["pair"] = [self.pair.second, self.pair.joint]
         if self.nominal is not None:
-            kept["nominal"] = self.nominal
-        return kept
+            json["nominal"] = self.nominal
+        return json
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> Watermarks:
+    def from_json(cls, written: dict[str, Any]) -> Watermarks:
         """Read what `to_json` wrote."""
-        pair = kept.get("pair")
+        pair = written.get("pair")
         return cls(
-            kept["low"],
-            {s: m for s, m in kept["sources"]},  # noqa: C416
-            tuple((a, b) for a, b in kept.get("ranges", ())),
+            written["low"],
+            dict(written["sources"]),
+            tuple(map(tuple, written.get("ranges", ()))),
             None if pair is None else WatermarkPair(pair[0], (pair[1][0], pair[1][1])),
-            kept.get("nominal"),
+            written.get("nominal"),
         )
 
 

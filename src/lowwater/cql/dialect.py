@@ -127,7 +127,7 @@ class Cql(Spark):
                     continue
                 word = self._word()
                 if word not in CLAUSES:
-                    hint = suggestion(word, map(str.lower, CLAUSES)) if word else None
+                    hint = suggestion(word, map(str.lower, CLAUSES))
                     if word == "REVISE":
                         hint = "REVISE is now ALLOWED LATENESS"
                     self._refuse(f"expected a clause of the window, or ], not {self._here()}", hint)
@@ -143,18 +143,16 @@ class Cql(Spark):
         def _clause(self, word: str) -> Any:
             if word in ("RANGE", "SLIDE", "GAP", "ALLOWED"):
                 return self._length()
-            if word == "PATTR":
-                return self._partition()
             if word == "ORIGIN":
                 return self._origin()
-            attributes = [self._attribute()]
-            while word in ("WATTR", "WA") and self._at_another_time():
+            attributes = [self._name() if word == "PATTR" else self._attribute()]
+            while word in ("WATTR", "WA", "PATTR") and self._at_another_name():
                 self._match(TokenType.COMMA)
                 attributes.append(self._name())
-            return attributes if len(attributes) > 1 else attributes[0]
+            return attributes if word == "PATTR" or len(attributes) > 1 else attributes[0]
 
         def _length(self) -> Length:
-            at = self._curr.start if self._curr else len(self.sql)
+            at = self._position()
             if self._match_text_seq("UNBOUNDED"):
                 return Length(this="UNBOUNDED", kind="unbounded")
             terms: list[tuple[str, str | None]] = []
@@ -193,7 +191,7 @@ class Cql(Spark):
             return unit
 
         def _attribute(self) -> exp.Expr:
-            at = self._curr.start if self._curr else len(self.sql)
+            at = self._position()
             node: exp.Expr
             if self._match_text_seq("ROW", "-", "NUM"):
                 node = RowNumber()
@@ -207,24 +205,15 @@ class Cql(Spark):
             set_position(node, at)
             return node
 
-        def _at_another_time(self) -> bool:
-            """Return whether a second column follows the comma, not a clause or a misspelt one."""
+        def _at_another_name(self) -> bool:
+            """Return whether a column follows a comma, not a clause or a misspelt one."""
             ahead = self._tokens[self._index : self._index + 3]
             kinds, words = [t.token_type for t in ahead], [t.text.upper() for t in ahead]
-            if kinds[:1] != [TokenType.COMMA] or len(kinds) < 3:  # noqa: PLR2004
+            if kinds[:1] != [TokenType.COMMA] or len(kinds) == 1:
                 return False
             is_clause = words[1] in CLAUSES and kinds[1] != TokenType.IDENTIFIER
-            ends = (TokenType.DOT, TokenType.COMMA, TokenType.R_BRACKET)
-            return not is_clause and (kinds[2] in ends or words[2] in CLAUSES)
-
-        def _partition(self) -> list[exp.Expr]:
-            names = [self._name()]
-            while (
-                self._curr.token_type == TokenType.COMMA and self._next.text.upper() not in CLAUSES
-            ):
-                self._match(TokenType.COMMA)
-                names.append(self._name())
-            return names
+            ends = {TokenType.DOT, TokenType.COMMA, TokenType.R_BRACKET}
+            return not is_clause and ({*kinds[2:]} <= ends or words[2] in CLAUSES)
 
         def _origin(self) -> exp.Expr:
             sign = "-" if self._match(TokenType.DASH) else ""
@@ -253,18 +242,21 @@ class Cql(Spark):
             word = self._curr.text if self._curr else ""
             return repr(word) if word else "the end of the text"
 
+        def _position(self) -> int:
+            """Return the position of the current word, or of the end of the text."""
+            return self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
+
         def _refuse(self, problem: str, hint: str | None = None) -> NoReturn:
-            at = self._curr.start if self._curr and self._curr.text else len(self.sql.rstrip())
-            raise CqlError(problem, self.sql, at, hint)
+            raise CqlError(problem, self.sql, self._position(), hint)
 
     class Generator(SparkGenerator):
-        """Prints the normal form of a text."""
+        """Prints a tree in its normal form."""
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {**SparkGenerator.TRANSFORMS, **SPELLING}
 
 
 def parse(text: str) -> exp.Expr:
-    """Return the syntax tree of a text; raise CqlError where it cannot be read."""
+    """Return the syntax tree of a CQL text; raise CqlError if it is not one query."""
     try:
         trees = [tree for tree in Cql().parse(text) if tree is not None]
     except ParseError as problem:
@@ -279,7 +271,10 @@ def parse(text: str) -> exp.Expr:
 
 
 def _move_window(early: EarlyItem, text: str) -> None:
-    """Move the window before FROM after the stream of FROM; a join becomes a query in FROM."""
+    """Move a window that stands before FROM to the stream of FROM.
+
+    If FROM has joins, they become a query in FROM, and the window stands after that.
+    """
     select, window = early.parent, early.args["window"]
     if not isinstance(select, exp.Select) or "from_" not in select.args:
         raise cql_error(_PLACE, text, window)
@@ -296,7 +291,7 @@ def _move_window(early: EarlyItem, text: str) -> None:
 
 
 def normal_form(tree: exp.Expr) -> str:
-    """Return the text of a tree; case, spaces and spelling of units become uniform.
+    """Return the text of a tree with uniform case, spaces and spelling of units.
 
     >>> normal_form(parse("select COUNT(*) from s [range 5 min, slide=1 min, wa ts]"))
     'SELECT count(*) FROM s [RANGE 5 minutes SLIDE 1 minute WATTR ts]'

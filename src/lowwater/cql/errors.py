@@ -1,4 +1,4 @@
-"""Errors at a place of a text, with hints."""
+"""Errors at a position of a CQL text, with hints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cql_error(
 
 
 def unsupported(what: str, text: str, node: exp.Expr, hint: str | None = None) -> CqlError:
-    """Return the error for syntax that is read but cannot run."""
+    """Return the error for Spark SQL that a query over streams cannot contain."""
     return cql_error(f"{what} is not supported", text, node, hint)
 
 
@@ -64,7 +64,7 @@ def suggestion(word: str, known: Iterable[str], *, otherwise: str | None = None)
 
 
 def from_parser(problem: ParseError, text: str) -> CqlError:
-    """Return an error of the parser as a CqlError; it reports line and last column of a word."""
+    """Return an error of sqlglot, with the line and the last column of a word, as a CqlError."""
     details = problem.errors[0] if problem.errors else {}
     description = str(details.get("description") or problem).splitlines()[0].rstrip(".")
     line, last, at = details.get("line"), details.get("col"), len(text.rstrip())

@@ -1,4 +1,4 @@
-"""The aggregates that a text may call, by name.
+"""The aggregates that a CQL text may call, by name.
 
 A new aggregate is one line here: the function that makes it from columns and numbers and, if it has
 more arguments than a column, the function that returns its arguments.
@@ -31,8 +31,8 @@ class Call:
     def arguments_of(self, aggregate: Aggregate) -> tuple[Any, ...] | None:
         """Return the arguments with which this call makes an aggregate; None if it cannot."""
         try:
-            given = self.arguments(aggregate)
-            return given if self.make(*given) == aggregate else None
+            arguments = self.arguments(aggregate)
+            return arguments if self.make(*arguments) == aggregate else None
         except (AttributeError, TypeError):
             return None
 
@@ -77,4 +77,4 @@ def call_of(aggregate: Aggregate) -> tuple[str, tuple[Any, ...]] | None:
     ('max', ('speed',))
     """
     calls = ((name, call.arguments_of(aggregate)) for name, call in AGGREGATES.items())
-    return next(((name, given) for name, given in calls if given is not None), None)
+    return next(((name, arguments) for name, arguments in calls if arguments is not None), None)

@@ -1,4 +1,4 @@
-"""Names and conditions in a text: how they are looked up, quoted, compared and combined."""
+"""Finds, quotes, compares and combines names and conditions of a text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from lowwater.operators.window.plan import SECOND
 
 
 def find(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name that equals a name, by case first, then without; else None."""
-    known = list(names)
-    if name in known:
-        return name
-    return next((other for other in known if other.lower() == name.lower()), None)
+    """Return the known name that equals a name, else the first that differs in case, else None."""
+    equal = [known for known in names if known.lower() == name.lower()]
+    return name if name in equal else next(iter(equal), None)
 
 
 def identifier(name: str) -> exp.Identifier:
@@ -30,9 +28,15 @@ def identifier(name: str) -> exp.Identifier:
     return exp.Identifier(this=name, quoted=column_text(name) != name)
 
 
-def column(name: str) -> exp.Column:
-    """Return a column by its name."""
-    return exp.Column(this=identifier(name))
+def column(*path: str) -> exp.Column:
+    """Return a column by its name; names of a stream, or of outer columns, stand before it.
+
+    >>> column("a", "ts").sql("spark")
+    'a.ts'
+    """
+    *before, last = map(identifier, path)
+    owners = zip(("table", "db", "catalog"), reversed(before), strict=False)
+    return exp.Column(this=last, **dict(owners))
 
 
 def same(node: exp.Expr, other: exp.Expr) -> bool:
@@ -51,9 +55,7 @@ def default_name(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Column) else normal_form(node)
 
 
-STARTS = tuple(
-    exp.Column(this=identifier("start"), table=identifier(name)) for name in ("window", SECOND)
-)
+STARTS = (column("window", "start"), column(SECOND, "start"))
 """The starts of both windows in a result: the two times of its group."""
 
 

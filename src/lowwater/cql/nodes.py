@@ -22,6 +22,10 @@ CLAUSES = {
     "ALLOWED": "allowed_lateness",
 }  # fmt: skip
 """The first words of the clauses of a window, with the arguments of `StreamWindow`."""
+PHRASES = {"ALLOWED": "ALLOWED LATENESS"}
+"""Clauses of several words, by the first."""
+ROW_NUM = "row-num"
+"""The papers' word for the order of arrival, unless a stream has a column of that name."""
 
 
 class Length(exp.Expression):
@@ -55,7 +59,7 @@ class WindowedStream(exp.Expression):
 
 
 class EarlyItem(exp.Expression):
-    """An item of SELECT and the window after it (OOP's syntax); the window belongs to FROM."""
+    """An item of SELECT with a window after it (OOP's syntax); `parse` moves the window to FROM."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
 
@@ -70,14 +74,6 @@ class StreamUnion(exp.Expression):
     """`a UNION b AS c`: several streams as one."""
 
     arg_types: ClassVar[dict[str, bool]] = {"expressions": True, "alias": False}
-
-
-ROW_NUM = "row-num"
-"""The papers' word for the order of arrival, unless a stream has a column of that name."""
-
-
-PHRASES = {"ALLOWED": "ALLOWED LATENESS"}
-"""Clauses of several words, by the first."""
 
 
 def _window_text(printer: Any, node: StreamWindow) -> str:
@@ -103,7 +99,7 @@ def _union_text(printer: Any, node: StreamUnion) -> str:
 
 SPELLING: dict[type[exp.Expr], Callable[..., str]] = {
     Length: lambda _, e: str(e.args["this"]),
-    RowNumber: lambda *_: "row-num",
+    RowNumber: lambda *_: ROW_NUM,
     RankOf: lambda printer, e: f"rank({printer.sql(e, 'this')})",
     StreamWindow: _window_text,
     WindowedStream: lambda printer, e: f"{printer.sql(e, 'this')} {printer.sql(e, 'window')}",
@@ -111,8 +107,6 @@ SPELLING: dict[type[exp.Expr], Callable[..., str]] = {
     StreamUnion: _union_text,
 }
 """The function that prints each node."""
-
-
 UNITS = {
     "us": "microsecond", "microsecond": "microsecond",
     "ms": "millisecond", "millisecond": "millisecond", "msec": "millisecond",

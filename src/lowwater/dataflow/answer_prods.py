@@ -1,8 +1,8 @@
-"""A prod sweeps the plan: every operator emits the results it would have if its streams ended now.
+"""Answers of prods: every operator emits the results it would have if its streams ended now.
 
 The kernel runs a second time, on its state after the epoch and on the provisional results of the
-operators below, as if the watermarks of the prod were in force. Its changes of state are thrown
-away. So nothing provisional is stored, and every operator answers early exactly as it ends.
+operators below, as if the watermarks of the prod were in force. Its changes of state are discarded.
+So no provisional value is stored, and an early result is computed exactly like a final one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,7 @@ from lowwater.operators.packet import Kind, Packet
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.axis import Axis
 
-PROVISIONAL: dict[Kind, Kind] = {
-    "cells": "early cells",
-    "rows": "early rows",
-    "ends": "early ends",
-}
+PROVISIONAL: dict[Kind, Kind] = {"cells": "early cells", "rows": "early rows", "ends": "early ends"}
 """The kinds of packets that hold data for the answer of a prod only."""
 _ACTUAL: dict[Kind, Kind] = {early: kind for kind, early in PROVISIONAL.items()}
 
@@ -72,13 +68,10 @@ def prod_in(packets: Sequence[Packet]) -> ControlMessage | None:
 
 def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
     """Return the packets for the answer: provisional data, and the watermarks of the prod."""
-    answered = [replace(p, kind=_ACTUAL[p.kind]) for p in packets if p.kind in _ACTUAL]
-    for packet in packets:
-        if packet.kind == "control":
-            control = ControlMessage.from_bytes(packet.payload)
-            if control.prods:
-                answered.append(replace(packet, payload=ControlMessage(control.as_if).to_bytes()))
-    return answered
+    data = [replace(p, kind=_ACTUAL[p.kind]) for p in packets if p.kind in _ACTUAL]
+    control = [(p, ControlMessage.from_bytes(p.payload)) for p in packets if p.kind == "control"]
+    as_if = ((p, ControlMessage(c.as_if).to_bytes()) for p, c in control if c.prods)
+    return [*data, *(replace(p, payload=payload) for p, payload in as_if)]
 
 
 def matched(
@@ -137,7 +130,7 @@ def labelled(rows: pa.Table) -> pa.Table:
 
 
 def bare(rows: pa.Table) -> pa.Table:
-    """Return answers without the rows they rest on."""
+    """Return early results without the column that counts the rows they rest on."""
     return rows.drop_columns([ROWS]) if ROWS in rows.column_names else rows
 
 
@@ -148,7 +141,7 @@ def completeness(
     if arrived is None or not plan.spreads_rows:
         return None
     start, end = window_ticks(rows)
-    # There are few windows, however many groups.
+    # The share is computed once per window, not per group.
     starts, nth_start = np.unique(start, return_inverse=True)
     ends, nth_end = np.unique(end, return_inverse=True)
     which, pair = compact(nth_start * len(ends) + nth_end, len(starts) * len(ends))
@@ -157,20 +150,20 @@ def completeness(
 
 
 def window_ticks(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the windows of results start and end."""
+    """Return the starts and the ends of the windows of results, in ticks."""
     window = rows.column("window").combine_chunks()
     start, end = (_ticks(pc.struct_field(window, name)) for name in ("start", "end"))
     return start, end
 
 
 def _ticks(column: pa.Array) -> np.ndarray:
-    """Return where windows begin or end; those without a landmark begin before all time."""
+    """Return the bounds of windows in ticks; a window without a start begins before all rows."""
     ticks, valid = Axis("bound", column.type).to_ticks(column)
     return ticks if valid.all() else np.where(valid, ticks, np.iinfo(np.int64).min // 4)
 
 
 def completed(plan: OperatorPlan, rows: pa.Table, share: np.ndarray | None) -> pa.Table:
-    """Return results as they are expected to be in the end."""
+    """Return results extrapolated to all rows, given the share of rows that has arrived."""
     if share is None:
         return rows
     for name, aggregate in plan.named_aggregates.items():

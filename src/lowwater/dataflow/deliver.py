@@ -8,7 +8,7 @@ they may be emitted as late rows. Other operators receive all rows whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.batch import BEHIND, DEAD, LATE_DEGREE, TICK, Batch
 from lowwater.operators.group_codes import compact, group_rows, normal_floats, shard_of
-from lowwater.operators.operator import OperatorPlan, at_once
+from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Packet, table_packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.cells import PackedCells, lift
@@ -25,25 +25,20 @@ from lowwater.operators.window.layout_row import RowEnds
 from lowwater.operators.window.plan import SECOND, WindowPlan
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """The packets for a port, and the number of rows that belong to no window there."""
-
-    packets: list[Packet]
-    outside: int
-
-
 def deliver(
     plan: OperatorPlan, port: int, batches: Sequence[Batch], watermarks: Watermarks
-) -> Delivery:
-    """Return batches in arrival order as packets for a port where `watermarks` are in force."""
+) -> tuple[list[Packet], int]:
+    """Return the packets of batches for a port, and the number of rows that belong to no window.
+
+    Batches are in arrival order; `watermarks` are in force at the port.
+    """
     packets: list[Packet] = []
     if not isinstance(plan, WindowPlan):
         for rows in batches:
-            own = None if rows.own is None else at_once(plan).usable(port, rows.own).low
+            own = None if rows.own is None else plan.at_once().usable(port, rows.own).low
             dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
             packets += _whole_rows(plan, port, rows, dead)
-        return Delivery(packets, 0)
+        return packets, 0
     outside, ahead = 0, []
     for rows in batches:
         # Numbered rows have no place yet.
@@ -56,7 +51,7 @@ def deliver(
             ahead += [left] if len(left) else []
     if ahead:
         packets += _cell_packets(plan, _together(ahead), ahead[0].seq)
-    return Delivery(packets, outside)
+    return packets, outside
 
 
 def _together(batches: Sequence[Batch]) -> RawRows:
@@ -80,7 +75,7 @@ def _to_windows(
     packets = []
     if plan.ends_of_stream and not plan.counts_arrivals:
         alive = rows.keep(~dead)
-        ends = _ends(plan, alive.table, alive.ticks).to_table()
+        ends = RowEnds.of_rows(plan, alive.table, alive.ticks).to_table()
         packets += [table_packet("ends", s, rows.seq, ends) for s in range(plan.shards)]
     whole = np.ones(len(rows), bool) if plan.travels_whole else behind
     if whole.any():
@@ -117,9 +112,11 @@ def _whole_rows(plan: OperatorPlan, port: int, rows: Batch, dead: np.ndarray) ->
         hidden[BEHIND] = rows.behind
     for name, column in hidden.items():
         table = table.append_column(name, pa.array(column))
-    keys = [_normal(table.column(k).combine_chunks()) for k in plan.shard_keys[port]]
     if plan.shards == 1:
         return [table_packet("rows", 0, rows.seq, table, port)]
+    names = plan.shard_keys[port]
+    normal = _with_normal_keys(table.select(list(names)), names)
+    keys = [column.combine_chunks() for column in normal.columns]
     codes, chosen = group_rows(keys, len(table))
     picked = [k.take(pa.array(chosen)) for k in keys]
     shard = shard_of(picked, len(chosen), plan.shards)[codes]
@@ -129,23 +126,14 @@ def _whole_rows(plan: OperatorPlan, port: int, rows: Batch, dead: np.ndarray) ->
     ]
 
 
-def _normal(column: pa.Array) -> pa.Array:
-    return normal_floats(column) if pa.types.is_floating(column.type) else column
-
-
 def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    """Return rows whose float keys have one zero and one NaN."""
     for key in keys:
         at = table.schema.get_field_index(key)
         if pa.types.is_floating(table.schema.field(at).type):
-            normal = _normal(table.column(at).combine_chunks())
+            normal = normal_floats(table.column(at).combine_chunks())
             table = table.set_column(at, table.schema.field(at), normal)
     return table
-
-
-def _ends(plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> RowEnds:
-    """Return the positions at which the rows may end windows."""
-    chosen = ticks if plan.end_count is None else ticks[plan.end_count.chosen(table)]
-    return RowEnds.of(chosen, np.ones(len(chosen), np.int64))
 
 
 def _cell_packets(plan: WindowPlan, rows: RawRows, seq: int) -> list[Packet]:

@@ -38,7 +38,7 @@ class Transform(Protocol):
         """Return which rows a filter keeps; None if the step is not a filter."""
 
     def origin(self, column: str) -> str | None:
-        """Return the column before the step that one after it is, as it was."""
+        """Return the column before the step that the step passes on unchanged as `column`."""
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows after the step."""
@@ -48,8 +48,8 @@ class Transform(Protocol):
 class Route:
     """The way of rows to a port of an operator.
 
-    `on` names the column that is their time, `by` what they progress on: the same, or two times.
-    `hold` is the operator that keeps rows which are held on the way, if any are.
+    `on` names the column that is their time, `by` the attribute they progress on: the same column,
+    or two times. `hold` is the operator that holds rows on the way, if there is one.
     """
 
     operator: int
@@ -62,13 +62,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Input:
-    """A stream that comes from outside.
+    """A stream that enters the query.
 
     `before` are steps that compute the columns that progress is measured on. The watermark policy
     sets `source`, `tail`, `mark_when`, `mark_since` and `consistent`. `max_ahead` (ticks) bounds
-    how far a row may be ahead of the newest, or of the wall clock. If its rows are prods, `prods`
-    are the columns that name groups. `bins` and `granule` are the widths (ticks) of the bins in
-    which arrivals and late degrees are counted.
+    how far a row may be ahead of the newest, or of the wall clock. `prods` are the columns that
+    name groups, if the rows of the stream are prods. `bins` and `granule` are the widths (ticks) of
+    the bins in which arrivals and late degrees are counted.
     """
 
     schema: pa.Schema
@@ -91,8 +91,8 @@ class Input:
 class Operator:
     """An operator in its place.
 
-    `level` is how many operators rows pass before it; `times` are the columns of its results that
-    progress.
+    `level` is the number of operators that rows pass before it; `times` are the columns of its
+    results that progress.
     """
 
     plan: OperatorPlan
@@ -146,7 +146,7 @@ class Dataflow:
 
     @cached_property
     def feeds(self) -> Mapping[tuple[int, int], int]:
-        """How many routes lead to each port; rows that were held are of the same stream."""
+        """The number of routes to each port; released rows are on the route that held them."""
         starts = [i.routes for i in self.inputs]
         starts += [o.routes for n, o in enumerate(self.operators) if n not in self.holds]
         reached = Counter((r.operator, r.port) for r in chain.from_iterable(starts))
@@ -154,13 +154,13 @@ class Dataflow:
 
     @cached_property
     def holds(self) -> Mapping[int, int]:
-        """The operators that keep rows which are held, and for which operator each does."""
+        """The operators that hold rows, each with the operator whose rows it holds."""
         routes = chain.from_iterable(i.routes for i in self.inputs)
         return {r.hold: r.operator for r in routes if r.hold is not None}
 
     @property
     def levels(self) -> int:
-        """How many operators rows pass at most."""
+        """The largest number of operators that a row passes."""
         return 1 + max((o.level for o in self.operators), default=0)
 
     @cached_property
@@ -171,7 +171,7 @@ class Dataflow:
 
     @cached_property
     def front(self) -> frozenset[int]:
-        """The operators that rows from outside reach first."""
+        """The operators that rows of inputs reach first."""
         return frozenset(route.operator for i in self.inputs for route in i.routes)
 
     def in_force(self, standing: EpochContext, operator: int, port: int) -> Watermarks:
@@ -184,43 +184,42 @@ class Dataflow:
     ) -> tuple[Watermarks, ...]:
         """Return the watermarks of all ports for given inputs; held rows hold them back."""
         coming: dict[tuple[int, int], list[Watermarks]] = {port: [] for port in self.ports}
-        directly: dict[int, list[InputProgress]] = {}
+        direct: dict[int, list[InputProgress]] = {}
         for start, reached in zip(self.inputs, inputs, strict=True):
             marks = Watermarks(END) if reached.ended else reached.marks
             for route in start.routes:
                 coming[route.operator, route.port].append(marks)
-                directly.setdefault(route.operator, []).append(reached)
-        found: list[Watermarks] = []
+                direct.setdefault(route.operator, []).append(reached)
+        ports: list[Watermarks] = []
         for number, operator in enumerate(self.operators):
             plan = operator.plan
             if number in self.holds:
-                found.append(Watermarks())
+                ports.append(Watermarks())
                 continue
             known = [Watermarks.least(coming[number, p]) for p in range(plan.ports)]
-            mine = [
-                _final(plan, plan.usable(p, marks), directly.get(number))
-                for p, marks in enumerate(known)
-            ]
+            usable = (plan.usable(p, marks) for p, marks in enumerate(known))
+            mine = [_final(plan, marks, direct.get(number)) for marks in usable]
             if number in self.holds.values():
                 aside = [h for h in held if h.operator == number]
                 known, mine = ([m.holding_back(aside) for m in ms] for ms in (known, mine))
-            found += mine
-            # What results progress by is not rounded to where this operator acts.
+            ports += mine
+            # The watermarks of results are not rounded to the positions where the operator acts.
             out = plan.marks_out([replace(m, low=k.low) for m, k in zip(mine, known, strict=True)])
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
         for hold, held_for in self.holds.items():
             # The stream's own watermark judges lateness when a row arrives.
-            found[self.numbers[hold, 0]] = Watermarks(found[self.numbers[held_for, 0]].nominal)
-        return tuple(found)
+            ports[self.numbers[hold, 0]] = Watermarks(ports[self.numbers[held_for, 0]].nominal)
+        return tuple(ports)
 
     def as_if_ended(
         self, inputs: Sequence[InputProgress], prods: Sequence[Prod]
     ) -> tuple[Watermarks, ...]:
         """Return the watermarks of all ports that prods are answered by.
 
-        Operators whose results others need go by the end of the streams: whatever they hold may
-        be of use. One whose results only leave need not look beyond what it is asked for.
+        Operators whose results others read answer as if the streams had ended: the readers may
+        need any result. An operator whose results only leave computes no window after those that
+        prods ask for.
         """
         ended = self.reach([replace(i, ended=True) for i in inputs])
         return tuple(
@@ -229,35 +228,37 @@ class Dataflow:
         )
 
     def expected(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return which share of the rows at each port has arrived, None where it is not known."""
+        """Return the completeness of the rows at each port, None where it is unknown."""
         coming: dict[tuple[int, int], list[Completeness | None]] = {port: [] for port in self.ports}
         for start, arrived in zip(self.inputs, inputs, strict=False):  # prods are not expected
             for route in start.routes:
                 coming[route.operator, route.port].append(arrived)
-        found: list[Completeness | None] = []
+        shares: list[Completeness | None] = []
         for number, operator in enumerate(self.operators):
             if number in self.holds:
-                found.append(None)
+                shares.append(None)
                 continue
             mine = [_together(coming[number, p]) for p in range(operator.plan.ports)]
-            found += mine
+            shares += mine
             out = operator.plan.completeness_out(mine)
             for route in operator.routes:
                 coming[route.operator, route.port].append(out)
-        return found
+        return shares
 
     def foreseen(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return the same for operators whose results others need: they complete them."""
+        """Return the completeness at ports of operators whose results others read, else None.
+
+        These operators extrapolate their results before they pass them on.
+        """
         if not any(o.routes for o in self.operators):
             return [None for _ in self.ports]
         shares = zip(self.ports, self.expected(inputs), strict=True)
         return [a if self.operators[operator].routes else None for (operator, _), a in shares]
 
     def only_leaves(self, number: int) -> bool:
-        """Whether results go nowhere but out, each as soon as its own window ends."""
-        operator = self.operators[number]
-        plan = operator.plan
-        return plan.flush is None and not operator.routes and plan.second is None
+        """Return whether no operator reads the results, each of which leaves as its window ends."""
+        plan, routes = self.operators[number].plan, self.operators[number].routes
+        return plan.flush is None and not routes and plan.second is None
 
 
 def _together(several: Sequence[Completeness | None]) -> Completeness | None:
@@ -267,7 +268,7 @@ def _together(several: Sequence[Completeness | None]) -> Completeness | None:
 
 
 def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Watermarks:
-    """Return watermarks no further than where windows end that are asked for."""
+    """Return watermarks no later than the last window end that prods ask for."""
     ends = [p.upto for p in prods if p.asks(operator)]
     if not ends:
         return Watermarks()
@@ -280,11 +281,7 @@ def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Waterma
 def _final(
     plan: OperatorPlan, marks: Watermarks, inputs: Sequence[InputProgress] | None
 ) -> Watermarks:
-    """Return watermarks as they are when a stream has ended.
-
-    Every window that holds a row closes; landmark windows, which have no end, stop at the window of
-    the last row (semantics 11), or where a watermark was before.
-    """
+    """Return the watermarks of a port; if its streams have ended, those that close all windows."""
     if marks.low is None or marks.low < END or inputs is None:
         return marks
     newest = max((i.newest for i in inputs if i.newest is not None), default=None)

@@ -1,4 +1,4 @@
-"""Ingest: raw rows of an input to packets, where the rows are.
+"""Ingest: raw rows of an input become packets, in the task that reads them.
 
 First the stream's progress is measured, over all its rows: a filter must not hide that time has
 passed. Then the rows take their routes: through filters and computed columns, to the ports of
@@ -20,24 +20,24 @@ from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import Watermarks
 from lowwater.dataflow.graph import Dataflow, Input, Route
-from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, take_routes
+from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, add_counts, take_routes
 from lowwater.early.arrivals import measure
 from lowwater.operators.batch import KEPT, Batch
-from lowwater.operators.group_codes import group_rows
+from lowwater.operators.group_codes import group_values
 from lowwater.operators.packet import Packet, measure_packet, measures_of, placed
 from lowwater.ticks import END, FIRST_TICK
 from lowwater.watermarks.adaptive import monitor
 from lowwater.windows.axis import Axis
 
 PORTION_ROWS = 250_000
-"""How many rows small blocks together may have to be reduced together."""
+"""The largest number of rows of small blocks that are reduced together."""
 
 
 @dataclass(frozen=True)
 class InputBlock:
     """A block of an input, and its place among the blocks of that input in the epoch.
 
-    `rows` is how many there are, where the source could tell before it was read.
+    `rows` is the number of its rows, if the source knows it before the block is read.
     """
 
     input: int
@@ -51,11 +51,11 @@ class Piece(Protocol):
 
     @property
     def input(self) -> int:
-        """Where it comes from."""
+        """The number of its input."""
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has, if that is known."""
+        """The number of its rows, if known."""
 
 
 P = TypeVar("P", bound=Piece)
@@ -64,11 +64,11 @@ Foresee = Callable[[int, Mapping[str, Any]], EpochContext]
 
 
 def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
-    """Cut the blocks of an epoch into portions whose rows are reduced together.
+    """Return the blocks of an epoch in portions whose rows are reduced together.
 
-    Small blocks one after the other go together, whatever inputs they come from: cells of the same
-    group and pane are then made once. The cut follows from the blocks alone, never from how many
-    cores there are, for it decides in which order floats are added.
+    Neighbouring small blocks of any inputs form a portion, so that rows of the same group and pane
+    become one cell. The cut depends on the blocks alone, never on the number of cores, because it
+    decides in which order floats are added.
     """
     cut: list[list[P]] = []
     room = -1
@@ -84,60 +84,53 @@ def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
 
 @np.errstate(over="ignore", invalid="ignore")
 def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext) -> list[Packet]:
-    """Turn a portion of the blocks of an epoch into packets; the last are its measurements."""
-    coming: list[tuple[Sequence[Route], Batch]] = []
+    """Return a portion of the blocks of an epoch as packets; the last are its measurements."""
+    batches: list[tuple[Sequence[Route], Batch]] = []
     packets: list[Packet] = []
     measured: list[tuple[int, dict[str, Any]]] = []
-    for came in blocks:
-        start, seq = flow.inputs[came.input], placed(came.input, came.seq)
-        block, said, measures = _take(flow, came, standing)
-        coming.append((start.routes, block))
-        packets += said
-        measured.append((seq, measures))
-    sent = take_routes(flow, coming, standing)
+    for block in blocks:
+        batch, control, measures = _take(flow, block, standing)
+        batches.append((flow.inputs[block.input].routes, batch))
+        packets += control
+        measured.append((batch.seq, measures))
+    sent = take_routes(flow, batches, standing)
     for operator, counts in sent.counts.items():
-        _count(measured[0][1], operator, counts)
-    told = [measure_packet(0, seq, measures) for seq, measures in measured]
-    return [*packets, *sent.packets, *told]
+        add_counts(measured[0][1]["counts"], operator, counts)
+    packets += sent.packets
+    return packets + [measure_packet(0, seq, measures) for seq, measures in measured]
 
 
 def _take(
-    flow: Dataflow, came: InputBlock, standing: EpochContext
+    flow: Dataflow, block: InputBlock, standing: EpochContext
 ) -> tuple[Batch, list[Packet], dict[str, Any]]:
-    """Return the rows of a block, the control they bring, and what is measured of them."""
-    start, seq, table = flow.inputs[came.input], placed(came.input, came.seq), came.table
+    """Return the rows of a block, the control packets of its punctuations, its measurements."""
+    start, seq, table = flow.inputs[block.input], placed(block.input, block.seq), block.table
     for step in start.before:
         table = step(table)
-    block = _read(start, table.combine_chunks(), standing, came.input, seq)
-    measures: dict[str, Any] = {"input": came.input, "counts": {}}
+    batch = _read(start, table.combine_chunks(), standing, block.input, seq)
+    measures: dict[str, Any] = {"input": block.input, "counts": {}}
     packets: list[Packet] = []
     if start.prods is not None:
-        measures["prods"] = [encode(p) for p in _prods(block, start.prods)]
+        measures["prods"] = [encode(p) for p in _prods(batch, start.prods)]
     if start.mark_when is not None:
-        block, said = _with_marks(start, block)
-        packets = _take_marks(flow, start, block.keep(said), measures, standing)
-        block = block.keep(~said)
-        _count(measures, str(start.routes[0].operator), {"punctuations": int(said.sum())})
-    block = replace(block, degree=_late_degrees(block, _reached(standing, came.input).newest))
-    _measure_progress(start, block, measures)
+        batch, punctuates = _with_marks(start, batch)
+        packets = _take_marks(flow, start, batch.keep(punctuates), measures, standing)
+        batch = batch.keep(~punctuates)
+        first, count = str(start.routes[0].operator), int(punctuates.sum())
+        add_counts(measures["counts"], first, {"punctuations": count})
+    batch = replace(batch, degree=_late_degrees(batch, _reached(standing, block.input).newest))
+    _measure_progress(start, batch, measures)
     if KEPT in table.column_names:
-        block = _without_dropped(block)
-    return block, packets, measures
+        batch = _without_dropped(batch)
+    return batch, packets, measures
 
 
 def _prods(block: Batch, names: Sequence[str]) -> Iterator[Prod]:
-    """Yield what the rows of a stream of prods ask for; NULL names no time, and no group."""
+    """Yield a prod for each row of a stream of prods; NULL stands for any time, or any group."""
     columns = [block.table.column(n).cast(pa.string()).to_pylist() for n in names]
     for row, (tick, sound) in enumerate(zip(block.ticks.tolist(), block.sound, strict=True)):
         named = {n: c[row] for n, c in zip(names, columns, strict=True) if c[row] is not None}
         yield Prod(None, tick if sound else None, named)
-
-
-def _count(measures: dict[str, Any], operator: str, counts: Mapping[str, int]) -> None:
-    """Add to the counts of an operator."""
-    ledger = measures["counts"].setdefault(operator, {})
-    for tally, n in counts.items():
-        ledger[tally] = ledger.get(tally, 0) + n
 
 
 def ingest_epoch(
@@ -158,17 +151,19 @@ def ingest_epoch(
 
 
 def _without_dropped(block: Batch) -> Batch:
-    """Return the rows that the filters of their own engine have kept."""
+    """Return the rows that passed the filters of the engine that read them."""
     kept = block.table.column(KEPT).combine_chunks().to_numpy(zero_copy_only=False)
     left = block.keep(np.asarray(kept, bool))
     return replace(left, table=left.table.drop_columns([KEPT]))
 
 
 def _reached(standing: EpochContext, number: int) -> InputProgress:
+    """Return the progress of an input before the epoch."""
     return standing.inputs[number] if standing.inputs else InputProgress()
 
 
 def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int) -> Batch:
+    """Return rows with their ticks and faults."""
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
     reached = _reached(standing, number)
     future = valid & _ahead(start, ticks, reached.newest, standing.wall)
@@ -180,7 +175,7 @@ def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, se
 
 
 def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None) -> np.ndarray:
-    """Which rows are further ahead than is believed (semantics 4)."""
+    """Return which rows are ahead by more than `max_ahead` (semantics 4)."""
     known = [t for t in (newest, wall if start.by_wall else None) if t is not None]
     if start.max_ahead is None or not known:
         return np.zeros(len(ticks), bool)
@@ -188,7 +183,7 @@ def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None
 
 
 def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
-    """How far each row is behind the newest one that arrived before it (semantics 25)."""
+    """Return how far each row is behind the newest one that arrived before it (semantics 25)."""
     if not len(block):
         return block.ticks
     sound = block.sound
@@ -202,15 +197,15 @@ def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
 def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
     """Return the rows, and which of them are punctuations.
 
-    Without a time that can be believed, or if it ends before it begins, a row says nothing.
+    A row without a readable time, or whose interval ends before it begins, is not one.
     """
     flags = block.table.column(start.mark_when).fill_null(False)
-    found = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
+    flagged = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
     if start.mark_since is not None:
         since, known = _since(start, block.table)
-        backwards = found & block.sound & known & (since > block.ticks)
+        backwards = flagged & block.sound & known & (since > block.ticks)
         block = replace(block, fault=np.where(backwards, BACKWARDS, block.fault))
-    return block, np.asarray(found & block.sound)
+    return block, np.asarray(flagged & block.sound)
 
 
 def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
@@ -220,49 +215,45 @@ def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _take_marks(
-    flow: Dataflow, start: Input, said: Batch, measures: dict[str, Any], standing: EpochContext
+    flow: Dataflow, start: Input, rows: Batch, measures: dict[str, Any], standing: EpochContext
 ) -> list[Packet]:
-    """Turn punctuations into control, for operators and for the controller.
+    """Measure the watermarks of punctuations, and return them as control for the operators.
 
     Where several streams flow into a port, none of them alone can advance its watermark.
     """
-    if not len(said):
+    if not len(rows):
         return []
-    marks = _marks_said(start, said.table, said.ticks)
+    marks = _punctuated(start, rows.table, rows.ticks)
     measures["marks"] = marks.to_json()
-    packets: list[Packet] = []
-    for route in start.routes:
-        if flow.feeds[route.operator, route.port] == 1:
-            packets += _tell(flow, route, marks, said.seq, standing)
-    return packets
+    alone = (r for r in start.routes if flow.feeds[r.operator, r.port] == 1)
+    return [p for route in alone for p in _control(flow, route, marks, rows.seq, standing)]
 
 
-def _tell(
+def _control(
     flow: Dataflow, route: Route, marks: Watermarks, seq: int, standing: EpochContext
 ) -> Iterator[Packet]:
-    """Yield marks as control for the operator at the end of a route, and for what holds its rows.
+    """Yield watermarks as control for the operator of a route, and for the one that holds its rows.
 
-    These watermarks do not pass rows that are held.
+    At the operator of the route, they do not pass rows that are held.
     """
     usable = flow.operators[route.operator].plan.usable(route.port, marks)
-    told = [(route.operator, route.port, usable)]
+    sent = [(route.operator, route.port, usable)]
     if route.hold is not None:
         held = [h for h in standing.held if h.operator == route.operator]
-        told = [(route.operator, route.port, usable.holding_back(held)), (route.hold, 0, usable)]
-    for operator, port, said in told:
-        payload = ControlMessage(said).to_bytes()
+        sent = [(route.operator, route.port, usable.holding_back(held)), (route.hold, 0, usable)]
+    for operator, port, watermarks in sent:
+        payload = ControlMessage(watermarks).to_bytes()
         for s in range(flow.operators[operator].plan.shards):
             yield Packet(s, seq, "control", payload, operator, port)
 
 
-def _marks_said(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
+def _punctuated(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
+    """Return the watermarks that punctuations state."""
     if start.mark_since is not None:
         since, known = _since(start, rows)
-        lows = ticks[~known]
+        low = None if known.all() else int(ticks[~known].max())
         ranges = zip(since[known].tolist(), ticks[known].tolist(), strict=True)
-        return Watermarks(int(lows.max()) if len(lows) else None).raised(
-            Watermarks(ranges=tuple(ranges))
-        )
+        return Watermarks(low).raised(Watermarks(ranges=tuple(ranges)))
     if start.source is None:
         return Watermarks(int(ticks.max()))
     return Watermarks(None, newest_by_source(rows.column(start.source), ticks))
@@ -270,24 +261,22 @@ def _marks_said(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
 
 def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, int]:
     """Return the newest tick of each source."""
-    values = column.combine_chunks()
-    codes, chosen = group_rows([values], len(ticks))
-    newest = np.full(len(chosen), FIRST_TICK)
+    codes, sources = group_values(column)
+    newest = np.full(len(sources), FIRST_TICK)
     np.maximum.at(newest, codes, ticks)
-    return dict(zip(values.take(pa.array(chosen)).to_pylist(), newest.tolist(), strict=True))
+    return dict(zip(sources, newest.tolist(), strict=True))
 
 
 def _measure_late(start: Input, counted: Batch, granule: int) -> list[list[Any]]:
-    """Return how late rows are, by source where each has a slack of its own."""
+    """Return counts of late degrees, by source if sources have their own slacks."""
     if start.source is None:
         return monitor.measure(counted.ticks, counted.degree, granule)
-    values = counted.table.column(start.source).combine_chunks()
-    codes, chosen = group_rows([values], len(counted))
-    names = values.take(pa.array(chosen)).to_pylist()
-    return monitor.measure_sources(names, codes, counted.ticks, granule)
+    codes, sources = group_values(counted.table.column(start.source))
+    return monitor.measure_sources(sources, codes, counted.ticks, granule)
 
 
 def _measure_progress(start: Input, block: Batch, measures: dict[str, Any]) -> None:
+    """Add the measurements that the policies of the input need."""
     counted = block.keep(block.sound)
     ticks = counted.ticks
     measures |= {"rows": len(block), "valid": len(ticks)}

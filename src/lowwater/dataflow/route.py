@@ -1,7 +1,7 @@
 """Routing: rows pass the steps of a route and are delivered to the port where it ends.
 
-Rows that only dropped windows need do not go on (DROP 3.2). Which these are flows against the rows:
-from the windows whose results leave, to the rows that those read, to the streams.
+Rows that only dropped windows need leave the route (DROP 3.2). Their times are computed against the
+direction of rows: from the windows whose results leave, to the rows that these read, to the inputs.
 """
 
 from __future__ import annotations
@@ -43,9 +43,14 @@ class RouteResult:
 
     def count(self, operator: int, counts: Mapping[str, int]) -> None:
         """Add to the counts of an operator."""
-        ledger = self.counts.setdefault(str(operator), {})
-        for tally, n in counts.items():
-            ledger[tally] = ledger.get(tally, 0) + n
+        add_counts(self.counts, str(operator), counts)
+
+
+def add_counts(ledger: dict[str, dict[str, int]], operator: str, counts: Mapping[str, int]) -> None:
+    """Add to the counts of an operator in a ledger."""
+    known = ledger.setdefault(operator, {})
+    for tally, n in counts.items():
+        known[tally] = known.get(tally, 0) + n
 
 
 def take_routes(
@@ -119,9 +124,9 @@ def _arrive(
             sound.append(fine)
     arrived, left = sum(map(len, blocks)), sum(map(len, sound))
     watermarks = flow.in_force(standing, operator, port)
-    delivery = deliver(flow.operators[operator].plan, port, sound, watermarks)
-    counts = {"in": arrived, "malformed": arrived - left, "outside": delivery.outside}
-    return packets + delivery.packets, counts
+    delivered, outside = deliver(flow.operators[operator].plan, port, sound, watermarks)
+    counts = {"in": arrived, "malformed": arrived - left, "outside": outside}
+    return packets + delivered, counts
 
 
 def _malformed(block: Batch) -> pa.Table:
@@ -133,14 +138,14 @@ def _malformed(block: Batch) -> pa.Table:
 
 @dataclass(frozen=True)
 class UnneededTimes:
-    """Where nothing is needed: `results` of each operator, `rows` at each port by its number."""
+    """The times of unneeded `results` of each operator, and of unneeded `rows` at each port."""
 
     results: tuple[Intervals, ...]
     rows: tuple[Intervals, ...]
 
 
 def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
-    """Return what is not needed when some windows are dropped."""
+    """Return the times that no operator or output needs when some windows are dropped."""
     results: list[Intervals] = [() for _ in flow.operators]
     rows: list[Intervals] = [() for _ in flow.ports]
     for number in reversed(range(len(flow.operators))):
@@ -157,7 +162,7 @@ def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
 def unread(
     flow: Dataflow, known: UnneededTimes, route: Route, ticks: np.ndarray, sound: np.ndarray
 ) -> np.ndarray | None:
-    """Return which rows on a route need not go on, None if all must."""
+    """Return which rows on a route no operator needs, None if all are needed."""
     intervals = known.rows[flow.numbers[route.operator, route.port]]
     if not intervals:
         return None

@@ -1,1 +1,1 @@
-"""Early results: when windows are prodded, and what an early value is worth (PROD)."""
+"""Early results: when windows are prodded, and how accurate early values are (PROD)."""

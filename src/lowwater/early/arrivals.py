@@ -30,7 +30,7 @@ _ONE = (1023 << 2) - 1  # so that a degree of 1 is in bin 1, and 0 alone in bin 
 
 
 def measure(ticks: Ticks, degrees: Ticks, width: int) -> dict[str, Any]:
-    """Count rows per bin of event time and per bin of late degree.
+    """Return the number of rows per bin of event time and per bin of late degree.
 
     Ingest calls this for every block. Bins more than `MOST_BINS` before the newest are dropped.
     """
@@ -47,30 +47,24 @@ def measure(ticks: Ticks, degrees: Ticks, width: int) -> dict[str, Any]:
     return {"newest": newest, "first": first, "counts": counts.tolist(), "late": late.tolist()}
 
 
-def late_edges(bins: int) -> Floats:
-    """Return the edges of the bins of late degrees: 0, 1, 1.25, 1.5 …."""
-    code = np.arange(bins)
-    return np.concatenate([[0.0], 2.0 ** (code // 4) * (1 + code % 4 / 4)])
-
-
 class Lateness:
     """The distribution of late degrees, as a histogram: `below(x)` is P(degree ≤ x)."""
 
     def __init__(self, counts: Sequence[float]) -> None:
         """Take counts per bin; without counts, all rows are in order."""
-        held = np.asarray(counts, np.float64)
-        self._p = held / held.sum() if held.sum() > 0 else np.ones(1)
-        self._edges = late_edges(len(self._p))
+        rows = np.asarray(counts, np.float64)
         # Rows in order have degree 0: their bin is a step, the other bins are slopes.
-        self._below = np.cumsum(self._p)
-        gaps = np.diff(self._edges[1:])
+        self._below = np.cumsum(rows / rows.sum() if rows.sum() > 0 else np.ones(1))
+        code = np.arange(len(self._below))
+        self._edges = 2.0 ** (code // 4) * (1 + code % 4 / 4)  # upper edges: 1, 1.25, 1.5 …
         mean = (self._below[1:] + self._below[:-1]) / 2
-        self._area = np.concatenate([[self._below[0]], self._below[0] + np.cumsum(gaps * mean)])
+        areas = np.cumsum(np.diff(self._edges) * mean)
+        self._area = np.concatenate([[self._below[0]], self._below[0] + areas])
 
     def below(self, x: npt.ArrayLike) -> Floats:
         """Return P(late degree ≤ x)."""
         at = np.asarray(x, np.float64)
-        return np.where(at < 0, 0.0, np.interp(at, self._edges[1:], self._below))
+        return np.where(at < 0, 0.0, np.interp(at, self._edges, self._below))
 
     def mean_below(self, start: Floats, end: Floats) -> Floats:
         """Return the mean of `below` over each interval `[start, end]`."""
@@ -78,8 +72,8 @@ class Lateness:
 
     def _integral(self, x: Floats) -> Floats:
         at = np.maximum(x, 0.0)
-        bin = np.clip(np.searchsorted(self._edges[1:], at, "right") - 1, 0, None)
-        into = at - self._edges[1:][bin]
+        bin = np.clip(np.searchsorted(self._edges, at, "right") - 1, 0, None)
+        into = at - self._edges[bin]
         inside = self._area[bin] + into * (self._below[bin] + self.below(at)) / 2
         return np.where(at < 1.0, at * self._below[0], inside)
 
@@ -96,7 +90,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class ArrivalsMemory:
-    """What is learned of one input.
+    """How the rows of one input have arrived.
 
     - `newest`: The newest event time.
     - `first`, `counts`: The number of the first bin, and the rows of each bin from there.
@@ -226,7 +220,7 @@ class Arrivals:
     def foreseen(self, memory: ArrivalsMemory, now: int) -> Completeness:
         """Return the completeness that is expected at a later event time `now`.
 
-        Bins that have not begun have as many rows as the rate says.
+        Bins that have not begun have as many rows as the rate predicts.
         """
         if memory.first is None:
             return Completeness.until(now)
@@ -271,7 +265,7 @@ def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
 def _taught(rates: Sequence[Rate], bins: Floats, skipped: int) -> tuple[Rate, ...]:
     """Return the rates after more bins, with `skipped` empty bins before them.
 
-    Each bin builds on the one before, so arrays of three numbers would gain nothing.
+    Each bin builds on the one before, so arrays of three numbers would not be faster.
     """
     turns = [(0.0, skipped)] * (skipped > 0) + [(rows, 1) for rows in bins.tolist()]
     taught = []

@@ -35,7 +35,7 @@ class Estimates:
 
     @property
     def complete(self) -> bool:
-        """Whether they make up for the rows that have not arrived."""
+        """Whether estimates make up for the rows that have not arrived."""
         return self.how == "complete"
 
 
@@ -66,5 +66,5 @@ def estimates(
 
 
 def estimates_of(given: Any) -> Estimates:
-    """Return the estimates of a run, given as one word or whole."""
+    """Return the estimates of a run, given as `lw.estimates(…)` or as its first argument."""
     return given if isinstance(given, Estimates) else Estimates(given)

@@ -30,7 +30,7 @@ class WindowEnds:
 
     @property
     def span(self) -> int:
-        """The greatest length of a window; of those that have none, some slides."""
+        """The greatest length of a window; landmark windows, which grow, count as 16 slides."""
         return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
 
     def next_end(self, at: int) -> int:
@@ -56,7 +56,7 @@ class EarlyOutput:
 
 @dataclass(frozen=True)
 class OutputMemory:
-    """What a policy remembers of one operator: the last window end it asked for, and steering."""
+    """A policy's memory of one operator: the last window end it requested, and its steering."""
 
     last: int | None = None
     steering: SteeringMemory | None = None
@@ -64,7 +64,7 @@ class OutputMemory:
 
 @dataclass(frozen=True)
 class ProdMemory:
-    """What a policy remembers: the system clock at its last prod, and its operators."""
+    """The memory of a policy: the system clock at its last prod, and a memory of each operator."""
 
     VERSION: ClassVar[int] = 1
 
@@ -187,26 +187,24 @@ class EarlyBefore(ProdPolicy):
         outputs, prods = dict(memory.outputs), []
         for one in asked:
             before = outputs.get(one.operator, OutputMemory())
-            last, prod = self.one(before.last, one, moment)
-            outputs[one.operator] = OutputMemory(last)
-            prods += [] if prod is None else [prod]
+            outputs[one.operator], due = self.one(before, one, moment)
+            prods += due
         return replace(memory, outputs=outputs), prods
 
     def one(
-        self, last: int | None, one: EarlyOutput, moment: Moment
-    ) -> tuple[int | None, Prod | None]:
-        """Return the last window end asked for, and the prod that is due, of one operator."""
-        event, at_answer = moment.event, moment.at_answer
+        self, memory: OutputMemory, one: EarlyOutput, moment: Moment
+    ) -> tuple[OutputMemory, list[Prod]]:
+        """Return the memory of one operator, and its prod if one is due."""
+        last, event, at_answer = memory.last, moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
-            return last, None
+            return memory, []
         if last is None:
             last = one.grid.next_end(event) - one.grid.slide
         # Answers come at the ends of epochs: choose the epoch that ends nearest to the time.
         near = at_answer + moment.clock.epoch(moment.clock_memory) // 2
         upto = one.grid.last_end(near + int(self.share * one.grid.slide))
-        if upto <= last:
-            return last, None
-        return upto, Prod(last, upto, operator=one.operator)
+        due = [Prod(last, upto, operator=one.operator)] if upto > last else []
+        return replace(memory, last=max(last, upto)), due
 
 
 @dataclass(frozen=True)
@@ -238,20 +236,15 @@ class AccuracyTarget(EarlyBefore):
         """Return the steering, if finals follow the end of a window by `wait` slides."""
         return Steering(self.accuracy, self.share + wait)
 
-    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
-        outputs, prods = {}, []
-        for one in asked:
-            wait = 0.0 if one.grid is None else moment.lag / one.grid.slide
-            steering = self.steering(wait)
-            before = memory.outputs.get(one.operator, OutputMemory())
-            observed = moment.observed.get(one.operator, ())
-            seen = [Observation(lead + wait, accuracy) for lead, accuracy in observed]
-            steered = steering.advance(before.steering or steering.begin(), seen)
-            policy = EarlyBefore(steering.aggressiveness(steered) - wait)
-            last, prod = policy.one(before.last, one, moment)
-            outputs[one.operator] = OutputMemory(last, steered)
-            prods += [] if prod is None else [prod]
-        return replace(memory, outputs=outputs), prods
+    def one(  # noqa: D102
+        self, memory: OutputMemory, one: EarlyOutput, moment: Moment
+    ) -> tuple[OutputMemory, list[Prod]]:
+        wait = 0.0 if one.grid is None else moment.lag / one.grid.slide
+        steering, observed = self.steering(wait), moment.observed.get(one.operator, ())
+        observations = [Observation(lead + wait, accuracy) for lead, accuracy in observed]
+        steered = steering.advance(memory.steering or steering.begin(), observations)
+        policy = EarlyBefore(steering.aggressiveness(steered) - wait)
+        return policy.one(replace(memory, steering=steered), one, moment)
 
 
 def early_every(period: Duration) -> EarlyEvery:

@@ -27,14 +27,14 @@ PROD_TALLIES = ("asked", "answered", "empty", "early")
 
 @dataclass(frozen=True)
 class EarlyMemory:
-    """What the prodder remembers.
+    """The memory of the prodder.
 
     - `asked`, `answered`, `empty`, `early`: See `PROD_TALLIES`.
     - `waiting`: The numbers of the prods that operators answer in the next epoch.
     - `lag`: How far watermarks are behind the newest time.
     - `clock`: The memory of the event clock.
     - `arrivals`: How rows arrive, by input.
-    - `learned`: What is learned of early results, by operator.
+    - `learned`: The errors and accuracies of early results, by operator.
     - `policies`: The memory of each policy, by its name.
     """
 
@@ -67,7 +67,7 @@ class Prodder:
     - `clock`: The event clock.
     - `arrivals`: The model of how rows arrive, if estimates need one.
     - `complete`: Whether early results make up for rows that have not arrived.
-    - `learning`: By operator, what learns from its early results.
+    - `learning`: By operator, the learner of its early results.
     - `names`: The names under which policies had their memory before their settings changed.
     """
 
@@ -99,23 +99,25 @@ class Prodder:
         return EarlyMemory()
 
     def advance(
-        self, memory: EarlyMemory, known: EpochReport
+        self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[EarlyMemory, tuple[Prod, ...]]:
         """Return the memory after an epoch, and the prods for the next one."""
-        learned, observed = self._learn(memory, known)
+        learned, observed = self._learn(memory, report)
         memory = replace(
-            _counted(memory, known.measured),
-            clock=self._clock(memory, known),
-            arrivals=self._arrivals(memory, known),
+            _counted(memory, report.measured),
+            clock=self._clock(memory, report),
+            arrivals=self._arrivals(memory, report),
             learned=learned,
         )
-        if known.ended:
+        if report.ended:
             return replace(memory, waiting=()), ()
-        prods = [decode(Prod, p) for m in known.measured for p in m.get("prods", ())]
-        prods += known.asked
-        if known.open:
-            memory = replace(memory, lag=self._lag(known))
-            policies, due = self._ask(memory, known.now, observed)
+        prods = [decode(Prod, p) for m in report.measured for p in m.get("prods", ())]
+        prods += report.asked
+        if report.open:
+            memory = replace(
+                memory, lag=max((report.inputs[n].lag for n in self.inputs), default=0)
+            )
+            policies, due = self._ask(memory, report.now, observed)
             memory = replace(memory, policies=policies)
             prods += due
         numbered = tuple(replace(p, number=memory.asked + n) for n, p in enumerate(prods))
@@ -123,10 +125,10 @@ class Prodder:
         return replace(memory, asked=memory.asked + len(prods), waiting=waiting), numbered
 
     def _ask(
-        self, memory: EarlyMemory, now: int, observed: Observed | None = None
+        self, memory: EarlyMemory, now: int, observed: Observed
     ) -> tuple[dict[str, ProdMemory], list[Prod]]:
         """Return the memories of the policies, by name, and the prods that are due."""
-        moment = Moment(now, self.clock, memory.clock, observed or {}, memory.lag)
+        moment = Moment(now, self.clock, memory.clock, observed, memory.lag)
         memories, prods = {}, []
         for name, policy in zip(self.names or map(repr, self.policies), self.policies, strict=True):
             before = memory.policies.get(name, ProdMemory())
@@ -134,44 +136,43 @@ class Prodder:
             prods += due
         return memories, prods
 
-    def due(self, memory: EarlyMemory, known: EpochReport) -> bool:
+    def due(self, memory: EarlyMemory, report: EpochReport) -> bool:
         """Return whether a policy would request a prod now."""
-        return memory.clock.now is not None and bool(self._ask(memory, known.now)[1])
+        return memory.clock.now is not None and bool(self._ask(memory, report.now, {})[1])
 
     def learned(self, memory: EarlyMemory, operator: int) -> LearnerMemory:
-        """Return what is learned of the early results of an operator."""
-        if operator in memory.learned:
-            return memory.learned[operator]
-        learning = self.learning.get(operator)
-        return LearnerMemory() if learning is None else learning.begin()
+        """Return the memory of an operator's learner."""
+        if operator in memory.learned or operator not in self.learning:
+            return memory.learned.get(operator, LearnerMemory())
+        return self.learning[operator].begin()
 
     def leads(
-        self, memory: EarlyMemory, known: EpochReport, operator: int, ends: np.ndarray
+        self, memory: EarlyMemory, report: EpochReport, operator: int, ends: np.ndarray
     ) -> np.ndarray:
         """Return how far answers are before the ends of their windows, in slides."""
-        event = self.clock.now(self._clock(memory, known), known.now)
+        event = self.clock.now(self._clock(memory, report), report.now)
         grid = next(one.grid for one in self.asked if one.operator == operator)
         if event is None or grid is None:
             return np.zeros(len(ends))
         return (ends - event) / grid.slide
 
     def _learn(
-        self, memory: EarlyMemory, known: EpochReport
+        self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[dict[int, LearnerMemory], Observed]:
-        """Return what is learned after an epoch, and the leads and accuracies in it."""
+        """Return the memories of the learners after an epoch, and its leads and accuracies."""
         learned, observed = dict(memory.learned), {}
-        for measured in (m["learned"] for m in known.measured if "learned" in m):
+        for measured in (m["learned"] for m in report.measured if "learned" in m):
             for name, news in measured.items():
                 number = int(name)
                 learned[number], observed[number] = self.learning[number].advance(
                     self.learned(memory, number),
                     news.get("finals", {}),
                     [WaitingResult(**one) for one in news.get("early", ())],
-                    known.now,
+                    report.now,
                 )
         return learned, observed
 
-    def _arrivals(self, memory: EarlyMemory, known: EpochReport) -> tuple[ArrivalsMemory, ...]:
+    def _arrivals(self, memory: EarlyMemory, report: EpochReport) -> tuple[ArrivalsMemory, ...]:
         """Return how rows arrive after an epoch, by input."""
         if self.arrivals is None:
             return ()
@@ -179,9 +180,9 @@ class Prodder:
         for n in self.inputs:
             before = memory.arrivals[n] if memory.arrivals else self.arrivals.begin()
             blocks = [
-                m["arrivals"] for m in known.measured if m.get("input") == n and "arrivals" in m
+                m["arrivals"] for m in report.measured if m.get("input") == n and "arrivals" in m
             ]
-            learned.append(self.arrivals.advance(before, blocks, known.inputs[n].marks.low))
+            learned.append(self.arrivals.advance(before, blocks, report.inputs[n].marks.low))
         return tuple(learned)
 
     def foreseen(self, memory: EarlyMemory, now: int) -> list[Completeness | None]:
@@ -194,25 +195,17 @@ class Prodder:
             return [None for _ in self.inputs]
         return [self.arrivals.foreseen(learned, at) for learned in memory.arrivals]
 
-    def arrived(self, memory: EarlyMemory, known: EpochReport) -> list[Completeness | None]:
+    def arrived(self, memory: EarlyMemory, report: EpochReport) -> list[Completeness | None]:
         """Return the completeness of each input after an epoch; None where it is unknown."""
-        at = self.clock.now(self._clock(memory, known), known.now)
+        at = self.clock.now(self._clock(memory, report), report.now)
         if self.arrivals is None or at is None:
             return [None for _ in self.inputs]
-        return [self.arrivals.arrived(learned, at) for learned in self._arrivals(memory, known)]
+        return [self.arrivals.arrived(learned, at) for learned in self._arrivals(memory, report)]
 
-    def _clock(self, memory: EarlyMemory, known: EpochReport) -> ClockMemory:
+    def _clock(self, memory: EarlyMemory, report: EpochReport) -> ClockMemory:
         """Return the memory of the event clock after an epoch."""
-        newest = latest(*(known.inputs[n].newest for n in self.inputs))
-        return self.clock.advance(memory.clock, newest, known.now)
-
-    def _lag(self, known: EpochReport) -> int:
-        """Return how far the watermarks of the inputs are behind their newest time."""
-        mine = [known.inputs[n] for n in self.inputs]
-        lags = [
-            i.newest - i.marks.low for i in mine if i.newest is not None and i.marks.low is not None
-        ]
-        return max([0, *lags])
+        newest = latest(*(report.inputs[n].newest for n in self.inputs))
+        return self.clock.advance(memory.clock, newest, report.now)
 
 
 def _counted(memory: EarlyMemory, measured: Sequence[Mapping[str, Any]]) -> EarlyMemory:

@@ -1,4 +1,4 @@
-"""Accounting: what became of the rows, by operator, checked in every epoch (semantics 3)."""
+"""Accounting: rows by outcome and operator, checked in every epoch (semantics 3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowwater.engine.entry import Accounts, Entry, ShardAccount
 from lowwater.errors import HostError
 
 ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
-"""What can become of a row; the counts add up to the rows that came in (semantics 3)."""
+"""The outcomes of a row; their counts add up to the rows received (semantics 3)."""
 TALLIES = (
     "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
 )  # fmt: skip

@@ -1,8 +1,9 @@
-"""A checkpoint: Spark's own, the control log, the state, and the query they belong to."""
+"""A checkpoint: its folders, and the description of the query that it belongs to."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,49 +25,47 @@ class Checkpoint:
 
     @classmethod
     def at(cls, path: str) -> Checkpoint:
-        """Return the checkpoint at a path, which means the same to executors elsewhere."""
+        """Return the checkpoint at a path, which becomes absolute: executors read it, too."""
         local = path.removeprefix("file://")
         return cls(local if "://" in local else str(Path(local).absolute()))
 
     @property
     def remote(self) -> bool:
-        """Whether it is anywhere but on a local disk."""
+        """Whether it is not on a local disk."""
         return "://" in self.root
 
     @property
     def spark(self) -> str:
-        """Where Spark keeps offsets and commits."""
+        """The folder of Spark's offsets and commits."""
         return f"{self.root}/spark"
 
     @property
-    def control(self) -> str:
-        """Where the control log is."""
-        return f"{self.root}/control"
-
-    @property
     def state(self) -> str:
-        """Where the shards keep their state."""
+        """The folder of the shards' state."""
         return f"{self.root}/state"
 
     @property
     def source(self) -> str:
-        """Where a source keeps what it must read again."""
+        """The folder of source files that a restart reads again."""
         return f"{self.root}/source"
 
     @property
     def outputs(self) -> str:
-        """Where tables wait until their epoch's entry is written."""
+        """The folder of tables that wait for their epoch's entry."""
         return f"{self.root}/outputs"
 
     def log(self) -> FolderLog:
         """Return the control log."""
-        return FolderLog(self.control)
+        return FolderLog(f"{self.root}/control")
 
     def claim(self, assembly: PhysicalPlan, shards: int) -> int:
-        """Take the checkpoint for a query, or refuse it; return the number of its shards."""
+        """Return the number of shards of a checkpoint, and record the query in a new one.
+
+        Raise StateError if the checkpoint belongs to another query or version.
+        """
         folder = AtomicFolder(self.root)
-        kept = folder.read(_NAME)
-        if kept is None:
+        written = folder.read(_NAME)
+        if written is None:
             if folder.names():
                 raise StateError(
                     f"checkpoint={self.root!r} holds files that are not of a checkpoint; "
@@ -74,36 +73,34 @@ class Checkpoint:
                 )
             folder.write(_NAME, json.dumps(fingerprint(assembly, shards), indent=1).encode())
             return shards
-        found = json.loads(kept)
-        shards = found["query"]["shards"]
+        stored = json.loads(written)
+        shards = stored["query"]["shards"]
         wanted = fingerprint(assembly, shards)
-        if found["version"] != wanted["version"]:
+        if stored["version"] != wanted["version"]:
             raise StateError(
-                f"checkpoint={self.root!r} was written by state version {found['version']}, this "
+                f"checkpoint={self.root!r} was written by state version {stored['version']}, this "
                 f"is version {wanted['version']}: run it out with the older Lowwater, or start "
                 f"with a new checkpoint"
             )
-        if found["digest"] != wanted["digest"]:
+        if stored["digest"] != wanted["digest"]:
             raise StateError(
                 f"checkpoint={self.root!r} belongs to another query: "
-                f"{_difference(found['query'], wanted['query'])}. Start the changed query with a "
+                f"{_difference(stored['query'], wanted['query'])}. Start the changed query with a "
                 f"new checkpoint, or go back to the old one"
             )
         return int(shards)
 
 
-def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+def _difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str:
     """Return the differences of two descriptions as text, each down to the part that differs."""
-    # As it is read back: a tuple is written as a list.
-    return "; ".join(_differences(found, json.loads(json.dumps(wanted)), "its"))
+    as_read = json.loads(json.dumps(wanted))  # JSON turns tuples into lists
+    return "; ".join(_differences(stored, as_read, "its"))
 
 
-def _differences(found: Any, wanted: Any, what: str) -> list[str]:
-    if found == wanted:
-        return []
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
-        said = [json.dumps(v, ensure_ascii=False) for v in (found, wanted)]
-        return [f"{what} is {said[0]}, not {said[1]}"]
-    names = dict.fromkeys([*wanted, *found])
-    told = [_differences(found.get(n), wanted.get(n), f"{what} {n}") for n in names]
-    return [one for some in told for one in some]
+def _differences(stored: Any, wanted: Any, path: str) -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        for name in dict.fromkeys([*wanted, *stored]):
+            yield from _differences(stored.get(name), wanted.get(name), f"{path} {name}")
+    elif stored != wanted:
+        texts = [json.dumps(v, ensure_ascii=False) for v in (stored, wanted)]
+        yield f"{path} is {texts[0]}, not {texts[1]}"

@@ -1,19 +1,18 @@
-"""The controller: after every epoch it learns what the epoch showed and writes down what follows.
+"""The controller: decides after every epoch, from its measurements, and writes the epoch's entry.
 
-It decides from the entry of the epoch before and from the epoch's measurements, from nothing else;
-so an epoch that is run again after a crash is decided the same way.
+It decides only from the entry of the epoch before and from the epoch's measurements, so an epoch
+that is repeated after a crash is decided the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.codec import decode
 from lowwater.control.context import EpochContext, InputProgress
-from lowwater.control.drop import DropPlan
-from lowwater.control.hold import HoldDecision
+from lowwater.control.hold import HeldInterval, HoldDecision
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.report import EpochReport, InputReport, input_report
@@ -22,70 +21,60 @@ from lowwater.control.watermark import Watermarks, latest
 from lowwater.dataflow.graph import Dataflow
 from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
-from lowwater.engine.entry import Entry, OutputTable, Positions
+from lowwater.engine.entry import Accounts, Entry, OutputTable, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.errors import StateError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
 from lowwater.watermarks.adaptive.adapter import AdapterMemory, SlackAdapter
 from lowwater.watermarks.tracker import Gauge
 
+Measures = Sequence[Mapping[str, Any]]
+"""The measurements of an epoch."""
+Control = dict[int, ControlMessage]
+"""The message to each port, by number."""
 
+
+@dataclass(eq=False)
 class Controller:
     """Turns the measurements of epochs into entries of the control log."""
 
-    def __init__(
-        self,
-        log: ControlLog,
-        gauges: Sequence[Gauge],
-        flow: Dataflow,
-        prodder: Prodder | None = None,
-        sideliner: Sideliner | None = None,
-        *,
-        adapter: SlackAdapter | None = None,
-        shedder: LoadShedder | None = None,
-    ) -> None:
-        self.log, self.gauges, self.flow = log, gauges, flow
-        self.prodder, self.sideliner = prodder, sideliner
-        self.adapter, self.shedder = adapter, shedder
+    log: ControlLog
+    gauges: Sequence[Gauge]
+    flow: Dataflow
+    prodder: Prodder | None = None
+    sideliner: Sideliner | None = None
+    adapter: SlackAdapter | None = None
+    shedder: LoadShedder | None = None
 
     @classmethod
     def of(cls, plan: PhysicalPlan, log: ControlLog) -> Controller:
         """Return the controller of a plan."""
-        return cls(
-            log,
-            plan.gauges,
-            plan.flow,
-            plan.prodder,
-            plan.sideliner,
-            adapter=plan.adapter,
-            shedder=plan.shedder,
-        )
+        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder
+        return cls(log, plan.gauges, plan.flow, *policies)
 
     def begin(self, now: int) -> None:
-        """Open the log of a query that has not begun."""
+        """Begin the log of a query that has no entry yet."""
         self.log.begin(self._wall(now))
 
     @property
     def settings(self) -> dict[str, Any]:
         """The parameters that can be changed while the query runs, by name."""
-        known = (self.prodder, self.adapter, self.shedder)
-        return {n: v for one in known if one is not None for n, v in one.settings.items()}
+        policies = (self.prodder, self.adapter, self.shedder)
+        return {n: v for one in policies if one is not None for n, v in one.settings.items()}
 
-    def tuned(self, tuned: Mapping[str, Override]) -> Controller:
-        """Return a controller that decides with parameters as they were changed."""
-        return self.having(in_force(tuned, self.settings))
+    def tuned(self, overrides: Mapping[str, Override]) -> Controller:
+        """Return a controller that decides with the retuned parameters."""
+        return self.having(in_force(overrides, self.settings))
 
     def having(self, values: Mapping[str, Any]) -> Controller:
-        """Return a controller that decides with other parameters."""
+        """Return a controller that decides with other values of parameters."""
         if not values:
             return self
-        return Controller(
-            self.log,
-            self.gauges,
-            self.flow,
-            self.prodder and self.prodder.tuned(values),
-            self.sideliner,
+        return replace(
+            self,
+            prodder=self.prodder and self.prodder.tuned(values),
             adapter=self.adapter and self.adapter.tuned(values),
             shedder=self.shedder and self.shedder.tuned(values),
         )
@@ -101,130 +90,102 @@ class Controller:
         outputs: tuple[OutputTable, ...] = (),
         asked: Sequence[Prod | RetuneRequest] = (),
     ) -> Entry:
-        """Write the entry of an epoch, or return the one that stands.
+        """Append and return the entry of an epoch; return the existing one if it has one.
 
-        `asked` are prods that came from outside, and new values of parameters.
+        `asked` are the prods and new parameters that the user requested during the epoch.
         """
-        standing = self.log.read(epoch)
-        if standing is not None:
-            return standing
+        existing = self.log.read(epoch)
+        if existing is not None:
+            return existing
         before = self.log.before(epoch)
+        if before.epoch != epoch - 1:
+            raise StateError(
+                f"the control log has no entry of epoch {epoch - 1}, so epoch {epoch} cannot be "
+                f"decided; restore the checkpoint from a backup, or start with a new one"
+            )
         overrides = settled(before.overrides, asked, self.settings, epoch)
         prods = [one for one in asked if isinstance(one, Prod)]
-        entry = self.tuned(overrides)._decided(  # noqa: SLF001
-            before, epoch, list(measures), now, ending=ending, asked=prods
+        entry = self.tuned(overrides)._decide(  # noqa: SLF001
+            before, list(measures), now, ending=ending, asked=prods
         )
         return self.log.append(
             replace(entry, positions=positions, outputs=outputs, overrides=overrides)
         )
 
-    def _decided(
-        self,
-        before: Entry,
-        epoch: int,
-        measured: Sequence[Mapping[str, Any]],
-        now: int,
-        *,
-        ending: bool,
-        asked: Sequence[Prod],
+    def _decide(
+        self, before: Entry, measured: Measures, now: int, *, ending: bool, asked: Sequence[Prod]
     ) -> Entry:
-        """Return the entry of an epoch."""
+        """Return the entry of the epoch after `before`."""
         memory, inputs, adapting = self._advance(before, measured, now, ending=ending)
-        sideline, aside = self._put_aside(before, inputs, measured, now)
-        shed, dropped = self._left_out(before, inputs, measured, now)
-        known = self._ports(before)
-        found = self.flow.reach(inputs, aside.held)
-        ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
-        in_force = tuple(p.only_above() for p in ports)
-        entry = Entry(
-            epoch,
-            _with_releases(aside, _risen(known, ports)),
-            EpochContext(tuple(inputs), in_force, self._wall(now), aside.held, dropped),
-            tuple(memory),
-            accounts_after(before, measured, len(self.gauges), self.flow.contradictable),
+        accounts = accounts_after(before, measured, len(self.gauges), self.flow.contradictable)
+        standing = before.standing
+        report = EpochReport(
+            inputs,
+            measured,
+            now,
+            asked,
+            answered=next((c.prods for c in before.control.values() if c.prods), ()),
+            ports=standing.ports,
+            unheld=() if self.sideliner is None else self.flow.reach(inputs),
+            held=standing.held,
+            dropped=standing.dropped,
+            clock=_early(before).clock,
+            open=_something_open(accounts),
             ended=all(i.ended for i in inputs),
+        )
+        sideline: SidelineMemory | None = None
+        hold = HoldDecision()
+        if self.sideliner is not None:
+            sideline, hold = self.sideliner.advance(
+                before.sideline or self.sideliner.begin(), report
+            )
+        # Windows stay dropped even if the query restarts without a shedder: their rows are gone.
+        shed: ShedMemory | None = None
+        dropped = standing.dropped
+        if self.shedder is not None:
+            shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
+        ports, risen = self._ports(before, inputs, hold.held)
+        early, control = self._with_prods(_with_releases(hold, risen), before, report)
+        in_force = tuple(p.only_above() for p in ports)
+        return Entry(
+            before.epoch + 1,
+            control,
+            EpochContext(tuple(inputs), in_force, self._wall(now), hold.held, dropped),
+            tuple(memory),
+            accounts,
+            ended=report.ended,
+            early=early,
             adapting=adapting,
             sideline=sideline,
             shed=shed,
             clock=now,
         )
-        return self._prodded(entry, before, measured, now, asked)
 
-    def _left_out(
-        self,
-        before: Entry,
-        inputs: Sequence[InputProgress],
-        measured: Sequence[Mapping[str, Any]],
-        now: int,
-    ) -> tuple[ShedMemory | None, DropPlan]:
-        """Return the windows that are dropped from the next epoch on.
-
-        Windows stay dropped even if the query is restarted without a shedder: their rows are gone.
-        """
-        standing = before.standing
-        if self.shedder is None:
-            return None, standing.dropped
-        known = EpochReport(inputs, measured, now, ports=standing.ports, dropped=standing.dropped)
-        return self.shedder.advance(before.shed or self.shedder.begin(), known)
-
-    def _put_aside(
-        self,
-        before: Entry,
-        inputs: Sequence[InputProgress],
-        measured: Sequence[Mapping[str, Any]],
-        now: int,
-    ) -> tuple[SidelineMemory | None, HoldDecision]:
-        """Return the intervals held in the next epoch, and the rows released in it."""
-        if self.sideliner is None:
-            return None, HoldDecision()
-        answered = next((c.prods for c in before.control.values() if c.prods), ())
-        known = EpochReport(
-            inputs,
-            measured,
-            now,
-            answered=answered,
-            unheld=self.flow.reach(inputs),
-            held=before.standing.held,
-            clock=_early(before).clock,
-            ended=all(i.ended for i in inputs),
-        )
-        return self.sideliner.advance(before.sideline or self.sideliner.begin(), known)
-
-    def _prodded(
-        self,
-        entry: Entry,
-        before: Entry,
-        measured: Sequence[Mapping[str, Any]],
-        now: int,
-        asked: Sequence[Prod],
-    ) -> Entry:
-        """Return an entry with the prods that are due, for all ports."""
+    def _with_prods(
+        self, control: Control, before: Entry, report: EpochReport
+    ) -> tuple[EarlyMemory | None, Control]:
+        """Return the memory of early results, and the messages with the prods that are due."""
         if self.prodder is None:
-            return entry
-        inputs = entry.standing.inputs
-        known = EpochReport(
-            inputs, measured, now, asked, open=_something_open(entry), ended=entry.ended
-        )
-        memory, prods = self.prodder.advance(_early(before), known)
+            return None, control
+        memory, prods = self.prodder.advance(_early(before), report)
         if not prods:
-            return replace(entry, early=memory)
-        as_if = self.flow.as_if_ended(inputs, prods)
-        arrived = self.flow.foreseen(self.prodder.foreseen(memory, now))
-        control = {
+            return memory, control
+        as_if = self.flow.as_if_ended(report.inputs, prods)
+        arrived = self.flow.foreseen(self.prodder.foreseen(memory, report.now))
+        return memory, {
             port: replace(
-                entry.control.get(port, ControlMessage()),
+                control.get(port, ControlMessage()),
                 prods=prods,
                 as_if=as_if[port],
                 arrived=arrived[port],
             )
             for port in range(len(as_if))
         }
-        return replace(entry, early=memory, control=control)
 
     def foresee(self, entry: Entry, measured: Mapping[str, Any]) -> Entry:
-        """Return `entry` as it would be if a block more of an input had been an epoch of its own.
+        """Return `entry` as it would be if the next block of an input were an epoch of its own.
 
-        What decides over the next block then does not depend on how blocks are cut into epochs.
+        So the context of the block after it does not depend on how blocks are cut into epochs.
         """
         tuned = self.tuned(entry.overrides)
         memory, inputs, adapting = tuned._advance(entry, [measured], now=0)  # noqa: SLF001
@@ -233,7 +194,7 @@ class Controller:
 
     def due(self, entry: Entry, now: int) -> bool:
         """Return whether, after `entry`, the clock alone would close a window or cause a prod."""
-        if entry.ended or not _something_open(entry):
+        if entry.ended or not _something_open(entry.accounts):
             return False
         return self.tuned(entry.overrides)._due(entry, now)  # noqa: SLF001
 
@@ -246,63 +207,61 @@ class Controller:
         if self.sideliner and sideline and self.sideliner.due(sideline):
             return True
         _, inputs, _ = self._advance(entry, (), now)
-        known = self._ports(entry)
-        found = self.flow.reach(inputs, entry.standing.held)
-        ports = [old.raised(new) for old, new in zip(known, found, strict=True)]
-        return bool(_risen(known, ports))
+        return bool(self._ports(entry, inputs, entry.standing.held)[1])
 
     def _wall(self, now: int) -> int | None:
         return now if any(g.wall for g in self.gauges) else None
 
-    def _ports(self, before: Entry) -> Sequence[Watermarks]:
-        if before.standing.ports:
-            return before.standing.ports
-        return [Watermarks() for _ in self.flow.reach(self._inputs(before))]
+    def _ports(
+        self, before: Entry, inputs: Sequence[InputProgress], held: Sequence[HeldInterval]
+    ) -> tuple[list[Watermarks], Control]:
+        """Return the watermarks of all ports, and messages to the ports where they have risen."""
+        reached = self.flow.reach(inputs, held)
+        known = before.standing.ports or [Watermarks()] * len(reached)
+        ports = [old.raised(new) for old, new in zip(known, reached, strict=True)]
+        news = [new.news(old) for old, new in zip(known, ports, strict=True)]
+        risen = {port: marks for port, marks in enumerate(news) if marks != Watermarks()}
+        return ports, {port: ControlMessage(marks) for port, marks in risen.items()}
 
     def _inputs(self, before: Entry) -> Sequence[InputProgress]:
         return before.standing.inputs or [InputProgress() for _ in self.gauges]
 
     def _advance(
-        self,
-        before: Entry,
-        measured: Sequence[Mapping[str, Any]],
-        now: int,
-        *,
-        ending: bool = False,
+        self, before: Entry, measured: Measures, now: int, *, ending: bool = False
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
-        """Return what the policies remember, how far the inputs are, what slacks are chosen by."""
-        memory, reached = [], []
-        every, adapting = self._seen(before, measured)
-        for number, (gauge, known, seen) in enumerate(
-            zip(self.gauges, self._inputs(before), every, strict=True)
+        """Return the memory and progress of each input, and the memory of adaptive slack."""
+        memory, progress = [], []
+        reports, adapting = self._reports(before, measured)
+        for number, (gauge, known, report) in enumerate(
+            zip(self.gauges, self._inputs(before), reports, strict=True)
         ):
             tracker = gauge.tracker
             remembered = tracker.begin()
             if before.memory:
                 remembered = decode(tracker.memory_type, before.memory[number])
-            kept, raw = tracker.advance(remembered, seen, now)
+            kept, raw = tracker.advance(remembered, report, now)
             marks = known.marks.raised(raw).only_above()
-            by_clock = not seen.rows and seen.marks == Watermarks()
+            by_clock = not report.rows and report.marks == Watermarks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
                 marks = known.marks
             last = any(m.get("last") for m in measured if m.get("input") == number)
             memory.append(kept)
-            newest, ended = latest(known.newest, seen.newest), ending or known.ended or last
-            reached.append(InputProgress(marks, newest, ended))
-        return memory, reached, adapting
+            newest, ended = latest(known.newest, report.newest), ending or known.ended or last
+            progress.append(InputProgress(marks, newest, ended))
+        return memory, progress, adapting
 
-    def _seen(
-        self, before: Entry, measured: Sequence[Mapping[str, Any]]
+    def _reports(
+        self, before: Entry, measured: Measures
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
-        """Return what an epoch showed of each input, and what slacks are chosen by after it."""
+        """Return the report of each input with its slack, and the memory of adaptive slack."""
         known = self._inputs(before)
         mine = ([m for m in measured if m.get("input") == n] for n in range(len(known)))
-        seen = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
+        each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
         if self.adapter is None:
-            return seen, None
+            return each, None
         remembered = before.adapting or self.adapter.begin()
-        memory, told = self.adapter.advance(remembered, seen, measured)
-        return told, memory
+        memory, with_slack = self.adapter.advance(remembered, each, measured)
+        return with_slack, memory
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:
@@ -311,30 +270,21 @@ def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -
         return True
     far = moved.low is not None and (known.low is None or moved.low - known.low >= grain)
     finer = moved.sources != known.sources or moved.ranges != known.ranges
-    return _something_open(before) and (far or finer)
+    return _something_open(before.accounts) and (far or finer)
 
 
-def _something_open(entry: Entry) -> bool:
-    return any(shard.cells for shard in entry.accounts.shards.values())
+def _something_open(accounts: Accounts) -> bool:
+    return any(shard.cells for shard in accounts.shards.values())
 
 
 def _early(entry: Entry) -> EarlyMemory:
     return entry.early or EarlyMemory()
 
 
-def _risen(before: Sequence[Watermarks], after: Sequence[Watermarks]) -> dict[int, ControlMessage]:
-    """Return the messages to ports whose watermarks have risen."""
-    found = (new.news(old) for old, new in zip(before, after, strict=True))
-    return {
-        port: ControlMessage(marks) for port, marks in enumerate(found) if marks != Watermarks()
-    }
-
-
-def _with_releases(
-    aside: HoldDecision, control: Mapping[int, ControlMessage]
-) -> dict[int, ControlMessage]:
+def _with_releases(hold: HoldDecision, control: Control) -> Control:
     """Return the messages to ports, with the rows that each is to release."""
-    found = dict(control)
-    for port, release in aside.release.items():
-        found[port] = ControlMessage(found.get(port, ControlMessage()).marks, release=release)
-    return found
+    released = {
+        port: ControlMessage(control.get(port, ControlMessage()).marks, release=release)
+        for port, release in hold.release.items()
+    }
+    return control | released

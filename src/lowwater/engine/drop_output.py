@@ -25,8 +25,8 @@ REASONS = {
 }
 
 
-def told(before: Entry) -> list[Packet]:
-    """Return the packet of dropped windows that had begun when the epoch began."""
+def dropped_packets(before: Entry) -> list[Packet]:
+    """Return the packet of the windows whose drop became final in the epoch before."""
     news = () if before.shed is None else before.shed.news
     return [Packet(0, 0, "shed", json.dumps(encode(news)).encode())] if news else []
 
@@ -37,36 +37,30 @@ def shed_schema(plan: Any) -> pa.Schema:
         return pa.schema([])
     named = [pa.field(NAME, pa.string())] if plan.several else []
     numbers = [pa.field(name, pa.float64()) for name in ("share", "load")]
-    said = [pa.field("reason", pa.string()), *numbers]
-    window = plan.result_schema.field("window")
-    return pa.schema([window, pa.field("wid", pa.int64()), *named, *said])
+    window = plan.result_schema.field("window"), pa.field("wid", pa.int64())
+    return pa.schema([*window, *named, pa.field("reason", pa.string()), *numbers])
 
 
 def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Table]:
     """Return the dropped windows of an operator among the packets of an epoch."""
     if not isinstance(plan, WindowPlan):
         return []
-    found = []
-    for packet in packets:
-        if packet.kind == "shed":
-            for written in json.loads(packet.payload):
-                one = decode(DroppedInterval, written)
-                if one.operator is None or one.operator == operator:
-                    why = (REASONS[one.reason], one.share, one.load)
-                    found += list(_windows(plan, (one.start, one.end), why))
-    return found
+    written = [one for p in packets if p.kind == "shed" for one in json.loads(p.payload)]
+    intervals = (decode(DroppedInterval, one) for one in written)
+    mine = (one for one in intervals if one.operator in {None, operator})
+    return [table for one in mine for table in _windows(plan, one)]
 
 
-def _windows(
-    plan: WindowPlan, stretch: tuple[int, int], why: tuple[str, float, float | None]
-) -> Iterator[pa.Table]:
+def _windows(plan: WindowPlan, dropped: DroppedInterval) -> Iterator[pa.Table]:
+    """Yield the windows with results in a dropped interval, one table per run of windows."""
     schema, spec = shed_schema(plan), plan.spec
+    why = (REASONS[dropped.reason], dropped.share, dropped.load)
     for name, window in spec.named if isinstance(spec, Shared) else (("", spec),):
         assert isinstance(window, Sliding)  # noqa: S101
-        for first, end in window_runs(window, (stretch,)):
+        for first, end in window_runs(window, ((dropped.start, dropped.end),)):
             wid = np.arange(first, end)
             bounds = [plan.bounds.from_ticks(at) for at in (window.start(wid), window.end(wid))]
-            held = pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type))
-            named = [pa.repeat(pa.scalar(name), len(wid))] if plan.several else []
-            said = [pa.repeat(pa.scalar(value), len(wid)) for value in why]
-            yield pa.table([held, pa.array(wid), *named, *said], schema=schema)
+            column = pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type))
+            same = (name, *why) if plan.several else why
+            rest = [pa.repeat(pa.scalar(value), len(wid)) for value in same]
+            yield pa.table([column, pa.array(wid), *rest], schema=schema)

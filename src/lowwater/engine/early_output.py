@@ -1,7 +1,7 @@
 """Early results of an epoch: estimates, with their expected accuracy.
 
-Operators answer prods with what has arrived. Here, where all answers of an epoch are together, they
-become estimates. Finals measure the accuracy of earlier estimates.
+Operators answer prods from the rows that have arrived. This module turns all answers of an epoch
+into estimates, and measures the accuracy of earlier estimates by their finals.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lowwater.control.completeness import Completeness
 from lowwater.control.context import InputProgress
 from lowwater.control.report import EpochReport
+from lowwater.control.watermark import latest
 from lowwater.dataflow.answer_prods import bare, completed, completeness, window_ticks
 from lowwater.dataflow.graph import Dataflow
 from lowwater.early.calibration.calibrator import EarlyValues, Estimate
@@ -31,16 +32,16 @@ from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import HIDDEN, KNOWN
 
 UNKNOWN_SHARE = 0.5
-"""The share of rows that counts as arrived where no policy measures it."""
+"""The completeness of a window where no policy measures it."""
 
 
-def judged(
+def with_estimates(
     prodder: Prodder | None, before: Entry, flow: Dataflow, packets: Sequence[Packet], now: int
 ) -> list[Packet]:
-    """Return what an epoch gave, its answers as estimates, and what the epoch taught of them."""
+    """Return the packets of an epoch with estimates for answers, and measurements of accuracy."""
     if prodder is None:
         return list(packets)
-    found = [p for p in packets if p.kind != "early"]
+    emitted = [p for p in packets if p.kind != "early"]
     measured = [measures_of(p) for p in packets if p.kind == "measure"]
     known = EpochReport(_reached(before, measured, flow), measured, now)
     memory = before.early or EarlyMemory()
@@ -49,32 +50,33 @@ def judged(
         mine = [p for p in packets if p.operator == operator]
         answers = tables(mine, "early")
         judge = _Judge(flow, operator, prodder, memory)
-        told = judge.finals(tables(mine, "results"))
+        learned = judge.finals(tables(mine, "results"))
         if answers:
             if arrived is None:
-                came = prodder.arrived(memory, known)
-                arrived = flow.expected(_without_held(came, flow, before, measured))
+                by_input = prodder.arrived(memory, known)
+                arrived = flow.expected(_without_held(by_input, flow, before, measured))
             rows = pa.concat_tables(answers)
             share = completeness(judge.plan, rows, arrived[flow.numbers[operator, 0]])
-            shown, told["early"] = judge.judge(rows, share, known)
-            found.append(replace(table_packet("early", 0, 0, shown), operator=operator))
-            found.append(measure_packet(0, 0, {"early": len(rows)}))
-        if any(told.values()):
-            found.append(measure_packet(0, 0, {"learned": {str(operator): told}}))
-    return found
+            estimates, learned["early"] = judge.judge(rows, share, known)
+            emitted += [
+                replace(table_packet("early", 0, 0, estimates), operator=operator),
+                measure_packet(0, 0, {"early": len(rows)}),
+            ]
+        if any(learned.values()):
+            news = {"learned": {str(operator): learned}}
+            emitted.append(measure_packet(0, 0, news))
+    return emitted
 
 
 def _reached(
     before: Entry, measured: Sequence[Mapping[str, Any]], flow: Dataflow
 ) -> list[InputProgress]:
-    """Return how far the inputs are after an epoch, as far as its rows tell."""
-    known = before.standing.inputs or [InputProgress() for _ in flow.inputs]
-    found = []
-    for number, one in enumerate(known):
-        newest = [m["newest"] for m in measured if m.get("input") == number and "newest" in m]
-        most = max([*newest, *([] if one.newest is None else [one.newest])], default=None)
-        found.append(replace(one, newest=most))
-    return found
+    """Return the progress of the inputs after an epoch, by the times of its rows."""
+    progress = []
+    for number, one in enumerate(before.standing.inputs or [InputProgress()] * len(flow.inputs)):
+        times = (m.get("newest") for m in measured if m.get("input") == number)
+        progress.append(replace(one, newest=latest(one.newest, *times)))
+    return progress
 
 
 def _without_held(
@@ -84,33 +86,32 @@ def _without_held(
     measured: Sequence[Mapping[str, Any]],
 ) -> list[Completeness | None]:
     """Return the completeness of each input after an epoch, without the rows that are held."""
-    found = list(arrived)
+    without = list(arrived)
     for number, start in enumerate(flow.inputs):
         waiting = [_waiting(route.hold, before, measured) for route in start.routes]
-        for stretch in before.standing.held:
-            rows = max((w.get(stretch.number, 0) for w in waiting), default=0)
-            one = found[number]
+        for held in before.standing.held:
+            rows = max((w.get(held.number, 0) for w in waiting), default=0)
+            one = without[number]
             if rows and one is not None:
-                found[number] = one.without(stretch.start, stretch.end, rows)
-    return found
+                without[number] = one.without(held.start, held.end, rows)
+    return without
 
 
 def _waiting(
     hold: int | None, before: Entry, measured: Sequence[Mapping[str, Any]]
 ) -> Counter[int]:
-    """Return how many rows a hold keeps, by held interval; rows called for do not count."""
-    found: Counter[int] = Counter()
-    held = () if before.sideline is None else before.sideline.held_rows(hold)
-    for one in held:
-        found[one.interval] += one.rows
+    """Return the number of rows in a hold, by held interval; rows being released do not count."""
+    waiting: Counter[int] = Counter()
+    for held in () if before.sideline is None else before.sideline.held_rows(hold):
+        waiting[held.interval] += held.rows
     for m in measured:
         if m.get("came") and m["operator"] == hold:
-            found.update(dict(m["came"]))
-    return found
+            waiting.update(dict(m["came"]))
+    return waiting
 
 
 class _Judge:
-    """Judges the answers of one operator by what is known of it."""
+    """Turns the answers of one operator into estimates, by the accuracy of earlier ones."""
 
     def __init__(
         self, flow: Dataflow, operator: int, prodder: Prodder, memory: EarlyMemory
@@ -128,14 +129,14 @@ class _Judge:
         values = bare(rows)
         if self.prodder.complete:
             values = completed(self.plan, values, share)
-        shown = pa.nulls(len(rows), pa.float64()) if share is None else pa.array(share)
-        values = values.append_column(HIDDEN + KNOWN[0], shown)
+        shares = pa.nulls(len(rows), pa.float64()) if share is None else pa.array(share)
+        values = values.append_column(HIDDEN + KNOWN[0], shares)
         if self.learning is None:
             return values, []
         early = self._early(rows, values, share)
-        said = self.learning.judge(self.known, early)
+        estimates = self.learning.judge(self.known, early)
         for name, column in zip(KNOWN[1:], ("expected_accuracy", "low", "high"), strict=True):
-            values = values.append_column(HIDDEN + name, _each(said, column))
+            values = values.append_column(HIDDEN + name, _each(estimates, column))
         return values, self._remembered(rows, values, early, known)
 
     def _early(self, rows: pa.Table, values: pa.Table, share: np.ndarray | None) -> EarlyValues:
@@ -152,42 +153,29 @@ class _Judge:
     def _remembered(
         self, rows: pa.Table, values: pa.Table, early: EarlyValues, known: EpochReport
     ) -> list[dict[str, Any]]:
-        """Return what is to be remembered of answers until their finals come."""
+        """Return the records of early rows that the log keeps until their finals are emitted."""
         assert self.learning is not None  # noqa: S101
         chosen, hashes = self._sample(rows)
         lead = self.prodder.leads(self.memory, known, self.operator, early.window[chosen])
-        names = list(self.learning.kinds)
-        said = {n: _floats(values.column(n))[chosen].tolist() for n in names}
-        raw = {n: early.raw[n][chosen].tolist() for n in names}
-        columns = zip(
-            self._keys(rows, chosen),
-            hashes.tolist(),
-            rows.column("wid").take(pa.array(chosen)).to_pylist(),
-            early.window[chosen].tolist(),
-            np.round(early.completeness[chosen], 5).tolist(),
-            early.rows[chosen].tolist(),
-            np.round(lead, 4).tolist(),
-            strict=True,
-        )
-        return [
-            {
-                "key": key,
-                "group": group,
-                "hash": h,
-                "wid": wid,
-                "window": window,
-                "share": share,
-                "rows": count,
-                "lead": ahead,
-                "at": known.now,
-                "raw": {n: raw[n][i] for n in names},
-                "said": {n: said[n][i] for n in names},
-            }
-            for i, ((key, group), h, wid, window, share, count, ahead) in enumerate(columns)
-        ]
+        keys = self._keys(rows, chosen)
+        emitted = {n: _floats(values.column(n)) for n in self.learning.kinds}
+        columns = {
+            "key": [key for key, _ in keys],
+            "group": [group for _, group in keys],
+            "hash": hashes.tolist(),
+            "wid": rows.column("wid").take(pa.array(chosen)).to_pylist(),
+            "window": early.window[chosen].tolist(),
+            "share": np.round(early.completeness[chosen], 5).tolist(),
+            "rows": early.rows[chosen].tolist(),
+            "lead": np.round(lead, 4).tolist(),
+            "at": [known.now] * len(chosen),
+            "raw": [{n: float(early.raw[n][i]) for n in emitted} for i in chosen],
+            "said": [{n: float(column[i]) for n, column in emitted.items()} for i in chosen],
+        }
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def finals(self, results: Sequence[pa.Table]) -> dict[str, Any]:
-        """Return the values of finals that are waited for, by window and group."""
+        """Return the finals that remembered early rows wait for, by window and group."""
         waiting = self.known.sample.waiting
         if self.learning is None or not waiting or not results:
             return {}
@@ -199,15 +187,15 @@ class _Judge:
         chosen, _ = self._sample(rows)
         wanted = {w.key for w in waiting}
         values = [_floats(rows.column(n)) for n in self.learning.kinds]
-        found = {
+        by_key = {
             key: [float(v[i]) for v in values]
             for i, (key, _) in zip(chosen.tolist(), self._keys(rows, chosen), strict=True)
             if key in wanted
         }
-        return {"finals": found}
+        return {"finals": by_key}
 
     def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are of groups that are remembered, and the hash of each."""
+        """Return the positions of rows whose groups are in the sample, and their hashes."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
         hashes = shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
@@ -215,17 +203,14 @@ class _Judge:
         return chosen, hashes[chosen]
 
     def _keys(self, rows: pa.Table, chosen: np.ndarray) -> list[tuple[str, str]]:
-        """Return what tells windows of groups apart, and the groups."""
+        """Return the key of each row's window and group, and the group as text."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         names = [n for n in ("wid", NAME) if n in rows.column_names]
         some = rows.take(pa.array(chosen))
         windows = zip(*(some.column(n).to_pylist() for n in names), strict=True)
         keys = [some.column(k).to_pylist() for k in self.plan.keys]
-        groups = (
-            [", ".join(map(str, row)) for row in zip(*keys, strict=True)]
-            if keys
-            else [""] * len(chosen)
-        )
+        by_row = zip(*keys, strict=True) if keys else [()] * len(chosen)
+        groups = [", ".join(map(str, row)) for row in by_row]
         return [(f"{w} {g}", g) for w, g in zip(windows, groups, strict=True)]
 
 
@@ -234,7 +219,7 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
 
 
-def _each(said: Mapping[str, Estimate], what: str) -> pa.Array:
-    """Return one figure of every aggregate, NULL where there is none."""
-    columns = [pa.array(getattr(j, what), from_pandas=True) for j in said.values()]
-    return pa.StructArray.from_arrays(columns, list(said))
+def _each(estimates: Mapping[str, Estimate], field: str) -> pa.Array:
+    """Return one field of the estimates of every aggregate as a struct; NaN becomes NULL."""
+    columns = [pa.array(getattr(e, field), from_pandas=True) for e in estimates.values()]
+    return pa.StructArray.from_arrays(columns, list(estimates))

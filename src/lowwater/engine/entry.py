@@ -95,7 +95,7 @@ class Accounts:
     inputs
         Rows of each input.
     operators
-        Rows of each operator by what became of them; see `accounting.TALLIES`.
+        Rows of each operator by outcome; see `accounts.TALLIES`.
     shards
         The account of each shard, by (operator, shard).
     """

@@ -23,13 +23,13 @@ from typing import Any, Protocol
 from lowwater.control.prod import Prod
 from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
+from lowwater.engine.clock import Clock
 from lowwater.engine.controller import Controller
-from lowwater.engine.drop_output import told
-from lowwater.engine.early_output import judged
+from lowwater.engine.drop_output import dropped_packets
+from lowwater.engine.early_output import with_estimates
 from lowwater.engine.entry import Entry, Positions
 from lowwater.engine.forecast import Forecast
 from lowwater.engine.gap_fill import filled
-from lowwater.engine.host import Clock
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog
 from lowwater.engine.pending_outputs import PendingOutputs, manifest
@@ -40,12 +40,12 @@ from lowwater.sources.source import SourceBlock
 
 Measure = Mapping[str, Any]
 Request = Prod | RetuneRequest
-"""What `run.prod()` and `run.retune()` ask for."""
+"""A request of `run.prod()` or `run.retune()`."""
 
 
 @dataclass(frozen=True)
 class Intake:
-    """What an epoch reads: the blocks of each input."""
+    """The blocks of each input that an epoch reads."""
 
     blocks: Mapping[int, Sequence[SourceBlock]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Tasks(Protocol):
     """How a host runs the tasks of an epoch."""
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write the segments of its state, return what it emits.
+        """Run the epoch after an entry, write the segments of its state, return its packets.
 
         `foresee` returns the context of the next block of an input with consistent slack.
         """
@@ -90,8 +90,8 @@ class Epoch:
     ) -> tuple[Entry, list[Packet]]:
         """Run the epoch after an entry; return its own entry and all packets that it emitted.
 
-        `measures` and `asked` are called after the tasks, for what only the host measures and for
-        the requests to decide on.
+        `measures` and `asked` are called after the tasks: they return the measurements of the host
+        and the requests to decide on.
         """
         epoch, began = before.epoch + 1, time.perf_counter()
         emitted = self.tasks.run(before, intake, Forecast(self.controller, before))
@@ -112,9 +112,10 @@ class Epoch:
         return entry, packets
 
     def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
-        """Return what the tasks emitted, with estimates, dropped windows and filled gaps."""
+        """Return the packets of the tasks, with estimates, dropped windows and filled gaps."""
         flow = self.plan.flow
-        packets = [*judged(self.plan.prodder, before, flow, emitted, now), *told(before)]
+        estimated = with_estimates(self.plan.prodder, before, flow, emitted, now)
+        packets = [*estimated, *dropped_packets(before)]
         return [*packets, *filled(self.plan.shedder, before, flow, packets)]
 
     def _took(self, epoch: int, began: float) -> list[Measure]:
@@ -160,7 +161,7 @@ class EpochLoop:
         return self.newest.positions or Positions(self.inputs.begin())
 
     def recover(self) -> None:
-        """Continue a checkpoint: publish pending outputs, discard what an unfinished epoch left."""
+        """Continue a checkpoint: publish pending outputs, discard state of an unfinished epoch."""
         self.newest = self.log.newest() or self.newest
         self.epoch.outputs.recover(self.log)
         self.epoch.tasks.discard(self.newest.epoch)
@@ -177,6 +178,15 @@ class EpochLoop:
                 return False
             self._run(positions, self._between(positions))
             return True
+
+    def take_blocks_or_due(self, *, by_clock: bool) -> bool:
+        """Run an epoch over new blocks, or one without rows if it is due; return whether one ran.
+
+        One is due at the end of all inputs, too.
+        """
+        if self.take_blocks():
+            return True
+        return (self.over or self.due(by_clock=by_clock)) and self.take_nothing()
 
     def take_nothing(self, *, ending: bool = False) -> bool:
         """Run an epoch without rows; return whether one ran.
@@ -267,7 +277,7 @@ class EpochLoop:
             self.on_epoch(took)
 
     def _measures(self, positions: Positions) -> list[Measure]:
-        """Return which inputs have ended, and the rows that wait where a policy needs them."""
+        """Return which inputs have ended, and their waiting rows if a policy needs them."""
         at = positions.inputs
         ended: list[Measure] = [{"input": n, "last": True} for n in self.inputs.exhausted(at)]
         return [*ended, *(self.inputs.waiting(at) if self.epoch.timed else ())]

@@ -1,8 +1,9 @@
-"""Filled gaps: dropped windows, on a line between the finals around them (DROP 6).
+"""Filled gaps: estimates of dropped windows, on a line between the finals around them (DROP 6).
 
-A filled row comes when both its neighbours are known. How far off it may be is learned from finals
-that were not dropped: each is held against the line between its own neighbours. A value that
-wanders strays from such a line by √(d·(n − d)/n) of its usual step, d windows from one end of n.
+A filled row is emitted once both neighbouring finals are known. Its error bound is learned from
+windows that were not dropped: each final is compared with the line between its own neighbours.
+A random walk strays from such a line by √(d·(n − d)/n) of its usual step, d windows from one end
+of n.
 """
 
 from __future__ import annotations
@@ -22,42 +23,37 @@ from lowwater.intervals import Intervals
 from lowwater.operators.packet import Packet, measure_packet, table_packet, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import HIDDEN
+from lowwater.shedding.drop_geometry import window_runs
 from lowwater.shedding.shedder import LoadShedder
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.sliding import Sliding
 
 ERROR = HIDDEN + "error"
-"""The column of what a filled value may be off by, on its way."""
+"""The hidden column of the error bounds of filled values."""
 GROUPS = 2_000
 """The largest number of groups whose gaps are filled; the log holds their last finals."""
 MEMORY = 0.95
-"""What weight an error keeps when the next is known."""
+"""The weight of earlier errors relative to the next one."""
 
 
 def filled(
     shedder: LoadShedder | None, before: Entry, flow: Dataflow, packets: Sequence[Packet]
 ) -> list[Packet]:
-    """Return what fills gaps that an epoch's finals end, and what is remembered of the finals."""
+    """Return packets with the rows that fill gaps, and with the finals to remember."""
     if shedder is None or not shedder.how.fill:
         return []
     known: Mapping[str, Any] = {} if before.shed is None else before.shed.finals
-    found, kept = [], {}
+    fills, kept = [], {}
     for operator in sorted({o.operator for o in flow.outputs}):
         gaps = _Gaps(flow, operator, before.standing.dropped.of(operator))
         memory = known.get(str(operator), {"groups": {}, "error": {}})
         finals = tables([p for p in packets if p.operator == operator], "results")
-        rows = gaps.fill(memory, [row for t in finals for row in t.to_pylist()])
-        kept[str(operator)] = rows.memory
-        if rows.filled:
-            made = gaps.table(rows.filled)
-            found.append(replace(table_packet("filled", 0, 0, made), operator=operator))
-    return [*found, measure_packet(0, 0, {"finals": kept})]
-
-
-@dataclass(frozen=True)
-class _GapFill:
-    filled: list[dict[str, Any]]
-    memory: dict[str, Any]
+        all_finals = [row for t in finals for row in t.to_pylist()]
+        rows, kept[str(operator)] = gaps.fill(memory, all_finals)
+        if rows:
+            packet = table_packet("filled", 0, 0, gaps.table(rows))
+            fills.append(replace(packet, operator=operator))
+    return [*fills, measure_packet(0, 0, {"finals": kept})]
 
 
 @dataclass(frozen=True)
@@ -76,31 +72,33 @@ class _Gaps:
 
     @property
     def values(self) -> tuple[str, ...]:
-        return self.flow.operators[self.operator].plan.numeric_aggregates
+        return self.plan.numeric_aggregates
 
     def spec(self, row: Mapping[str, Any]) -> Sliding:
         spec = self.plan.spec
-        found = dict(spec.named)[row[NAME]] if isinstance(spec, Shared) else spec
-        assert isinstance(found, Sliding)  # noqa: S101
-        return found
+        mine = dict(spec.named)[row[NAME]] if isinstance(spec, Shared) else spec
+        assert isinstance(mine, Sliding)  # noqa: S101
+        return mine
 
-    def fill(self, memory: Mapping[str, Any], finals: list[dict[str, Any]]) -> _GapFill:
-        """Take finals in, in the order of their windows; return the rows between them."""
+    def fill(
+        self, memory: Mapping[str, Any], finals: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return the filled rows before an epoch's finals, and the memory after them."""
         groups = {name: list(kept) for name, kept in memory["groups"].items()}
         error = {name: list(kept) for name, kept in memory["error"].items()}
-        made: list[dict[str, Any]] = []
+        fills: list[dict[str, Any]] = []
         for row in sorted(finals, key=lambda r: r["wid"]):
             named = {k: row[k] for k in (*([NAME] if self.plan.several else []), *self.plan.keys)}
             name = json.dumps(list(named.values()), default=str)
             past = groups.pop(name, [])
             now = [row["wid"], [_number(row[v]) for v in self.values]]
             if past:
-                made += self._between(row, named, past[-1], now, error)
+                fills += self._between(row, named, past[-1], now, error)
             if len(past) > 1:
                 self._learn(error, past[-2], past[-1], now)
             groups[name] = [*past[-1:], now]
         newest = dict(list(groups.items())[-GROUPS:])
-        return _GapFill(made, {"groups": newest, "error": error})
+        return fills, {"groups": newest, "error": error}
 
     def _between(
         self,
@@ -110,18 +108,16 @@ class _Gaps:
         last: Sequence[Any],
         error: Mapping[str, Sequence[float]],
     ) -> list[dict[str, Any]]:
-        """Return the dropped windows between two finals."""
-        spec, span, found = self.spec(row), last[0] - first[0], []
-        for start, end in self.dropped:
-            low = max(first[0] + 1, -((spec.origin + spec.range - 1 - start) // spec.slide))
-            high = min(last[0], (end - 1 - (spec.origin + spec.range - 1)) // spec.slide + 1)
-            for wid in range(low, high):
+        """Return the filled rows of the dropped windows between two finals."""
+        span, fills = last[0] - first[0], []
+        for start, end in window_runs(self.spec(row), self.dropped):
+            for wid in range(max(first[0] + 1, start), min(last[0], end)):
                 at = wid - first[0]
                 line = _line(first[1], last[1], at / span)
                 off = {v: _usual(error.get(v)) * _stray(at, span) for v in self.values}
                 values = dict(zip(self.values, line, strict=True))
-                found.append({**named, **values, "wid": wid, "kind": "filled", ERROR: off})
-        return found
+                fills.append({**named, **values, "wid": wid, "kind": "filled", ERROR: off})
+        return fills
 
     def _learn(
         self,
@@ -130,7 +126,7 @@ class _Gaps:
         middle: Sequence[Any],
         last: Sequence[Any],
     ) -> None:
-        """Hold a final against the line between its neighbours."""
+        """Add the distance of a final from the line between its neighbours to `error`."""
         at, span = middle[0] - first[0], last[0] - first[0]
         line = _line(first[1], last[1], at / span)
         for name, guess, value in zip(self.values, line, middle[1], strict=True):
@@ -140,25 +136,23 @@ class _Gaps:
                 error[name] = [MEMORY * total + off, MEMORY * weight + 1]
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """Return rows as results, and what each may be off by."""
+        """Return filled rows as a table of results, with their error bounds."""
         plan = self.plan
         columns = []
         for field in plan.result_schema:
             if field.name == "window":
                 ends = [(self.spec(r).start(r["wid"]), self.spec(r).end(r["wid"])) for r in rows]
-                bounds = [
-                    plan.bounds.from_ticks(np.array(side)) for side in zip(*ends, strict=True)
-                ]
+                sides = zip(*ends, strict=True)
+                bounds = [plan.bounds.from_ticks(np.array(side)) for side in sides]
                 columns.append(pa.StructArray.from_arrays(bounds, fields=list(field.type)))
             else:
                 columns.append(_column([r.get(field.name) for r in rows], field.type))
-        made = pa.table(columns, schema=plan.result_schema)
-        off = pa.array([r[ERROR] for r in rows], error_type(self.values))
-        return made.append_column(ERROR, off)
+        bounds = pa.array([r[ERROR] for r in rows], error_type(self.values))
+        return pa.table(columns, schema=plan.result_schema).append_column(ERROR, bounds)
 
 
 def error_type(values: Sequence[str]) -> pa.DataType:
-    """Return the type of what filled values may be off by."""
+    """Return the type of the column of error bounds: a struct with a number per aggregate."""
     return pa.struct([(name, pa.float64()) for name in values])
 
 
@@ -178,7 +172,7 @@ def _stray(at: int, span: int) -> float:
 
 
 def _usual(error: Sequence[float] | None) -> float:
-    """Return the usual step of a value; nothing is known before three finals have come."""
+    """Return the usual step of a value; NaN before three finals are known."""
     return float("nan") if error is None or not error[1] else error[0] / error[1]
 
 

@@ -1,8 +1,7 @@
-"""What a query asks of a host, and what it gets back."""
+"""The interface between a query and its host, and the outcome of a bounded run."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,49 +9,17 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lowwater.engine.outputs import OutputWriter
+from lowwater.engine.clock import Clock
 from lowwater.engine.run import Run, notebook
 from lowwater.engine.status import Status
 from lowwater.errors import SpecError
 from lowwater.planner.physical_plan import PhysicalPlan
-from lowwater.sinks.sink import Memory, Outputs, Sink
-from lowwater.ticks import Duration, Instant, instant_ticks, ticks
-
-
-class Clock(Protocol):
-    """Tells the time of an epoch, in ticks."""
-
-    def now(self, epoch: int) -> int:
-        """Return the time at which an epoch is decided."""
-
-
-class SystemClock:
-    """The wall clock."""
-
-    def now(self, epoch: int) -> int:
-        """Return the time, in ticks."""
-        return time.time_ns() // 1_000
-
-    def took(self, epoch: int, began: float) -> int:
-        """Return the ticks since `began`, a reading of `time.perf_counter`."""
-        return round((time.perf_counter() - began) * 1e6)
-
-
-@dataclass(frozen=True)
-class VirtualClock:
-    """A clock for tests: it stands at `start` in epoch 0 and goes on by `per_epoch`."""
-
-    start: Instant = "1970-01-01"
-    per_epoch: Duration = "1 second"
-
-    def now(self, epoch: int) -> int:
-        """Return the time of an epoch."""
-        return instant_ticks(self.start, name="start") + epoch * ticks(self.per_epoch)
+from lowwater.sinks.sink import Memory, Outputs
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a bounded run gave. A table is there if its rows went to memory, else it is None."""
+    """The tables and the status of a bounded run; a table is None if its rows went to a sink."""
 
     results: pa.Table | None
     late: pa.Table | None
@@ -65,25 +32,22 @@ class Outcome:
     def _repr_html_(self) -> str:
         return str(notebook().html_of(self))
 
-    @classmethod
-    def of(cls, leaving: OutputWriter, outputs: Outputs, status: Status) -> Outcome:
-        """Gather what lies in memory."""
 
-        def read(sink: Sink | None, schema: pa.Schema) -> pa.Table | None:
-            return sink.table(schema) if isinstance(sink, Memory) else None
-
-        return cls(
-            read(outputs.results, leaving.result_schema),
-            read(outputs.late, leaving.late_schema),
-            read(outputs.malformed, leaving.malformed_schema),
-            status,
-            read(outputs.dropped, leaving.shed_schema),
-            leaving.key[1:],
-        )
+def outcomes(run: Run, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
+    """Return the outcome of each output of a run that has ended, by name."""
+    by_name = {}
+    for name, writer in run.writers.items():
+        tables = {
+            kind: sink.table(schema) if isinstance(sink := sinks[name].sink(kind), Memory) else None
+            for kind, schema in writer.schemas.items()
+        }
+        status = run.status(writer.operators)
+        by_name[name] = Outcome(**tables, status=status, groups=writer.key[1:])
+    return by_name
 
 
 class Host(Protocol):
-    """Runs kernels."""
+    """Runs the operators of a query."""
 
     def run(
         self,
@@ -106,7 +70,7 @@ class Host(Protocol):
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a query that runs on; None stores no checkpoint, which Spark refuses."""
+        """Start a continuous run; None stores no checkpoint, which Spark refuses."""
 
 
 def host_named(name: str) -> Host:

@@ -1,4 +1,4 @@
-"""The figures of a run, for those who watch many: by name, for each epoch and in all."""
+"""The metrics of a run, in total and for each epoch, for monitoring systems."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.accounts import ACCOUNTS
-from lowwater.engine.outputs import given_out
+from lowwater.engine.outputs import finals_emitted
 from lowwater.engine.status import Status
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.sliding import Sliding
 
 GONE = tuple(a for a in ACCOUNTS if a != "sidelined")
-"""What becomes of a row in the end; held rows are counted after their release."""
+"""The final outcomes of a row; held rows are counted after their release."""
 EPOCH_COUNTS = ("in", *ACCOUNTS, "partly_late", "results", "early", "dropped_windows")
 EPOCH_MEASURES = (
     "open_windows", "cells", "state_bytes", "lag", "slack", "quality", "quality_estimated",
@@ -25,7 +25,7 @@ EPOCH_MEASURES = (
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure: a counter only grows, a gauge is what it is."""
+    """One metric, as in Prometheus: a counter only grows. `says` is its help text."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -35,16 +35,16 @@ class Metric:
 
 
 def metrics(flow: Dataflow, status: Status) -> Iterator[Metric]:
-    """Yield all that is known of a run."""
+    """Yield the metrics of a run up to its newest epoch."""
     yield Metric("epochs", "counter", "Epochs that have ended.", status.epoch + 1)
-    yield Metric("rows_in", "counter", "Rows that came in.", status["in"])
+    yield Metric("rows_in", "counter", "Rows received.", status["in"])
     for account in GONE:
-        says = "Rows by what became of them; with the held rows they are all that came in."
+        says = "Rows by outcome; with the held rows they add up to the rows received."
         yield Metric("rows", "counter", says, status[account], {"outcome": account})
     yield Metric("sidelined_rows", "gauge", "Rows that are held.", status["sidelined"])
     partly = "Rows that missed some of their windows and entered others."
     yield Metric("rows_partly_late", "counter", partly, status["partly_late"])
-    yield Metric("results", "counter", "Final results.", given_out(flow, status))
+    yield Metric("results", "counter", "Final results.", finals_emitted(flow, status))
     yield from _of_prods(status)
     yield from _of_progress(flow, status)
     yield from _of_quality(status)
@@ -54,32 +54,33 @@ def metrics(flow: Dataflow, status: Status) -> Iterator[Metric]:
 def _of_prods(status: Status) -> Iterator[Metric]:
     if status.prods:
         yield Metric("early_results", "counter", "Early results.", status.prods["early"])
-        yield Metric("prods", "counter", "Prods that were asked.", status.prods["asked"])
+        yield Metric("prods", "counter", "Prods that were requested.", status.prods["asked"])
     for name, one in status.accuracy.items():
-        says = "How right early results have been of late, from 0 to 1."
+        says = "Accuracy of recent early results, from 0 to 1."
         yield Metric("accuracy_ratio", "gauge", says, one.recent, {"aggregate": name})
 
 
 def _of_progress(flow: Dataflow, status: Status) -> Iterator[Metric]:
     timed = isinstance(status.newest, datetime)
     ending = "_timestamp_seconds" if timed else ""
-    marks = (
-        ("watermark", "Every later row has this time, or a later one.", status.watermark),
+    for name, says, value in (
+        ("watermark", "The watermark: later rows with an older time are late.", status.watermark),
         ("newest_event", "The newest time of a row.", status.newest),
-    )
-    for name, says, value in marks:
+    ):
         if value is not None:
             yield Metric(f"{name}{ending}", "gauge", says, _number(value))
     lag, waiting = lag_of(status), open_windows(flow, status)
     if lag is not None:
-        says = "How far the watermark is behind the newest time."
+        says = "Distance of the watermark from the newest time."
         yield Metric("lag_seconds" if timed else "lag", "gauge", says, lag)
     if waiting is not None:
-        yield Metric("open_windows", "gauge", "Windows that have begun and are open.", waiting)
+        yield Metric(
+            "open_windows", "gauge", "Windows that have begun and are not closed.", waiting
+        )
     yield Metric("state_cells", "gauge", "Partial aggregates and stored rows.", status.cells)
-    yield Metric("state_bytes", "gauge", "What they take up.", status.state_bytes)
+    yield Metric("state_bytes", "gauge", "Bytes of state.", status.state_bytes)
     if status.rows_per_second is not None:
-        says = "Rows of the newest epoch by the time it took."
+        says = "Rows of the newest epoch over its duration."
         yield Metric("rows_per_second", "gauge", says, status.rows_per_second)
     yield Metric("ended", "gauge", "1 if the streams have ended.", int(status.ended))
 
@@ -89,38 +90,32 @@ def _of_quality(status: Status) -> Iterator[Metric]:
         for kind in ("measured", "estimated", "overall"):
             value = getattr(one, kind)
             if value is not None:
-                says = "What is produced of what should be, from 0 to 1."
+                says = "Results produced over results due, from 0 to 1."
                 labels = {"operator": operator, "kind": kind}
                 yield Metric("quality_ratio", "gauge", says, value, labels)
         if one.target is not None:
-            says = "What quality is asked for."
+            says = "The quality target, from 0 to 1."
             yield Metric("quality_target_ratio", "gauge", says, one.target, {"operator": operator})
         for stream, slack in one.slack.items():
             name = "slack_seconds" if isinstance(slack, timedelta) else "slack"
-            says = "How long rows of an input are waited for."
+            says = "The slack of an input."
             yield Metric(name, "gauge", says, _number(slack), {"input": stream})
 
 
 def _of_shedding(status: Status) -> Iterator[Metric]:
-    if not status.dropped:
+    dropped = status.dropped
+    if not dropped:
         return
-    yield Metric(
-        "dropped_windows", "counter", "Windows that were dropped.", status.dropped["windows"]
-    )
-    yield Metric(
-        "dropped_ratio", "gauge", "Share of windows that are dropped.", status.dropped["share"]
-    )
-    if status.dropped["load"] is not None:
-        says = "Work that arrives, over what the machine can do."
-        yield Metric("load_ratio", "gauge", says, status.dropped["load"])
+    yield Metric("dropped_windows", "counter", "Windows dropped.", dropped["windows"])
+    yield Metric("dropped_ratio", "gauge", "Share of windows being dropped.", dropped["share"])
+    if dropped["load"] is not None:
+        yield Metric("load_ratio", "gauge", "Arriving work over capacity.", dropped["load"])
 
 
 def of_epoch(flow: Dataflow, before: Status | None, after: Status) -> dict[str, float | None]:
-    """Return what an epoch came to: counts of its own, and where it left the query."""
-    counts = {
-        name: n - (_counts(flow, before)[name] if before is not None else 0)
-        for name, n in _counts(flow, after).items()
-    }
+    """Return the metrics of one epoch: its counts, and the state and quality after it."""
+    known = {} if before is None else _counts(flow, before)
+    counts = {name: n - known.get(name, 0) for name, n in _counts(flow, after).items()}
     quality = next(iter(after.quality.values()), None)
     accuracy = min((a.recent for a in after.accuracy.values()), default=None)
     slacks = [] if quality is None else [_number(s) for s in quality.slack.values()]
@@ -140,7 +135,7 @@ def of_epoch(flow: Dataflow, before: Status | None, after: Status) -> dict[str, 
 
 def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
     more = {
-        "results": given_out(flow, status),
+        "results": finals_emitted(flow, status),
         "early": status.prods.get("early", 0),
         "dropped_windows": status.dropped.get("windows", 0),
     }
@@ -148,7 +143,7 @@ def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
 
 
 def open_windows(flow: Dataflow, status: Status) -> int | None:
-    """Return how many windows have begun and are open, where they lie on a grid of the stream."""
+    """Return the number of open windows; None unless they lie on a fixed grid of the input."""
     plan = flow.operators[flow.outputs[0].operator].plan
     direct = flow.outputs[0].operator in flow.front
     if not isinstance(plan, WindowPlan) or not direct or not isinstance(plan.spec, Sliding):
@@ -162,7 +157,7 @@ def open_windows(flow: Dataflow, status: Status) -> int | None:
 
 
 def lag_of(status: Status) -> float | None:
-    """Return how far the watermark is behind the newest time."""
+    """Return the distance of the watermark from the newest time; None if either is unknown."""
     if status.watermark is None or status.newest is None:
         return None
     return _number(status.newest) - _number(status.watermark)

@@ -1,7 +1,7 @@
-"""What leaves a query by one of its outputs: results, late and malformed rows, shed windows.
+"""The rows of a query's outputs: results, late and malformed rows, dropped windows.
 
-Late and malformed rows belong to a port of an operator. Where an output has several such ports
-behind it, whose rows have different columns, each has a struct column of its own.
+Late and malformed rows belong to a port of an operator. If several ports with different columns
+lie behind an output, each port has a struct column.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Kind, Packet, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import EarlyColumns
+from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 
 Place = tuple[int, int]
-"""An operator, and which of its ports."""
+"""An operator, and one of its ports."""
 OPERATOR = "operator"
 
 
@@ -36,18 +37,18 @@ class OutputWriter:
     flow: Dataflow
     output: Output
     prodded: bool = False
-    """Whether early results are among them."""
+    """Whether its results include early ones."""
     filled: bool = False
-    """Whether gaps are filled."""
+    """Whether dropped windows get estimated results."""
 
     @cached_property
     def behind(self) -> tuple[Place, ...]:
         """The ports of all operators that the results come from."""
-        found = {self.output.operator}
+        upstream = {self.output.operator}
         for number in reversed(range(len(self.flow.operators))):
-            if any(route.operator in found for route in self.flow.operators[number].routes):
-                found.add(number)
-        return tuple(place for place in self.flow.ports if place[0] in found)
+            if any(route.operator in upstream for route in self.flow.operators[number].routes):
+                upstream.add(number)
+        return tuple(place for place in self.flow.ports if place[0] in upstream)
 
     @property
     def operators(self) -> frozenset[int]:
@@ -57,8 +58,7 @@ class OutputWriter:
     @cached_property
     def _final_schema(self) -> pa.Schema:
         steps = self.output.steps
-        plan = self.flow.operators[self.output.operator].plan
-        return steps[-1].schema if steps else plan.result_schema
+        return steps[-1].schema if steps else self._plan.result_schema
 
     @cached_property
     def _early(self) -> EarlyColumns | None:
@@ -74,16 +74,16 @@ class OutputWriter:
 
     @cached_property
     def _error(self) -> list[pa.Field]:
-        """The column of what filled values may be off by."""
+        """The column of the error bounds of filled values; none for a run that fills no gaps."""
         if not self.filled:
             return []
-        kind = error_type(self.flow.operators[self.output.operator].plan.numeric_aggregates)
+        kind = error_type(self._plan.numeric_aggregates)
         return [pa.field(free("error", self._final_schema.names), kind)]
 
     @property
     def key(self) -> tuple[str, ...]:
         """The columns that identify a result; empty where results have no such columns."""
-        plan = self.flow.operators[self.output.operator].plan
+        plan = self._plan
         if not isinstance(plan, WindowPlan):
             return ()
         key = ("wid", *([NAME] if plan.several else []), *plan.keys)
@@ -98,29 +98,34 @@ class OutputWriter:
 
     @cached_property
     def _malformed(self) -> dict[Place, pa.Schema]:
-        found = {}
+        schemas = {}
         for operator, port in self.behind:
             if operator in self.flow.holds:
                 continue  # only rows that have a time are held
             schema = self.flow.operators[operator].plan.schemas[port]
             reason = pa.field(free(REASON, schema.names), pa.string())
-            found[operator, port] = pa.schema([*schema, reason])
-        return found
+            schemas[operator, port] = pa.schema([*schema, reason])
+        return schemas
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The columns of a late row: the row, how late it was and what it missed."""
+        """The columns of a late row: the row, its lateness and the windows that it missed."""
         return self._together(self._late)
 
     @cached_property
     def malformed_schema(self) -> pa.Schema:
-        """The columns of a malformed row: the row and what is wrong with it."""
+        """The columns of a malformed row: the row and the reason."""
         return self._together(self._malformed)
 
-    @cached_property
-    def shed_schema(self) -> pa.Schema:
-        """The columns of a dropped window."""
-        return shed_schema(self._plan)
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """The columns of each kind of rows, by the name of its sink in `Outputs`."""
+        return {
+            "results": self.result_schema,
+            "late": self.late_schema,
+            "malformed": self.malformed_schema,
+            "dropped": shed_schema(self._plan),
+        }
 
     @property
     def _plan(self) -> OperatorPlan:
@@ -142,13 +147,11 @@ class OutputWriter:
 
     def tables(self, packets: Sequence[Packet]) -> dict[str, pa.Table]:
         """Return the rows that an epoch has for the sinks, by the kind of sink."""
-        mine = set(self.behind)
+        malformed = self.malformed_schema
         rows = {
             "results": self._results(packets),
-            "late": self._placed(packets, "late", self._late, self.late_schema, mine),
-            "malformed": self._placed(
-                packets, "malformed", self._malformed, self.malformed_schema, mine
-            ),
+            "late": self._placed(packets, "late", self._late, self.late_schema),
+            "malformed": self._placed(packets, "malformed", self._malformed, malformed),
             "dropped": shed_rows(self._plan, self.output.operator, packets),
         }
         return {kind: pa.concat_tables(some) for kind, some in rows.items() if some}
@@ -156,27 +159,26 @@ class OutputWriter:
     def write(self, epoch: int, packets: Sequence[Packet], sinks: Outputs) -> None:
         """Write the rows of an epoch to the sinks."""
         for kind, rows in self.tables(packets).items():
-            sink = sinks.sink(kind)
-            if sink is not None:
+            if (sink := sinks.sink(kind)) is not None:
                 sink.write(epoch, rows)
 
     def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
         own = [p for p in packets if p.operator == self.output.operator]
         finals = [self.output.of(t).cast(self._final_schema) for t in tables(own, "results")]
-        found = [self._with_more(t, None) for t in finals]
+        results = [self._with_more(t, None) for t in finals]
         if self._early is not None:
             for answers in tables(own, "early"):
                 rows, known = self._after_steps(answers, self._early.hidden)
-                found.append(self._with_more(rows, known))
+                results.append(self._with_more(rows, known))
         for gaps in tables(own, "filled"):
             rows, known = self._after_steps(gaps, [ERROR])
-            found.append(self._with_more(rows, None, known.column(ERROR)))
-        return [t for t in found if len(t)]
+            results.append(self._with_more(rows, None, known.column(ERROR)))
+        return [t for t in results if len(t)]
 
     def _with_more(
         self, rows: pa.Table, known: pa.Table | None, error: pa.ChunkedArray | None = None
     ) -> pa.Table:
-        """Return rows with the columns that early and filled ones have more."""
+        """Return rows with the extra columns of early and filled results."""
         if self._early is not None:
             rows = self._early.added(rows, known)
         for field in self._error:
@@ -184,9 +186,9 @@ class OutputWriter:
             rows = rows.append_column(field, column)
         return rows
 
-    def _after_steps(self, made: pa.Table, hidden: list[str]) -> tuple[pa.Table, pa.Table]:
-        """Return rows as they leave; a filter drops what is known of a row with it."""
-        known, rows = made.select(hidden), made.drop_columns(hidden)
+    def _after_steps(self, results: pa.Table, hidden: list[str]) -> tuple[pa.Table, pa.Table]:
+        """Return rows after the output's steps, and the hidden columns of the same rows."""
+        known, rows = results.select(hidden), results.drop_columns(hidden)
         for step in self.output.steps:
             kept = step.kept(rows)
             if kept is None:
@@ -201,32 +203,29 @@ class OutputWriter:
         kind: Kind,
         schemas: Mapping[Place, pa.Schema],
         schema: pa.Schema,
-        mine: set[Place],
     ) -> list[pa.Table]:
+        """Return the late or malformed rows of all ports behind the output, in one schema."""
         measures = [p for p in packets if p.kind == "measure"]
         rows = []
         for place in schemas:
             own = [p for p in packets if p.kind == kind and (p.operator, p.port) == place]
-            if not own or place not in mine:
-                continue
-            plan = self.flow.operators[place[0]].plan
-            found = (
-                late_tables(plan, place[1], own, measures) if kind == "late" else tables(own, kind)
-            )
-            rows += [self._fitted(place, t.cast(schemas[place]), schema) for t in found]
+            if own and kind == "late":
+                plan = self.flow.operators[place[0]].plan
+                by_packet = late_tables(plan, place[1], own, measures)
+            else:
+                by_packet = tables(own, kind)
+            rows += [self._fitted(place, t.cast(schemas[place]), schema) for t in by_packet]
         return rows
 
     def _fitted(self, place: Place, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Return rows of a port in the columns that all ports have in common."""
+        """Return rows of a port in the schema of all ports."""
         if schema == table.schema:
             return table
-        name = self._name(place)
         columns = [pa.nulls(len(table), f.type) for f in schema]
         columns[0] = pa.array([self.flow.operators[place[0]].name] * len(table), pa.string())
         struct = table.to_struct_array().combine_chunks()
-        columns[schema.get_field_index(name)] = (
-            struct if isinstance(struct, pa.Array) else struct.chunk(0)
-        )
+        at = schema.get_field_index(self._name(place))
+        columns[at] = struct if isinstance(struct, pa.Array) else struct.chunk(0)
         return pa.table(columns, schema=schema)
 
 
@@ -237,24 +236,24 @@ def output_writers(
     return {o.name: OutputWriter(flow, o, prodded, filled) for o in flow.outputs}
 
 
-def prepare(ways: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -> None:
-    """Let all sinks make ready, before anything runs."""
-    for name, way in ways.items():
-        given = sinks[name]
-        for sink, schema, key in (
-            (given.results, way.result_schema, way.key),
-            (given.late, way.late_schema, ()),
-            (given.malformed, way.malformed_schema, ()),
-            (given.dropped, way.shed_schema, ()),
-        ):
+def plan_writers(plan: PhysicalPlan) -> dict[str, OutputWriter]:
+    """Return the outputs of a plan by name."""
+    return output_writers(plan.flow, prodded=plan.prodder is not None, filled=plan.filled)
+
+
+def prepare(writers: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -> None:
+    """Call `prepare` of all sinks with the columns of their rows; called before a run."""
+    for name, writer in writers.items():
+        for kind, schema in writer.schemas.items():
+            sink = sinks[name].sink(kind)
             if sink is not None:
-                sink.prepare(schema, key)
+                sink.prepare(schema, writer.key if kind == "results" else ())
 
 
-def given_out(flow: Dataflow, status: Status) -> int:
-    """Return how many finals the operator behind the first output has given.
+def finals_emitted(flow: Dataflow, status: Status) -> int:
+    """Return the number of finals that the operator behind the first output has emitted.
 
-    Those of the status itself are of the operators that rows reach first.
+    `status["results"]` counts those of the operators that rows reach first.
     """
     last = flow.operators[flow.outputs[0].operator].name
     return status.operators.get(last, {}).get("results", 0)

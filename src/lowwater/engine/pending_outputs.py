@@ -67,7 +67,7 @@ class PendingOutputs:
     def publish(self, epoch: int, tables: Sequence[PendingTable]) -> None:
         """Write the tables of an epoch to their sinks, then delete the stored ones."""
         for table in tables:
-            sink = self.sinks[table.output].sink(table.kind) if table.output in self.sinks else None
+            sink = self.sinks.get(table.output, Outputs()).sink(table.kind)
             if sink is not None:
                 sink.write(epoch, table.rows)
         if tables and self._folder is not None:
@@ -77,6 +77,7 @@ class PendingOutputs:
         """Publish the stored tables of epochs that have an entry; delete those of others."""
         if self._folder is None:
             return
+        self._folder.remove_partial()
         for name in sorted(self._folder.names()):
             epoch = int(name.removesuffix(_ENDING))
             content = self._folder.read(name)
@@ -86,7 +87,7 @@ class PendingOutputs:
 
 
 def manifest(tables: Sequence[PendingTable]) -> tuple[OutputTable, ...]:
-    """Return what an entry records of the tables."""
+    """Return the record of the tables for the epoch's entry."""
     return tuple(OutputTable(t.output, t.kind, len(t.rows)) for t in tables)
 
 

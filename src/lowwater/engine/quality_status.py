@@ -1,4 +1,4 @@
-"""What a quality target came to: told by the status while a query runs, and by explain before."""
+"""The quality that a query delivers, and the slack in force; part of the status."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 UNSEEN = 0.01
 """Largest share of losses that may come from rows whose losses were not fully counted."""
 SHORT = 0.5
-"""Share of intervals shorter than an epoch from which a warning is given."""
+"""Share of intervals shorter than an epoch above which a warning is given."""
 
 
 @dataclass(frozen=True)
 class TrackInterval:
-    """One interval: where it ended, what was measured, what was estimated, and the slacks."""
+    """One interval: its end, its measured and its estimated quality, and the slacks by input."""
 
     end: Any
     measured: float | None
@@ -38,32 +38,30 @@ class TrackInterval:
 
 @dataclass(frozen=True)
 class QualityStatus:
-    """What is delivered of what should be, at one operator.
+    """The quality of one operator's results: delivered results over all that were due.
 
     Attributes
     ----------
     target
-        What is asked for; None where slack is the largest late degree.
+        The target; None where slack is the largest late degree.
     measured
-        Of the last interval: produced over what should have been produced, None if that was
-        nothing.
+        The quality of the last interval; None if no result was due in it.
     estimated
         The quality that the model estimates for the slack in force.
     overall
-        Produced over what should have been produced since the query began.
+        The quality since the query began.
     kind
-        "measured" if both were counted, "estimated" if the model, or an average, stands in for
-        what late rows have lost.
+        "measured" if all losses were counted, "estimated" if some are the model's or an average.
     met
-        Which share of the intervals was at or above the target.
+        The share of intervals that reached the target.
     slack
-        The slack in force by input, in its own unit; `sources` has that of single sources.
+        The slack in force by input, in its unit; `sources` has that of single sources.
     of_sources
-        As `overall`, of single sources, where they close groups of their own.
+        As `overall`, for single sources that close their groups separately.
     intervals
         The last intervals, the newest last.
     warnings
-        What stands in the way of the target.
+        Texts that explain why the target cannot be reached.
     """
 
     target: float | None
@@ -82,33 +80,29 @@ class QualityStatus:
 def quality_status(
     entry: Entry, flow: Dataflow, adapter: SlackAdapter | None, behind: Collection[int] | None
 ) -> dict[str, QualityStatus]:
-    """Return what every target came to, by the name of its operator."""
+    """Return the status of every target, by the name of its operator or input."""
     memory = entry.adapting
     if adapter is None or memory is None:
         return {}
     adapter = adapter.tuned(in_force(entry.overrides, adapter.settings))
-    found = {}
+    status = {}
     for one, kept in zip(adapter.decisions, memory.decisions, strict=True):
         if behind is None or one.operator in behind:
-            found[one.name] = _delivered(one, kept, memory.inputs, flow)
+            status[one.name] = _delivered(one, kept, memory.inputs, flow)
     for number, input in adapter.inputs.items():
         if input.largest:
             largest = memory.inputs[number].largest
             axis, name = flow.inputs[number].axis, _input(number)
-            told = {s: span(axis, t) for s, t in largest.items()} if input.by_source else {}
+            sources = {s: span(axis, t) for s, t in largest.items()} if input.by_source else {}
             most = {name: span(axis, max(largest.values(), default=0))}
-            found[name] = QualityStatus(None, None, None, None, "measured", None, most, told)
-    return found
+            status[name] = QualityStatus(None, None, None, None, "measured", None, most, sources)
+    return status
 
 
 def _delivered(
-    one: SlackDecision,
-    kept: DecisionMemory,
-    inputs: Mapping[int, LatenessMemory],
-    flow: Dataflow,
+    one: SlackDecision, kept: DecisionMemory, inputs: Mapping[int, LatenessMemory], flow: Dataflow
 ) -> QualityStatus:
-    given, lost = kept.total.given, kept.total.lost
-    exact = one.measured not in (None, "late") and kept.unseen <= UNSEEN * lost
+    exact = one.measured not in (None, "late") and kept.unseen <= UNSEEN * kept.total.lost
     axis = flow.operators[one.operator].plan.axes[0]
     intervals = tuple(
         TrackInterval(axis.value(r.end), r.quality, r.estimated, _slacks(one, r.slacks, flow))
@@ -118,7 +112,7 @@ def _delivered(
         one.target,
         intervals[-1].measured if intervals else None,
         kept.estimated,
-        given / (given + lost) if given + lost else None,
+        _share(kept.total) if kept.total != Tally() else None,
         "measured" if exact else "estimated",
         kept.met / kept.judged if kept.judged else None,
         _slacks(one, kept.slacks, flow),
@@ -153,19 +147,16 @@ def span(axis: Axis, ticks: int) -> Any:
 
 
 def _warnings(
-    one: SlackDecision,
-    kept: DecisionMemory,
-    inputs: Mapping[int, LatenessMemory],
-    flow: Dataflow,
+    one: SlackDecision, kept: DecisionMemory, inputs: Mapping[int, LatenessMemory], flow: Dataflow
 ) -> list[str]:
-    """Return warnings on what prevents a target."""
+    """Return texts that explain why a target cannot be reached."""
     plan = flow.operators[one.operator].plan
-    axis, said = plan.axes[0], []
+    axis, warnings = plan.axes[0], []
     intervals = len(kept.recent)
     if intervals > 1 and kept.longer > SHORT * (kept.judged or intervals):
-        said.append(
-            f"track={axis.say(one.track)!r} is shorter than an epoch: slack is chosen after each "
-            f"epoch instead"
+        warnings.append(
+            f"interval={axis.say(one.track)!r} is shorter than an epoch: slack is chosen after "
+            f"each epoch instead"
         )
     reached = [_reached(port, inputs) for port in one.ports]
     if isinstance(plan, JoinPlan) and all(r is not None for r in reached):
@@ -173,15 +164,15 @@ def _warnings(
         low, high = (plan.band.lo, plan.band.hi) if isinstance(plan.band, Band) else (0, 0)
         if c - b > high or a - d > -low:
             times = [f"{axis.value(t)}" for t in (a, b, c, d)]
-            said.append(
+            warnings.append(
                 f"the streams have not overlapped in time: one is from {times[0]} to {times[1]}, "
                 f"the other from {times[2]} to {times[3]}; no slack can make them join"
             )
-    return said
+    return warnings
 
 
 def _reached(port: Sequence[int], inputs: Mapping[int, LatenessMemory]) -> tuple[int, int] | None:
-    """Return from when to when there have been rows at a port."""
+    """Return the oldest and the newest time of a port's rows; None before its first row."""
     mine = [inputs[n] for n in port if inputs[n].ends]
     if not mine:
         return None

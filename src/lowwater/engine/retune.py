@@ -1,4 +1,4 @@
-"""Parameters that may be changed while a query runs: which it has, and which values they take."""
+"""Checks of `run.retune()`: which parameters a query has, and which values they accept."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PARAMETERS = {
     "accuracy": "early=lw.early_before(accuracy=...)",
     "max_gap": "shed=lw.shed(...)",
 }
-"""What may be changed, and what a query must have been started with to have it."""
+"""The parameters that can be retuned, and the option that gives a query each of them."""
 
 
 def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
-    """Return the demand for other parameters, None for those that stay; refuse what cannot be."""
+    """Return the request for new values; None keeps a value. Raise for a value that cannot hold."""
     values = {name: value for name, value in given.items() if value is not None}
     known = controller.settings
     if not values:
-        told = ", ".join(f"{name}=" for name in known)
+        names = ", ".join(f"{name}=" for name in known)
         raise SpecError(
-            f"retune() says nothing to change; this query has {told}"
+            f"retune() names no parameter to change; this query has {names}"
             if known
             else "retune(): this query has no parameter that can be changed while it runs"
         )
@@ -42,6 +42,6 @@ def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
         if "max_gap" in values and isinstance(tuned.shedder, LoadShedder):
             check_gap(tuned.shedder)
     except TypeError as problem:
-        told = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        raise SpecError(f"retune({told}): {problem}") from problem
+        arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        raise SpecError(f"retune({arguments}): {problem}") from problem
     return RetuneRequest({name: tuned.settings[name] for name in values})

@@ -1,17 +1,14 @@
-"""The handle of a running query: where it stands, and what it is asked for while it runs."""
+"""The handle of a running query: its status, and the requests that it takes while it runs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
-from lowwater.control.prod import Prod
-from lowwater.control.retune import RetuneRequest
-from lowwater.dataflow.graph import Dataflow
-from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Entry
+from lowwater.engine.epoch import EpochLoop
 from lowwater.engine.retune import retuning
 from lowwater.engine.status import Status
 from lowwater.errors import PlanError
@@ -21,31 +18,36 @@ from lowwater.sinks.sink import Outputs
 
 
 class Run(ABC):
-    """A running query: its plan, and whether it was started with `early=`.
+    """A running query.
 
-    What is asked of it waits in `asked` until the epoch at work ends; then its `controller` decides
-    on it. `newest` is the entry of the last epoch that has ended.
+    `epochs` runs its epochs, `flow` is its dataflow, `writers` are its outputs by name, and
+    `prodded` is whether it was started with `early=`. Requests wait in `asked` until the running
+    epoch ends; then the `controller` decides on them.
     """
 
-    flow: Dataflow
-    prodded: bool
-    controller: Controller
-    asked: list[Prod | RetuneRequest]
+    def __init__(self, epochs: EpochLoop) -> None:
+        plan, self.epochs = epochs.epoch.plan, epochs
+        self.flow, self.adapter, self.prodded = plan.flow, plan.adapter, plan.prodder is not None
+        self.writers = epochs.epoch.outputs.writers
+        self.controller, self.asked = epochs.epoch.controller, epochs.asked
 
     @property
-    @abstractmethod
     def newest(self) -> Entry:
-        """The entry of the last epoch that has ended."""
+        """The entry of the last epoch whose outputs are published."""
+        return self.epochs.newest
 
-    @abstractmethod
-    def status(self) -> Status:
-        """Return where the query stands after its newest epoch."""
+    def status(self, behind: Collection[int] | None = None) -> Status:
+        """Return the status after the newest epoch: counts, watermark, state, quality.
+
+        `behind` restricts it to some operators, by number.
+        """
+        return Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
-        """Ask for early results now: of every window that has begun and is open.
+        """Request early results of every open window that has begun.
 
-        `upto` asks only for windows that end not later, `segment=6` only for one group. The rows
-        leave by the sink, labelled `kind = "early"`, within two epochs; each is followed by its
+        `upto` restricts them to windows that end not later, `segment=6` to one group. The early
+        rows reach the sink within two epochs, labelled `kind = "early"`; each is followed by its
         final. The query must have been started with `early=`.
         """
         if not self.prodded:
@@ -84,17 +86,17 @@ class Run(ABC):
         }
         self.asked.append(retuning(self.controller, given))
 
-    @abstractmethod
     def watch(self, tap: Outputs) -> None:
-        """Let more sinks see what leaves by the first output, from the next epoch on."""
+        """Write the rows of the first output to further sinks as well, from the next epoch on."""
+        self.epochs.epoch.outputs.watch(tap)
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop after the epoch at work; the checkpoint holds all that is needed to go on."""
+        """Stop after the running epoch; `start` with the same checkpoint continues the query."""
 
     @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end, or for some seconds; return whether it has ended."""
+        """Wait until the query ends, or for some seconds; return whether it has ended."""
 
     def _repr_html_(self) -> str:
         return str(notebook().view(self).html(self))
@@ -104,5 +106,5 @@ class Run(ABC):
 
 
 def notebook() -> Any:
-    """Return how notebooks show things. That stands above queries, so it is looked up."""
+    """Return the module that displays runs in notebooks; it stands above the engine."""
     return import_module("lowwater.ui.notebook")

@@ -1,30 +1,32 @@
-"""The state of a shard on disk: what each epoch changed, as one segment.
+"""The state of a shard on disk: one segment per epoch.
 
-A segment is written whole at the end of an epoch: the buckets that changed, and an index of where
-all buckets of the shard lie, in this segment or in older ones. State before an epoch is what the
-newest segment of an earlier epoch says; so an epoch that is run again finds the state it found the
-first time, whatever an attempt before has left behind. Segments that neither the state before nor
-the state after the epoch refers to are deleted.
+A segment is written as a whole at the end of an epoch. It holds the buckets that changed, and an
+index of all buckets of the shard, in this segment or in older ones. The state before an epoch is
+the index of the newest segment of an earlier epoch, so a repeated epoch reads the same state,
+whatever a failed attempt has written. Segments that neither the state before nor the state after
+the epoch refers to are deleted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lowwater.dataflow.graph import Dataflow
 from lowwater.errors import StateError
 from lowwater.storage import AtomicFolder
 
 _ENDING = ".segment"
 _FOOTER_BYTES = 8
 _LIVE_SHARE = 0.5
-"""A segment of which less than this is still needed is given up; what is needed moves on."""
+"""A segment with a smaller share of live bytes is rewritten: its live buckets are copied."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a bucket lies: the epoch of its segment, and from where how many bytes."""
+    """The place of a bucket: the epoch of its segment, the first byte and the number of bytes."""
 
     segment: int
     start: int
@@ -32,16 +34,12 @@ class _Place:
 
 
 class ShardState(Mapping[str, bytes]):
-    """The buckets of one shard as they are before an epoch, read as the kernel asks for them."""
+    """The buckets of one shard before an epoch; each is read when the kernel needs it."""
 
     def __init__(self, root: str, shard: int, epoch: int) -> None:
         self._folder = AtomicFolder(f"{root}/{shard}")
         self._epoch = epoch
-        self._known = {
-            int(name.removesuffix(_ENDING))
-            for name in self._folder.names()
-            if name.endswith(_ENDING)
-        }
+        self._known = _segments(self._folder)
         self._base = max((n for n in self._known if n < epoch), default=None)
         self._places, self._sizes = self._index()
 
@@ -75,7 +73,7 @@ class ShardState(Mapping[str, bytes]):
         return len(self._places)
 
     def write(self, changes: Mapping[str, bytes | None]) -> None:
-        """Write the state after the epoch: what changed, and all else as it was."""
+        """Write the state after the epoch: changed buckets, and references to the others."""
         kept = {name: place for name, place in self._places.items() if name not in changes}
         fresh = {name: content for name, content in changes.items() if content is not None}
         for name in self._sparse(kept):
@@ -99,10 +97,10 @@ class ShardState(Mapping[str, bytes]):
             self._folder.delete(_name(unused))
 
     def _sparse(self, kept: Mapping[str, _Place]) -> list[str]:
-        """Return the buckets in segments of which little is still needed."""
-        live: dict[int, int] = {}
+        """Return the buckets in segments with few live bytes."""
+        live: Counter[int] = Counter()
         for place in kept.values():
-            live[place.segment] = live.get(place.segment, 0) + place.size
+            live[place.segment] += place.size
         sparse = {n for n, size in live.items() if size < self._sizes[n] * _LIVE_SHARE}
         return [name for name, place in kept.items() if place.segment in sparse]
 
@@ -111,11 +109,17 @@ def _name(epoch: int) -> str:
     return f"{epoch:012d}{_ENDING}"
 
 
-def discard_segments(folder: str, shards: Sequence[int], after: int) -> None:
-    """Delete the segments of epochs after one; `shards` is the number of each operator's shards."""
-    for operator, count in enumerate(shards):
-        for shard in range(count):
-            segments = AtomicFolder(f"{folder}/{operator}/{shard}")
-            for name in segments.names():
-                if name.endswith(_ENDING) and int(name.removesuffix(_ENDING)) > after:
-                    segments.delete(name)
+def _segments(folder: AtomicFolder) -> set[int]:
+    """Return the epochs of the segments in a folder."""
+    return {int(n.removesuffix(_ENDING)) for n in folder.names() if n.endswith(_ENDING)}
+
+
+def discard_segments(root: str, flow: Dataflow, after: int) -> None:
+    """Delete the segments of epochs after one, of all shards of all operators."""
+    for number, operator in enumerate(flow.operators):
+        for shard in range(operator.plan.shards):
+            folder = AtomicFolder(f"{root}/{number}/{shard}")
+            folder.remove_partial()
+            for epoch in _segments(folder):
+                if epoch > after:
+                    folder.delete(_name(epoch))

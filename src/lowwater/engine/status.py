@@ -1,4 +1,4 @@
-"""How a query stands: its counts, how far it is, what it delivers."""
+"""The status of a query: counts, watermark, state, quality and load."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from lowwater.watermarks.adaptive.adapter import SlackAdapter
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How right early results have been, from 0 to 1 (semantics 17).
+    """The accuracy of early results, from 0 to 1 (semantics 17).
 
-    Of `count` early results whose finals have come: of late, in the mean, at worst. The same for
-    single groups, as far as they are remembered.
+    `count` early results have been compared with their finals; `recent`, `mean` and `worst` are the
+    accuracy of the last ones, of all in the mean, and the lowest. `groups` has the same for groups
+    of the sample.
     """
 
     count: int
@@ -31,37 +32,36 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a query stands after its newest epoch.
+    """The status of a query after its newest epoch.
 
     Attributes
     ----------
     counts
-        Rows from outside by what became of them at the first operator they reached; they add up
-        (`balanced`). `status["late"]` reads one.
+        Input rows by their outcome at the first operator they reached; they add up (`balanced`).
+        `status["late"]` returns one count.
     watermark, newest
-        The watermark at the operator whose results leave the query, and the newest time
-        admitted, as values of the window attribute. The watermark is None before there is one and
-        after the stream has `ended`.
+        The watermark of the operator behind the first output, and the newest time of a row, as
+        values of the window attribute. The watermark is None before there is one and after the
+        stream has `ended`.
     cells, state_bytes
-        Open partial aggregates and stored rows, and what they take up.
+        Number of partial aggregates and stored rows in state, and their size.
     skew
-        Rows of the busiest shard over the mean of all.
+        Rows of the busiest shard over the mean of all shards.
     rows_per_second
-        Rows of the newest epoch by the time it took, where the host knows it.
+        Rows of the newest epoch over its duration, if the host measures it.
     operators
-        Rows by what became of them for each operator by its name, also for those that work on
-        results of others.
+        Rows by outcome for each operator, by name; also for operators on results of others.
     prods
-        Prods that were `asked`, that were `answered` and that found nothing (`empty`), and the
-        `early` rows they found; nothing for a run without prods.
+        Numbers of prods `asked`, `answered` and without result (`empty`), and of `early` rows;
+        empty for a run without prods.
     accuracy
-        How right early results have been, by aggregate, judged by the finals that followed.
+        The accuracy of early results, compared with their finals, by aggregate.
     quality
-        What quality targets came to, by the operator they are about, and the slack in force.
+        The delivered quality and the slack in force, by operator; see `QualityStatus`.
     dropped
-        For a run that may drop windows: the share in force, `share`, the `load` (work arriving
-        over capacity, where a latency was asked for), how many `windows` were dropped, which
-        queries were shut down (`closed`), and whether the bound can be met (`in_reach`).
+        For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
+        capacity, if a latency bound was set), the number of dropped `windows`, the queries that
+        were shut down (`closed`), and whether the bound can be met (`in_reach`).
     """
 
     epoch: int
@@ -88,7 +88,7 @@ class Status:
         behind: Collection[int] | None = None,
         adapter: SlackAdapter | None = None,
     ) -> Status:
-        """Read the status off a log entry, of all operators or of those behind an output."""
+        """Return the status after a log entry, of all operators or of those `behind` an output."""
         ledgers = entry.accounts.operators
         counts = dict.fromkeys(TALLIES, 0)
         for number in flow.front if behind is None else flow.front & set(behind):
@@ -101,7 +101,7 @@ class Status:
         return cls(
             entry.epoch,
             counts,
-            None if entry.ended else _lwm(entry, flow),
+            None if entry.ended else _watermark(entry, flow),
             _newest(entry, flow),
             entry.ended,
             sum(shard.cells for shard in shards),
@@ -122,22 +122,23 @@ class Status:
 
     @property
     def balanced(self) -> bool:
-        """Whether every row that came in is accounted for."""
+        """Whether the outcomes add up to the rows received."""
         return self["in"] == sum(self[a] for a in ACCOUNTS)
 
 
 def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> dict[str, Accuracy]:
-    """Return how right early results have been; of several operators, under their names."""
+    """Return the accuracy by aggregate; with several operators, by `operator.aggregate`."""
     learned = {} if entry.early is None else entry.early.learned
     mine = [n for n in learned if behind is None or n in behind]
-    found = {}
+    accuracy = {}
     for number in mine:
         prefix = f"{flow.operators[number].name}." if len(mine) > 1 else ""
         for name, running in learned[number].accuracy.items():
             if running.overall.count:
                 groups = {g: Accuracy(*astuple(t)) for g, t in running.groups.items() if g}
-                found[prefix + name] = replace(Accuracy(*astuple(running.overall)), groups=groups)
-    return found
+                overall = Accuracy(*astuple(running.overall))
+                accuracy[prefix + name] = replace(overall, groups=groups)
+    return accuracy
 
 
 def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
@@ -155,21 +156,18 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
 
 
 def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:
-    """Return how many rows are held; no operator has counted them yet."""
+    """Return the number of held rows, which no operator has counted yet."""
     holds = [n for n in flow.holds if behind is None or n in behind]
     return sum(shard.cells for n in holds for shard in entry.accounts.of(n))
 
 
-def _lwm(entry: Entry, flow: Dataflow) -> Any:
-    """Return the least mark at the ports of the operator whose results leave."""
+def _watermark(entry: Entry, flow: Dataflow) -> Any:
+    """Return the lowest watermark of the ports of the operator behind the first output."""
     last = flow.outputs[0].operator
-    marks = [
-        (m.low, p)
-        for (operator, p), m in zip(flow.ports, entry.standing.ports, strict=False)
-        if operator == last
-    ]
-    known = [(low, p) for low, p in marks if low is not None]
-    if not known or len(known) < len(marks):
+    ports = zip(flow.ports, entry.standing.ports, strict=False)
+    lows = [(marks.low, port) for (operator, port), marks in ports if operator == last]
+    known = [(low, port) for low, port in lows if low is not None]
+    if not known or len(known) < len(lows):
         return None
     low, port = min(known)
     return None if low >= END else flow.operators[last].plan.axes[port].value(low)
@@ -184,10 +182,6 @@ def _newest(entry: Entry, flow: Dataflow) -> Any:
 
 
 def _skew(entry: Entry, flow: Dataflow) -> float:
-    """Return how uneven the shards of the most uneven operator are."""
-    found = [1.0]
-    for number in range(len(flow.operators)):
-        rows = [shard.rows for shard in entry.accounts.of(number)]
-        if sum(rows):
-            found.append(max(rows) * len(rows) / sum(rows))
-    return max(found)
+    """Return the skew of the operator with the most uneven shards."""
+    by_operator = ([s.rows for s in entry.accounts.of(n)] for n in range(len(flow.operators)))
+    return max([1.0, *(max(rows) * len(rows) / sum(rows) for rows in by_operator if sum(rows))])

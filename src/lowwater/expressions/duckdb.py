@@ -1,8 +1,7 @@
-"""Spark SQL expressions in DuckDB's SQL, so that they mean the same.
+"""Spark SQL expressions in DuckDB's SQL, with the same results.
 
-sqlglot knows the other's names and syntax. Where the same name gives another value or type, the
-expression is rewritten here, or refused: only functions that are held against Spark by a test are
-let through.
+sqlglot translates names and syntax. Where a name has another value or type in DuckDB, the
+expression is rewritten here, or refused: a test compares every allowed function with Spark.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from lowwater.errors import SpecError
+from lowwater.schema import is_number
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 TypeOf: TypeAlias = Callable[[str], pa.DataType]
-"""Finds the type of an expression in DuckDB's SQL."""
+"""Returns the type of an expression in DuckDB's SQL."""
 
 SAME = frozenset({
     "Abs", "And", "Case", "Cast", "Ceil", "Coalesce", "Concat", "ConcatWs", "Contains",
@@ -31,7 +31,7 @@ SAME = frozenset({
     "TimestampTrunc", "Trim", "TryCast", "TsOrDsAdd", "TsOrDsToDate", "UnixMicros", "Upper",
     "WeekOfYear", "Year",
 })  # fmt: skip
-"""Functions that mean the same, after what is rewritten below."""
+"""Functions with the same results, after the rewriting below."""
 _RESULTS = {
     "Ceil": "bigint", "DateDiff": "int", "Day": "int", "DayOfMonth": "int", "DayOfWeek": "int",
     "DayOfYear": "int", "Extract": "int", "Floor": "bigint", "Hour": "int", "Length": "int",
@@ -43,7 +43,7 @@ _LONGEST_INT, _LONGEST_BIGINT, _MOST_DIGITS = 2**31 - 1, 2**63 - 1, 38
 
 
 def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
-    """Return an expression in DuckDB's SQL, or say why it does not carry over."""
+    """Return an expression in DuckDB's SQL; raise SpecError if it does not carry over."""
     from sqlglot import exp
 
     for node in tree.find_all(exp.Func):
@@ -51,16 +51,16 @@ def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             raise _refusal(text, f"{name.lower()}() is not known to mean the same there")
     root = exp.Paren(this=tree.copy())
-    # Deepest first: what a node means may hang on the types of what is inside it.
+    # Deepest first: the rewriting of a node depends on the types of its parts.
     for node in reversed(list(root.this.walk(bfs=False))):
-        new = _alike(text, node, type_of)
+        new = _rewritten(text, node, type_of)
         if new is not node:
             node.replace(new)
     return _printed(text, root.this)
 
 
-def _alike(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """Return what stands for a node in DuckDB."""
+def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Return the node that has the same result in DuckDB as a node in Spark."""
     from sqlglot import exp
 
     def inside(part: exp.Expr) -> pa.DataType:
@@ -80,15 +80,14 @@ def _alike(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     kind = _RESULTS.get(type(node).__name__)
     if kind is None or node.args.get("decimals") is not None:
         return node
-    # Spark counts the days of a week from 1.
-    found = node.copy()
-    if isinstance(node, exp.DayOfWeek):
-        found = exp.Paren(this=exp.Add(this=found, expression=exp.Literal.number(1)))
-    return exp.TryCast(this=found, to=exp.DataType.build(kind))
+    value = node.copy()
+    if isinstance(node, exp.DayOfWeek):  # Spark counts the days of a week from 1
+        value = exp.Paren(this=exp.Add(this=value, expression=exp.Literal.number(1)))
+    return exp.TryCast(this=value, to=exp.DataType.build(kind))
 
 
 def _typed(node: exp.Literal) -> exp.Expr:
-    """Give a number in arithmetic the type that it has in Spark; in DuckDB it has none."""
+    """Return a number in arithmetic cast to its type in Spark; in DuckDB it has none."""
     from sqlglot import exp
 
     arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
@@ -117,32 +116,25 @@ def _literal_type(number: str) -> str | None:
 
 
 def _cast(text: str, node: exp.Cast, before: pa.DataType) -> exp.Expr:
-    """Cast as Spark does: a fraction is cut off, not rounded; a time does not become a number."""
+    """Return a cast as in Spark: a fraction is cut off, not rounded; times are not numbers."""
     from sqlglot import exp
 
+    fraction = is_number(before) and not pa.types.is_integer(before)
     if node.to.is_type(*exp.DataType.TEXT_TYPES):
         _check_text(text, before)
-    elif _is_number(before) != node.to.is_type(*exp.DataType.NUMERIC_TYPES) and (
+    elif is_number(before) != node.to.is_type(*exp.DataType.NUMERIC_TYPES) and (
         pa.types.is_temporal(before) or node.to.is_type(*exp.DataType.TEMPORAL_TYPES)
     ):
-        raise _refusal(text, "a time as a number, or a number as a time, is another one there")
-    elif node.to.is_type(*exp.DataType.INTEGER_TYPES) and _has_fraction(before):
+        raise _refusal(text, "a time as a number, or a number as a time, has another value there")
+    elif fraction and node.to.is_type(*exp.DataType.INTEGER_TYPES):
         cut = node.copy()
         cut.set("this", exp.Anonymous(this="trunc", expressions=[node.this.copy()]))
         return cut
     return node
 
 
-def _is_number(t: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(t)) or _has_fraction(t)
-
-
-def _has_fraction(t: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(t) or pa.types.is_decimal(t))
-
-
 def _check_text(text: str, before: pa.DataType) -> None:
-    """Refuse to print what is printed in another way."""
+    """Raise SpecError if values of a type have another text in DuckDB."""
     if pa.types.is_floating(before) or pa.types.is_timestamp(before) or pa.types.is_nested(before):
         remedy = "take round() and a decimal, or date_format()"
         raise _refusal(text, f"a {before} is printed in another way; {remedy}")

@@ -1,8 +1,8 @@
-"""Spark SQL expressions over Arrow tables: read by sqlglot, evaluated by DuckDB.
+"""Spark SQL expressions over Arrow tables: parsed by sqlglot, evaluated by DuckDB.
 
-Where rows are a DataFrame, Spark evaluates expressions. Where Lowwater reads the rows itself, they
-are evaluated here, so that raw rows need not pass through the JVM. An expression is a function of
-one row: the same row gives the same value, whenever it is read again.
+Spark evaluates expressions over a DataFrame. Where Lowwater reads the rows itself, DuckDB evaluates
+them, so that raw rows need not pass through the JVM. An expression is a function of one row: a row
+that is read again has the same value.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _CHANGING = {
     "CurrentUser", "Localtime", "Localtimestamp", "Rand", "Randn", "Randstr", "Uniform", "Uuid",
     "Zipf",
 }  # fmt: skip
-"""What gives another value when a row is read again."""
+"""Functions that have another value when a row is read again."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression made ready to run: the columns it reads, and what DuckDB is asked."""
+    """An expression that is ready to run: the columns it reads, and its SQL for DuckDB."""
 
     text: str
     reads: tuple[str, ...]
     sql: str
     is_column: bool
-    """Whether it is nothing but the column that it reads."""
+    """Whether it is only a column."""
 
     @classmethod
     def over(cls, text: str, schema: pa.Schema) -> Expression:
-        """Make an expression ready for tables of a schema, or say why it does not carry over."""
+        """Return an expression for tables of a schema; raise SpecError if it does not fit."""
         from sqlglot import exp
 
         tree = parsed(text)
@@ -56,27 +56,26 @@ class Expression:
                 raise unknown_name("column", name, schema.names)
             reads.append(by_name[name.lower()])
         is_column = isinstance(tree, exp.Column) and len(tree.parts) == 1
-        seen = tuple(dict.fromkeys(reads))
+        columns = tuple(dict.fromkeys(reads))
 
         def type_of(sql: str) -> pa.DataType:
-            return types_of(schema, [cls(text, seen, sql, is_column)])[0]
+            return types_of(schema, [cls(text, columns, sql, is_column)])[0]
 
-        return cls(text, seen, in_duckdb(text, tree, type_of), is_column)
+        return cls(text, columns, in_duckdb(text, tree, type_of), is_column)
 
 
-def checked(text: Any, word: str) -> str:
-    """Return an expression as it was written, or say why it is none of a single row.
+def check_expression(text: Any, word: str) -> None:
+    """Raise SpecError if a text is not an expression of one row; `word` is the argument.
 
-    One that sqlglot cannot read is passed: Spark may know it.
+    A text that sqlglot cannot parse passes: Spark may know it.
     """
     if not isinstance(text, str) or not text.strip():
         raise SpecError(f"{word}{text!r}: give a Spark SQL expression as text, like 'speed > 0'")
     try:
         tree = _read(text)
     except SpecError:
-        return text
+        return
     _refuse_other_rows(text, tree)
-    return text
 
 
 def column_text(name: str) -> str:
@@ -92,7 +91,7 @@ def column_text(name: str) -> str:
 
 @cache
 def _words() -> frozenset[str]:
-    """Return the words of the language: ORDER too, which is one only before BY."""
+    """Return the keywords of Spark SQL, and ORDER, which is a keyword only before BY."""
     from sqlglot.dialects.spark import Spark
 
     return frozenset(keyword.split()[0] for keyword in Spark.tokenizer_class.KEYWORDS)
@@ -100,7 +99,7 @@ def _words() -> frozenset[str]:
 
 @cache
 def normal(text: str) -> str:
-    """Return an expression the way it is printed, whatever its spaces, case and quotes were.
+    """Return the normal form of an expression: its spaces, case and quotes do not matter.
 
     >>> normal("speed>0 and Lane is not null")
     'speed > 0 AND NOT Lane IS NULL'
@@ -116,15 +115,15 @@ def normal(text: str) -> str:
     names = list(tree.find_all(exp.Identifier))
     for name in names:
         name.set("quoted", not (name.name.isascii() and name.name.isidentifier()))
-    said = tree.sql("spark", comments=False)
-    if _reads_as(said, tree):
-        return said
+    printed = tree.sql("spark", comments=False)
+    if _parses_as(printed, tree):
+        return printed
     for name in names:
         name.set("quoted", column_text(name.name) != name.name)
     return tree.sql("spark", comments=False)
 
 
-def _reads_as(text: str, tree: exp.Expr) -> bool:
+def _parses_as(text: str, tree: exp.Expr) -> bool:
     try:
         return _read(text) == tree
     except SpecError:
@@ -132,7 +131,7 @@ def _reads_as(text: str, tree: exp.Expr) -> bool:
 
 
 def parsed(text: str) -> exp.Expr:
-    """Read an expression of one row."""
+    """Return the syntax tree of an expression of one row; raise SpecError for other texts."""
     tree = _read(text)
     _refuse_other_rows(text, tree)
     return tree
@@ -144,13 +143,12 @@ def _read(text: str) -> exp.Expr:
     from sqlglot.errors import ParseError, TokenError
 
     try:
-        found = sqlglot.parse(f"SELECT {text}", read="spark")
-    except ParseError as problem:
-        reason = problem.errors[0]["description"] if problem.errors else str(problem)
-        raise SpecError(f"{text!r} is no Spark SQL expression: {reason}") from problem
-    except TokenError as problem:
-        raise SpecError(f"{text!r} is no Spark SQL expression: {problem}") from problem
-    (select,) = found if len(found) == 1 else (None,)
+        statements = sqlglot.parse(f"SELECT {text}", read="spark")
+    except (ParseError, TokenError) as problem:
+        errors = getattr(problem, "errors", None)
+        reason = errors[0]["description"] if errors else str(problem)
+        raise SpecError(f"{text!r} is not a Spark SQL expression: {reason}") from problem
+    (select,) = statements if len(statements) == 1 else (None,)
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         raise SpecError(f"{text!r} is not one Spark SQL expression")
     if any(value for name, value in select.args.items() if name not in ("expressions", "kind")):
@@ -169,29 +167,29 @@ def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
         if isinstance(node, exp.Query):
             raise SpecError(f"{text!r} holds a query; an expression is about one row")
         if isinstance(node, exp.UDTF | exp.Explode):
-            raise SpecError(f"{text!r} makes several rows of one, which an expression cannot")
+            raise SpecError(f"{text!r} makes several rows of one; an expression returns one value")
         if name in _CHANGING:
             raise SpecError(
-                f"{text!r} is not the same when a row is read again, after a crash for example; "
-                f"write it into the data where they are made"
+                f"{text!r} has another value when a row is read again, for example after a crash; "
+                f"compute it where the rows are produced, as a column of the data"
             )
 
 
 def evaluate(table: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
-    """Return the values of expressions, row by row, in the order of the table."""
-    reads = {name: None for e in expressions for name in e.reads}
-    seen = table.select(list(reads) or table.column_names[:1])
-    asked = ", ".join(f"{e.sql} AS __{i}" for i, e in enumerate(expressions))
+    """Return the values of expressions, in the order of the table's rows."""
+    reads = dict.fromkeys(name for e in expressions for name in e.reads)
+    read = table.select(list(reads) or table.column_names[:1])
+    selected = ", ".join(f"{e.sql} AS __{i}" for i, e in enumerate(expressions))
     database = _database()
-    database.register(_ROWS, seen)
+    database.register(_ROWS, read)
     try:
-        return list(database.sql(f"SELECT {asked} FROM {_ROWS}").to_arrow_table().columns)  # noqa: S608
+        return list(database.sql(f"SELECT {selected} FROM {_ROWS}").to_arrow_table().columns)  # noqa: S608
     finally:
         database.unregister(_ROWS)
 
 
 def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.DataType]:
-    """Return the types of expressions, found by running them on no rows."""
+    """Return the types of expressions, by evaluating them on a table without rows."""
     import duckdb
 
     try:
@@ -203,7 +201,7 @@ def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.Da
 
 
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return this thread's database; one thread each keeps rows in order and cores to Spark."""
+    """Return this thread's database; it runs in one thread, so rows keep their order."""
     import duckdb
 
     if not hasattr(_LOCAL, "database"):

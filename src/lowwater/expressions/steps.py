@@ -1,4 +1,4 @@
-"""What is done to rows before they are cut into windows: filters and computed columns."""
+"""Steps that rows take before an operator: filters and computed columns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from lowwater.errors import SpecError
 from lowwater.expressions.evaluate import (
     Expression,
-    checked,
+    check_expression,
     column_text,
     evaluate,
     normal,
     types_of,
 )
-from lowwater.schema import plain
+from lowwater.schema import plain_type
 
 Named: TypeAlias = tuple[tuple[str, str], ...]
 """Columns by name, each with its expression."""
@@ -31,7 +31,7 @@ class Where:
     condition: str
 
     def __post_init__(self) -> None:
-        checked(self.condition, "where: ")
+        check_expression(self.condition, "where: ")
 
     def __str__(self) -> str:
         return f"where {normal(self.condition)}"
@@ -39,21 +39,21 @@ class Where:
 
 @dataclass(frozen=True)
 class WithColumns:
-    """Adds computed columns, or puts them in the place of those there are."""
+    """Adds computed columns, or replaces columns of the same name."""
 
     columns: Named
 
     def __post_init__(self) -> None:
         for name, text in self.columns:
-            checked(text, f"with_columns: {name}=")
+            check_expression(text, f"with_columns: {name}=")
 
     def __str__(self) -> str:
-        return f"with {_told(self.columns)}"
+        return f"with {_listed(self.columns)}"
 
 
 @dataclass(frozen=True)
 class Select:
-    """Gives exactly these columns."""
+    """Keeps exactly these columns."""
 
     columns: Named
 
@@ -63,25 +63,22 @@ class Select:
         if twice:
             raise SpecError(f"select: the column {twice[0]!r} is named twice")
         for name, text in self.columns:
-            checked(text, f"select: {name}=")
+            check_expression(text, f"select: {name}=")
 
     def __str__(self) -> str:
-        return f"select {_told(self.columns)}"
+        return f"select {_listed(self.columns)}"
 
 
 Step: TypeAlias = Where | WithColumns | Select
 
 
 def called_after(step: Step, column: str) -> str | None:
-    """Return what a column is called after a step that chooses columns, if it is among them.
+    """Return the name of a column after a step; None if the step drops it.
 
     >>> called_after(Select((("at", "ts"), ("n", "n + 1"))), "ts")
     'at'
     """
-    if not isinstance(step, Select):
-        return column
-    chosen = dict(step.columns)
-    if column in chosen:
+    if not isinstance(step, Select) or column in dict(step.columns):
         return column
     return next((name for name, text in step.columns if is_column(text, column)), None)
 
@@ -91,21 +88,20 @@ def is_column(text: str, name: str) -> bool:
     return normal(text) == normal(column_text(name))
 
 
-def _told(columns: Named) -> str:
-    return ", ".join(
-        name if is_column(text, name) else f"{name} = {normal(text)}" for name, text in columns
-    )
+def _listed(columns: Named) -> str:
+    terms = (n if is_column(text, n) else f"{n} = {normal(text)}" for n, text in columns)
+    return ", ".join(terms)
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A step made ready for tables of one schema: which rows stay, what each column is made of."""
+    """A step that is ready for tables of one schema: the rows it keeps, the columns it computes."""
 
     schema: pa.Schema
     step: Step
     condition: Expression | None
     columns: tuple[Expression | str, ...]
-    """In the order of the schema: an expression, or the column that is taken over."""
+    """In the order of the schema: an expression, or the name of an unchanged column."""
 
     @classmethod
     def of(cls, step: Step, before: pa.Schema) -> Transform:
@@ -116,25 +112,20 @@ class Transform:
             if not pa.types.is_boolean(kind):
                 raise SpecError(f"where: {step.condition!r} is a {kind}, not a condition")
             return cls(before, step, condition, tuple(before.names))
-        made: dict[str, Expression | str] = {}
-        if isinstance(step, WithColumns):
-            made.update({name: name for name in before.names})
+        kept = before.names if isinstance(step, WithColumns) else []
+        columns: dict[str, Expression | str] = {name: name for name in kept}
         for name, text in step.columns:
-            found = Expression.over(text, before)
-            made[name] = found.reads[0] if found.is_column else found
-        return cls(_schema(made, before), step, None, tuple(made.values()))
+            expression = Expression.over(text, before)
+            columns[name] = expression.reads[0] if expression.is_column else expression
+        return cls(_schema(columns, before), step, None, tuple(columns.values()))
 
     def __str__(self) -> str:
         return str(self.step)
 
-    def carries(self, column: str) -> bool:
-        """Return whether a column is the same as before."""
-        return self.origin(column) == column
-
     def origin(self, column: str) -> str | None:
-        """Return the column before the step that one after it is, as it was."""
-        made = dict(zip(self.schema.names, self.columns, strict=True)).get(column)
-        return made if isinstance(made, str) else None
+        """Return the name that an unchanged column had before the step; None for a new one."""
+        origin = dict(zip(self.schema.names, self.columns, strict=True)).get(column)
+        return origin if isinstance(origin, str) else None
 
     def kept(self, table: pa.Table) -> np.ndarray | None:
         """Return which rows a filter keeps; None if the step is not a filter."""
@@ -144,26 +135,24 @@ class Transform:
         return np.asarray(pc.fill_null(keep, False).to_numpy(zero_copy_only=False), bool)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Transform a table."""
+        """Return a table after the step."""
         keep = self.kept(table)
         if keep is not None:
             return table.filter(pa.array(keep))
-        asked = [made for made in self.columns if isinstance(made, Expression)]
-        values = iter(evaluate(table, asked) if asked else [])
-        found = [
-            table.column(made) if isinstance(made, str) else next(values).cast(field.type)
-            for made, field in zip(self.columns, self.schema, strict=True)
+        expressions = [c for c in self.columns if isinstance(c, Expression)]
+        values = iter(evaluate(table, expressions) if expressions else [])
+        columns = [
+            table.column(column) if isinstance(column, str) else next(values).cast(field.type)
+            for column, field in zip(self.columns, self.schema, strict=True)
         ]
-        return pa.table(found, schema=self.schema)
+        return pa.table(columns, schema=self.schema)
 
 
-def _schema(made: dict[str, Expression | str], before: pa.Schema) -> pa.Schema:
-    asked = [e for e in made.values() if isinstance(e, Expression)]
-    types = iter(types_of(before, asked) if asked else [])
+def _schema(columns: dict[str, Expression | str], before: pa.Schema) -> pa.Schema:
+    expressions = [c for c in columns.values() if isinstance(c, Expression)]
+    types = map(plain_type, types_of(before, expressions) if expressions else [])
     fields = [
-        before.field(e).with_name(name)
-        if isinstance(e, str)
-        else plain(pa.schema([(name, next(types))])).field(0)
-        for name, e in made.items()
+        before.field(c).with_name(name) if isinstance(c, str) else pa.field(name, next(types))
+        for name, c in columns.items()
     ]
     return pa.schema(fields)

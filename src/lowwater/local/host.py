@@ -1,4 +1,4 @@
-"""Runs a query in this process, epoch by epoch."""
+"""The local host: runs a query in this process, and single epochs for tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lowwater.engine.clock import Clock
 from lowwater.engine.epoch import Epoch, Intake, Request
-from lowwater.engine.host import Clock, Outcome, SystemClock
+from lowwater.engine.host import Outcome, outcomes
 from lowwater.engine.log import ControlLog, MemoryLog
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.run import Run
@@ -22,8 +23,6 @@ from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 from lowwater.sources.source import BlockSource, SourceBlock
 
-__all__ = ["HOST", "LocalEpochs", "LocalHost", "SystemClock", "blocks_of", "until_the_end"]
-
 Sized: TypeAlias = tuple[pa.Table, int | None]
 """A block, and its number of rows where the source knew it before reading."""
 Blocks = Sequence[pa.Table | Sized]
@@ -31,7 +30,7 @@ Blocks = Sequence[pa.Table | Sized]
 
 
 class LocalHost:
-    """Hosts kernels in one process."""
+    """Runs queries in this process."""
 
     def run(
         self,
@@ -49,10 +48,7 @@ class LocalHost:
             assembly, sources, sinks, checkpoint, clock=clock, shards=shards, bounded=True
         )
         running.finish()
-        return {
-            name: Outcome.of(writer, sinks[name], running.status(writer.operators))
-            for name, writer in running.writers.items()
-        }
+        return outcomes(running, sinks)
 
     def start(
         self,
@@ -63,7 +59,7 @@ class LocalHost:
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a query that runs on; None stores no checkpoint."""
+        """Start a continuous run; without a checkpoint, state and log are in memory."""
         running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger)
         running.begin()
         return running
@@ -79,9 +75,8 @@ class LocalEpochs:
     def __init__(self, assembly: PhysicalPlan, clock: Clock, kernel: StepFunction = step) -> None:
         self.flow, self.adapter, self.clock = assembly.flow, assembly.adapter, clock
         self.memory = MemoryState(self.flow)
-        tasks = LocalTasks(
-            self.flow, dict.fromkeys(range(len(self.flow.inputs)), _Given()), self.memory, kernel
-        )
+        readers = dict.fromkeys(range(len(self.flow.inputs)), _TableReader())
+        tasks = LocalTasks(self.flow, readers, self.memory, kernel)
         self.log: ControlLog = MemoryLog()
         self.steps = Epoch(assembly, self.log, tasks, PendingOutputs({}, {}), clock)
         self.controller = self.steps.controller
@@ -100,13 +95,8 @@ class LocalEpochs:
         self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Request] = ()
     ) -> list[Packet]:
         """Run one epoch over the blocks of each input, in arrival order; return its packets."""
-        given = {
-            number: [
-                SourceBlock(b[0], rows=b[1]) if isinstance(b, tuple) else SourceBlock(b)
-                for b in mine
-            ]
-            for number, mine in enumerate(blocks)
-        }
+        sized = [[b if isinstance(b, tuple) else (b, None) for b in mine] for mine in blocks]
+        given = {n: [SourceBlock(t, rows=rows) for t, rows in mine] for n, mine in enumerate(sized)}
         ended = [{"input": n, "last": True} for n, is_last in enumerate(last) if is_last]
         before = self.log.before(self.epoch)
         _, packets = self.steps.run(before, Intake(given), lambda: ended, asked=lambda: asked)
@@ -119,8 +109,8 @@ class LocalEpochs:
         return Status.of(newest, self.flow, behind=behind, adapter=self.adapter)
 
 
-class _Given:
-    """Reads blocks that are tables already."""
+class _TableReader:
+    """Reads blocks that are tables."""
 
     def read(self, block: SourceBlock) -> pa.Table:
         return block.what

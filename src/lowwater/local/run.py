@@ -1,28 +1,27 @@
 """A query in this process: its epochs run one after the other.
 
-Everything is as on Spark: sources are read as they grow, prods are answered, and control or the
-clock may require an epoch without rows. With a checkpoint, a restart continues where the run
-stopped or was killed; without one, state and log are in memory.
+Its epochs are those of the Spark host: sources are read as they grow, prods are answered, and
+control or the clock may require an epoch without rows. With a checkpoint, a restart continues where
+the run stopped or was killed; without one, state and log are in memory.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
+from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.checkpoint import Checkpoint
-from lowwater.engine.entry import Entry
+from lowwater.engine.clock import Clock, SystemClock
 from lowwater.engine.epoch import Epoch, EpochLoop
-from lowwater.engine.host import Clock, SystemClock
 from lowwater.engine.inputs import BlockInputs, TableSource, in_checkpoint
 from lowwater.engine.log import ControlLog, MemoryLog
-from lowwater.engine.outputs import output_writers
+from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.run import Run
-from lowwater.engine.status import Status
 from lowwater.errors import HostError, LowwaterError
 from lowwater.local.tasks import LocalTasks, MemoryState, State, StoredState
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -35,10 +34,7 @@ POLL_SECONDS = 0.02
 
 
 class LocalRun(Run):
-    """A query running in this process.
-
-    `begin` runs its epochs in a thread of their own, `finish` in the calling one.
-    """
+    """A query running in this process: `begin` runs its epochs in a thread, `finish` here."""
 
     def __init__(
         self,
@@ -61,23 +57,20 @@ class LocalRun(Run):
         folder = None if checkpoint is None else Checkpoint.at(checkpoint)
         wanted = shards or DEFAULT_SHARDS
         plan = assembly.with_shards(wanted if folder is None else folder.claim(assembly, wanted))
-        self.flow, self.prodded, self.adapter = plan.flow, plan.prodder is not None, plan.adapter
-        self.writers = output_writers(self.flow, prodded=self.prodded, filled=plan.filled)
-        inputs = self._inputs(sources, folder, bounded=bounded)
+        flow = plan.flow
+        inputs = self._inputs(sources, flow, folder, bounded=bounded)
         log: ControlLog = MemoryLog() if folder is None else folder.log()
-        state: State = (
-            MemoryState(self.flow) if folder is None else StoredState(self.flow, folder.state)
+        state: State = MemoryState(flow) if folder is None else StoredState(flow, folder.state)
+        tasks = LocalTasks(flow, inputs.readers, state)
+        stored = None if folder is None else folder.outputs
+        pending = PendingOutputs(plan_writers(plan), outputs, stored)
+        super().__init__(
+            EpochLoop(Epoch(plan, log, tasks, pending, clock or SystemClock()), inputs)
         )
-        tasks = LocalTasks(self.flow, inputs.readers, state)
-        pending = PendingOutputs(self.writers, outputs, None if folder is None else folder.outputs)
-        epoch = Epoch(plan, log, tasks, pending, clock or SystemClock())
-        self.controller = epoch.controller
-        self.epochs = EpochLoop(epoch, inputs)
-        self.asked = self.epochs.asked
         self.epochs.recover()
 
     def _inputs(
-        self, sources: Sequence[object], folder: Checkpoint | None, *, bounded: bool
+        self, sources: Sequence[object], flow: Dataflow, folder: Checkpoint | None, *, bounded: bool
     ) -> BlockInputs:
         """Return the sources prepared for reading."""
         if folder is None:
@@ -86,17 +79,16 @@ class LocalRun(Run):
                 TemporaryDirectory(prefix="lowwater-", ignore_cleanup_errors=True)
             )
             return BlockInputs.of(ready, parent, bounded=bounded)
-        schemas = [start.schema for start in self.flow.inputs]
         stored = [
-            in_checkpoint(source, schema, folder, number)
-            for number, (source, schema) in enumerate(zip(sources, schemas, strict=True))
+            in_checkpoint(source, flow.inputs[number].schema, folder, number)
+            for number, source in enumerate(sources)
         ]
         return BlockInputs.of(stored, folder.source, bounded=bounded)
 
     # -- epochs -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Run the epochs in a thread of their own."""
+        """Run the epochs in a thread."""
         # Not a daemon: DuckDB closes its connections as the thread ends, which must not happen
         # after the interpreter has shut down.
         self.thread = threading.Thread(target=self._follow)
@@ -114,35 +106,16 @@ class LocalRun(Run):
             with self.files:
                 while not self.stopping.is_set() and not self.epochs.newest.done:
                     began = time.monotonic()
-                    pause = self.pause if self._take() else POLL_SECONDS
+                    ran = self.epochs.take_blocks_or_due(by_clock=self.by_clock)
+                    pause = self.pause if ran else POLL_SECONDS
                     self.stopping.wait(max(0.0, pause - (time.monotonic() - began)))
         except Exception as failure:  # noqa: BLE001  # `wait` and `finish` raise it
             self.failure = failure
 
-    def _take(self) -> bool:
-        """Run an epoch if there is one to run; return whether there was."""
-        if self.epochs.take_blocks():
-            return True
-        due = self.epochs.over or self.epochs.due(by_clock=self.by_clock)
-        return due and self.epochs.take_nothing()
-
     # -- the handle -------------------------------------------------------------------------------
 
-    @property
-    def newest(self) -> Entry:
-        """The entry of the last epoch whose outputs are published."""
-        return self.epochs.newest
-
-    def status(self, behind: Collection[int] | None = None) -> Status:
-        """Return the status of the query, or of the operators behind an output."""
-        return Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
-
-    def watch(self, tap: Outputs) -> None:
-        """Write the rows of the first output to further sinks."""
-        self.epochs.epoch.outputs.watch(tap)
-
     def stop(self) -> None:
-        """Stop after the epoch that runs now."""
+        """Stop after the running epoch."""
         self.stopping.set()
         # A sink that stops its own query runs in the thread, which cannot wait for itself.
         if self.thread is not None and self.thread is not threading.current_thread():

@@ -20,7 +20,7 @@ Change = Mapping[str, bytes | None]
 
 
 class State(Protocol):
-    """Where the shards keep their state."""
+    """The store of the shards' state."""
 
     def read(self, operator: int, shard: int, epoch: int) -> Mapping[str, bytes]:
         """Return the state of a shard before an epoch."""
@@ -69,7 +69,7 @@ class StoredState:
         before.write(changes)
 
     def discard(self, after: int) -> None:  # noqa: D102
-        discard_segments(self.folder, [o.plan.shards for o in self.flow.operators], after)
+        discard_segments(self.folder, self.flow, after)
 
 
 class LocalTasks:
@@ -85,7 +85,7 @@ class LocalTasks:
         self.flow, self.readers, self.state, self.kernel = flow, readers, state, kernel
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write its state, and return what it emits."""
+        """Run the epoch after an entry, write its state, and return its packets."""
         packets = [*self._ingest(before, intake, foresee), *self._control(before)]
         for number, operator in enumerate(self.flow.operators):
             for shard in range(operator.plan.shards):
@@ -109,7 +109,7 @@ class LocalTasks:
         return packets
 
     def _control(self, before: Entry) -> list[Packet]:
-        """Return the control in force, for every shard of the operators it is for."""
+        """Return the control in force as packets, for every shard of the receiving operators."""
         return [
             Packet(shard, -1, "control", message.to_bytes(), *self.flow.ports[number])
             for number, message in before.control.items()

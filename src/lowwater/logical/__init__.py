@@ -1,1 +1,1 @@
-"""Logical plans: the nodes that a query is made of."""
+"""Logical plans: the nodes of a query."""

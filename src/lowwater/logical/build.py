@@ -1,10 +1,10 @@
-"""Build nodes: a source, a step after a node, a union, the rows of a node as an output."""
+"""Functions that build nodes: a source, a step, a union, an output of plain rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -17,16 +17,16 @@ from lowwater.sources.feed import Feed
 from lowwater.sources.source import BlockSource
 from lowwater.watermarks.policy import WatermarkPolicy
 
+_Node = TypeVar("_Node", Source, Project)
+
 
 def read(source: Any, time: str, watermark: WatermarkPolicy) -> Source:
     """Return the node of a source."""
-    node = Source(schema=source.schema, time=time, source=source, watermark=watermark)
-    _check(node)
-    return node
+    return _checked(Source(schema=source.schema, time=time, source=source, watermark=watermark))
 
 
 def step(of: Node, taken: Step) -> Node:
-    """Return a node after a filter, or with other columns."""
+    """Return a node after a filter, or with other columns; a union applies it to each part."""
     if isinstance(of, Union):
         return unite(tuple(step(part, taken) for part in of.of))
     time = called_after(taken, of.time)
@@ -35,29 +35,22 @@ def step(of: Node, taken: Step) -> Node:
     if isinstance(of, Source) and not isinstance(of.source, BlockSource | Feed):
         source = of.source.transformed(taken)
         steps = (*of.steps, taken)
-        node: Node = replace(of, schema=source.schema, time=time, source=source, steps=steps)
-        _check(node)
-        return node
+        return _checked(replace(of, schema=source.schema, time=time, source=source, steps=steps))
     transform = Transform.of(taken, of.schema)
-    times = of.times
+    schema, times = transform.schema, of.times
     if times is not None:
-        origins = [(name, transform.origin(name)) for name in transform.schema.names]
-        times = tuple(
-            replace(axis, column=name)
-            for axis in times
-            for name, origin in origins
-            if origin == axis.column
-        )
-    columns = transform.schema
-    node = Project(schema=columns, time=time, times=times, of=of, step=taken, transform=transform)
-    _check(node)
-    return node
+        origins = [(name, transform.origin(name)) for name in schema.names]
+        times = tuple(replace(t, column=n) for t in times for n, was in origins if was == t.column)
+    return _checked(
+        Project(schema=schema, time=time, times=times, of=of, step=taken, transform=transform)
+    )
 
 
-def _check(node: Node) -> None:
-    """Raise SpecError if a column is hidden or the event time has no watermark."""
+def _checked(node: _Node) -> _Node:
+    """Return a node; raise SpecError if a column is hidden or the event time has no watermark."""
     refuse_hidden(node.schema)
     node.axis(node.time)
+    return node
 
 
 def refuse_hidden(schema: pa.Schema) -> None:

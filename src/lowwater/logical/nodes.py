@@ -45,7 +45,7 @@ class Relation:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Source(Relation):
-    """Rows from outside, and their watermark policy.
+    """The rows of a source, and their watermark policy.
 
     `steps` are the filters and columns that the source's own engine computes.
     """
@@ -82,6 +82,15 @@ class Apply(Relation):
 Node: TypeAlias = Source | Project | Union | Apply
 
 
+def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
+    """Return the node below the filters and columns of a node, and these in their order."""
+    transforms: tuple[Transform, ...] = ()
+    while isinstance(node, Project):
+        transforms = (node.transform, *transforms)
+        node = node.of
+    return node, transforms
+
+
 def steps_of(node: Node) -> tuple[Step, ...]:
     """Return the filters and columns since the source, or since the last operator."""
     if isinstance(node, Project):
@@ -99,7 +108,7 @@ def sources_of(node: Node) -> list[Source]:
 
 
 def source_column(node: Node) -> str | None:
-    """Return the column whose values have watermarks of their own in a node, if there is one."""
+    """Return the column whose values have separate watermarks in a node, if there is one."""
     if isinstance(node, Source):
         column = node.watermark.source
     elif isinstance(node, Project):

@@ -1,8 +1,8 @@
 """Rows on their way to an operator: a batch, and the hidden columns that travel with its rows.
 
 Two classes besides `Batch` hold rows with their ticks, each for a reason: `RawRows` (aggregates)
-is what an accumulator reads, and aggregates lie below operators; `StoredRows` (row_store) is rows
-in state, whose table carries the ticks so that both are written as one.
+is the input of accumulators, which lie below operators; `StoredRows` (row_store) holds rows in
+state, whose table carries the ticks so that both are written as one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from lowwater.operators.unary import UnaryPlan
 from lowwater.ticks import FIRST_TICK
 
 _STRIDE = 8
-"""Rows of the queue that are looked at in the first step of a search; it doubles each time."""
+"""Rows of the queue that the first step of a search examines; each step doubles the number."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class DistinctKernel(RowKernel):
         new = first_arrivals(code, rows.ticks, near, candidates)
         behind = np.flatnonzero(~rows.dead & ~repeats & ~in_time)
         repeats |= candidates & ~new
-        repeats[behind] = came_after(code, rows.ticks, near, np.flatnonzero(new), behind)
+        repeats[behind] = follows_near(code, rows.ticks, near, np.flatnonzero(new), behind)
         return new, repeats
 
 
@@ -174,12 +174,12 @@ def _advanced(
     return at
 
 
-def came_after(
-    code: np.ndarray, ticks: np.ndarray, near: Band, new: np.ndarray, asked: np.ndarray
+def follows_near(
+    code: np.ndarray, ticks: np.ndarray, near: Band, new: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Return which of the rows `asked` arrived after a row in `new` that is near them."""
-    t = ticks[asked]
+    """Return which of `rows` arrived after a row in `new` that is near them."""
+    t = ticks[rows]
     by_time = SortedRows(code, ticks, new)
-    place, which = spread(*by_time.between(code[asked], near.first(t), near.last(t)))
-    earlier = by_time.order[place] < asked[which]
-    return np.bincount(which[earlier], minlength=len(asked)) > 0
+    place, which = spread(*by_time.between(code[rows], near.first(t), near.last(t)))
+    earlier = by_time.order[place] < rows[which]
+    return np.bincount(which[earlier], minlength=len(rows)) > 0

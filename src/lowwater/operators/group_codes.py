@@ -20,10 +20,9 @@ _MAX_BOUND = 1 << 61
 
 
 def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
-    """Renumber codes in [0, bound) without gaps, in ascending order.
+    """Return codes in [0, bound) renumbered without gaps: (new code of each, old code of each new).
 
-    Returns (new code of each element, old code of each new one). A table lookup where the codes are
-    dense enough, a sort where they are not.
+    The order of codes stays. Dense codes are looked up in a table, sparse ones are sorted.
     """
     if bound <= max(4 * len(codes), _DENSE_FLOOR):
         used = np.flatnonzero(np.bincount(codes, minlength=bound))
@@ -42,8 +41,7 @@ def code_column(column: pa.Array) -> tuple[np.ndarray, int]:
     if pa.types.is_integer(t) or pa.types.is_temporal(t) or pa.types.is_boolean(t):
         return _code_integers(column)
     if pa.types.is_floating(t):
-        bits = normal_floats(column).cast(pa.float64()).view(pa.int64())
-        return _code_integers(bits)
+        return _code_integers(normal_floats(column).cast(pa.float64()).view(pa.int64()))
     if pa.types.is_nested(t):
         column = _as_bytes(column)
     coded = column.dictionary_encode(null_encoding="encode")
@@ -52,14 +50,9 @@ def code_column(column: pa.Array) -> tuple[np.ndarray, int]:
 
 
 def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    elif not pa.types.is_integer(column.type):
-        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())  # noqa: PLR2004
+    """Return the codes of integers, booleans or times, and a bound on them."""
+    column = _as_integers(column)
     present = column.fill_null(0).to_numpy(zero_copy_only=False)
-    missing = None
-    if column.null_count:
-        missing = column.is_null().to_numpy(zero_copy_only=False)
     least, most = int(present.min(initial=0)), int(present.max(initial=0))
     if most - least < max(4 * len(present), _DENSE_FLOOR):
         codes, bound = present.astype(np.int64) - least, most - least + 1
@@ -67,8 +60,9 @@ def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
         coded = pa.array(present).dictionary_encode()
         codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         bound = len(coded.dictionary)
-    if missing is None:
+    if not column.null_count:
         return codes, bound
+    missing = column.is_null().to_numpy(zero_copy_only=False)
     return np.where(missing, bound, codes), bound + 1
 
 
@@ -87,6 +81,18 @@ def group_rows(columns: Sequence[pa.Array], n: int) -> tuple[np.ndarray, np.ndar
     chosen = np.empty(len(distinct), np.int64)
     chosen[codes[::-1]] = np.arange(n - 1, -1, -1)
     return codes, chosen
+
+
+def group_values(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
+    """Return (group of each value of a column, the value of each group)."""
+    values = whole(column)
+    codes, chosen = group_rows([values], len(values))
+    return codes, values.take(pa.array(chosen)).to_pylist()
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def normal_floats(column: pa.Array) -> pa.Array:
@@ -110,22 +116,29 @@ def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
 
 
 def _hash(column: pa.Array) -> np.ndarray:
-    t = column.type
-    if pa.types.is_boolean(t):
-        column = column.cast(pa.int8())
-    elif pa.types.is_temporal(t):
-        column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())  # noqa: PLR2004
-    if pa.types.is_floating(t):
+    """Return 64 bits for each value, equal for equal values."""
+    column = _as_integers(column)
+    if pa.types.is_floating(column.type):
         return np.asarray(column.fill_null(0), np.float64).view(np.uint64)
     if pa.types.is_integer(column.type):
         return np.asarray(column.fill_null(0)).astype(np.int64).view(np.uint64)
-    if pa.types.is_nested(t):
+    if pa.types.is_nested(column.type):
         column = _as_bytes(column)
     values = (v if isinstance(v, bytes) else str(v).encode() for v in column.to_pylist())
     return np.fromiter((crc32(v) for v in values), np.uint64, len(column))
 
 
+def _as_integers(column: pa.Array) -> pa.Array:
+    """Return booleans and times as integers, other columns as they are."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    if pa.types.is_temporal(column.type):
+        return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())  # noqa: PLR2004
+    return column
+
+
 def _as_bytes(column: pa.Array) -> pa.Array:
+    """Return nested values as bytes, equal for equal values."""
     return pa.array([pickle.dumps(_normal(v)) for v in column.to_pylist()], pa.binary())
 
 

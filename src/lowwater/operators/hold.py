@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.control.message import ControlMessage
-from lowwater.control.watermark import Watermarks
+from lowwater.control.watermark import Watermarks, latest
 from lowwater.operators.batch import BEHIND, DEAD, STRETCH, TICK
 from lowwater.operators.kernel import META, Step, register
 from lowwater.operators.packet import Packet, measure_packet, table_of, table_packet
@@ -56,7 +56,6 @@ class HoldPlan(UnaryPlan):
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
         """Return the watermark, rounded down to where a window ends."""
-        del port
         return Watermarks(marks.low).mapped(lambda m: m if m >= END else self.spec.align(m))
 
     def explain(self) -> list[str]:
@@ -84,9 +83,7 @@ class HoldKernel:
         released = self._release(sum(c.release.get(self.shard, 0) for c in control))
         tables = [table_of(p) for p in packets if p.kind == "rows"]
         numbers = [self._hold(table) for table in tables]
-        lows = [c.marks.low for c in control if c.marks.low is not None]
-        if lows:
-            self.watermark = max([*lows, *([] if self.watermark is None else [self.watermark])])
+        self.watermark = latest(self.watermark, *(c.marks.low for c in control))
         waiting = [[n, first, end] for n, (first, end) in sorted(self.waiting.items())]
         meta = {"mark": self.watermark, "waiting": waiting, "rows": self.rows.to_json()}
         self.out.changes[META] = json.dumps(meta).encode()

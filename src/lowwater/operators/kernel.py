@@ -50,8 +50,8 @@ class Kernel(Protocol):
       the kernel acts on the watermarks that the control packets bring.
     - **Every row is accounted for.** The last emission is a measurement whose counts add up:
       admitted + late (+ outside + duplicates) is the number of rows received.
-    - **Bounded state.** The kernel deletes what no future row or watermark needs. An epoch without
-      rows and without a new watermark changes nothing.
+    - **Bounded state.** The kernel deletes state that no future row or watermark needs. An epoch
+      without rows and without a new watermark changes nothing.
     - **Vectorised.** The number of Python calls does not grow with the number of rows.
     """
 

@@ -1,4 +1,4 @@
-"""All that a late row carries: its columns, and how late it was.
+"""Late rows: their columns, and how late they were.
 
 A late row is the row as it arrived, then `late_degree`, for windows the name and the bounds of the
 windows it missed, and `admitted`: whether it still took part in some results.
@@ -51,22 +51,14 @@ def late_tables(
     and those of its own block. Here the newest time of each earlier block is known as well
     (semantics 25).
     """
-    in_order = sorted(packets, key=lambda p: (p.seq, p.shard))
-    newest = [(p.seq, measures_of(p).get("newest")) for p in measures] if in_order else []
-    return [
-        _with_degrees(
-            plan,
-            port,
-            table_of(p),
-            [n for seq, n in newest if n is not None and _is_earlier(seq, p.seq)],
-        )
-        for p in in_order
-    ]
-
-
-def _is_earlier(one: int, other: int) -> bool:
-    """Return whether one block arrived before another of the same input."""
-    return one < other and start_of(one) == start_of(other)
+    newest = [(p.seq, measures_of(p).get("newest")) for p in measures] if packets else []
+    known = [(start_of(seq), seq, tick) for seq, tick in newest if tick is not None]
+    late = []
+    for packet in sorted(packets, key=lambda p: (p.seq, p.shard)):
+        start, end = start_of(packet.seq), packet.seq
+        earlier = [tick for block, seq, tick in known if block == start and seq < end]
+        late.append(_with_degrees(plan, port, table_of(packet), earlier))
+    return late
 
 
 def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:

@@ -1,11 +1,11 @@
-"""The contract of an operator's plan, and how results are emitted (OOP 6). Its kernel works."""
+"""The contract of an operator's plan, and the gradual flush of results (OOP 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,6 @@ from lowwater.watermarks.adaptive.quality_model import QualityModel
 from lowwater.windows.axis import Axis
 from lowwater.windows.sliding import Landmark, Sliding
 
-Plan = TypeVar("Plan")
 LossCount = Literal["late", "pairs", "rows", "windows"]
 """Which losses a kernel counts to measure quality."""
 ROWS = "__rows"
@@ -40,7 +39,7 @@ class GradualFlush:
 
     @property
     def idle(self) -> int:
-        """The time that results wait before any is emitted, while there is room."""
+        """How long (in ticks) complete results wait while there is room."""
         return 0 if self.room is None else self.delay // 2
 
     @cached_property
@@ -55,15 +54,6 @@ class GradualFlush:
         if self.room is None:
             return f"little by little, within {axis.say(self.delay)}"
         return f"when more than {self.room} are kept, at the latest after {axis.say(self.delay)}"
-
-
-def at_once(plan: Plan) -> Plan:
-    """Return the plan with results emitted at once.
-
-    Lateness is judged by that plan: waiting results make no row late.
-    """
-    given: Any = plan
-    return plan if getattr(plan, "flush", None) is None else replace(given, flush=None)
 
 
 class OperatorPlan(Protocol):
@@ -119,7 +109,7 @@ class OperatorPlan(Protocol):
         """Return the watermarks of results, by the column that progresses (semantics 9)."""
 
     def explain(self) -> list[str]:
-        """Return lines about what the operator does and which state it holds."""
+        """Return lines that describe the results and the state of the operator."""
 
     @property
     def sequential(self) -> bool:
@@ -129,6 +119,10 @@ class OperatorPlan(Protocol):
     def with_shards(self, shards: int) -> Self:
         """Return the plan for a number of shards; for one if a single shard must see all rows."""
         return replace(self, shards=1 if self.sequential else shards)  # type: ignore[type-var]
+
+    def at_once(self) -> Self:
+        """Return the plan that judges lateness: results waiting for a flush make no row late."""
+        return self if self.flush is None else replace(self, flush=None)  # type: ignore[type-var]
 
     @property
     def labels(self) -> frozenset[str]:
@@ -195,7 +189,7 @@ class OperatorPlan(Protocol):
 
     @property
     def made_from(self) -> int:
-        """How far before a result the rows may lie that it is made of."""
+        """The largest distance of a result from an earlier row that contributes to it."""
         return self.reach[1]
 
     def unread(self, results: Intervals) -> Intervals:
@@ -215,7 +209,7 @@ class OperatorPlan(Protocol):
         return ports[0]
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of what results lose at a slack; rows alone lose nothing."""
+        """Return the model of the losses of results at a slack; plain rows have none."""
         raise TypeError(f"{self.word} has no quality to model")
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:

@@ -58,7 +58,7 @@ def placed(start: int, seq: int) -> int:
 
 
 def start_of(seq: int) -> int:
-    """Return the input or operator that a packet came from, by its place in arrival order."""
+    """Return the input or operator that sent a packet, given its place in arrival order."""
     return seq >> _PLACES
 
 

@@ -31,7 +31,6 @@ class PassthroughPlan(UnaryPlan):
 
     def with_shards(self, shards: int) -> PassthroughPlan:
         """Return the plan for one shard: more would not help."""
-        del shards
         return replace(self, shards=1)
 
     def explain(self) -> list[str]:
@@ -40,12 +39,10 @@ class PassthroughPlan(UnaryPlan):
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
         """Return no watermark: the operator acts on none."""
-        del port, marks
         return Watermarks()
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
         """Return no watermark: no operator reads the results."""
-        del ports
         return {}
 
 
@@ -54,7 +51,6 @@ class PassthroughKernel:
     """One epoch of rows that pass."""
 
     def __init__(self, plan: PassthroughPlan, shard: int, state: Mapping[str, bytes]) -> None:
-        del state
         self.plan, self.shard = plan, shard
 
     def run(self, packets: Sequence[Packet]) -> Step:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.control.message import ControlMessage
+from lowwater.control.watermark import latest
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.kernel import META, Step
 from lowwater.operators.late import late_rows
@@ -114,12 +115,9 @@ class RowKernel:
         """Return the watermark of each port after the epoch. Watermarks never fall."""
         watermarks = list(self.watermarks)
         for packet in packets:
-            if packet.kind != "control":
-                continue
-            low = ControlMessage.from_bytes(packet.payload).marks.low
-            known = watermarks[packet.port]
-            if low is not None and (known is None or low > known):
-                watermarks[packet.port] = low
+            if packet.kind == "control":
+                low = ControlMessage.from_bytes(packet.payload).marks.low
+                watermarks[packet.port] = latest(watermarks[packet.port], low)
         return watermarks
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:

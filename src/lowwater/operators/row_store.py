@@ -200,9 +200,8 @@ class RowStore:
 
     def _append(self, bucket: RowBucket, rows: StoredRows) -> None:
         """Add rows to a bucket, which is cut anew if it grows too large."""
-        if bucket.rows + len(rows) > 2 * TARGET_ROWS and bucket.low < max(
-            bucket.high, int(rows.ticks.max())
-        ):
+        high = max(bucket.high, int(rows.ticks.max()))
+        if bucket.rows + len(rows) > 2 * TARGET_ROWS and bucket.low < high:
             whole = StoredRows.together([self.read(bucket), rows])
             self._delete(bucket)
             self._create(whole)
@@ -214,7 +213,6 @@ class RowStore:
             last = pa.concat_tables([unpacked(self._bytes(older.name)), last])
             self._drop(older.name)
         runs.append(self._write(last))
-        high = max(bucket.high, int(rows.ticks.max()))
         self._open.pop(bucket.name, None)
         grown = replace(bucket, high=high, runs=tuple(runs))
         self.all[self.all.index(bucket)] = grown

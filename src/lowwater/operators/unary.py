@@ -36,7 +36,7 @@ class UnaryPlan(OperatorPlan):
 
     @property
     def result_schema(self) -> pa.Schema:
-        """Rows leave as they came."""
+        """The columns of a result row: those of the stream."""
         return self.schema
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Planner: from logical nodes to a physical plan, and which features go together."""
+"""Planner: logical nodes become a physical plan; a table lists which features go together."""

@@ -9,7 +9,7 @@ from lowwater.dataflow.graph import Dataflow, Input, Operator, Output, Route
 from lowwater.errors import SpecError
 from lowwater.expressions.steps import Transform
 from lowwater.logical.build import collect
-from lowwater.logical.nodes import Apply, Node, Project, Source, Union
+from lowwater.logical.nodes import Apply, Node, Project, Source, Union, below_steps
 from lowwater.operators.join.plan import both
 from lowwater.operators.operator import OperatorPlan
 from lowwater.planner.compatibility import refuse, rule_for
@@ -22,19 +22,21 @@ Steps = tuple[Transform, ...]
 
 
 def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
-    """Return the physical plan of these nodes; a node that several of them read is there once."""
-    made = _Assembler()
-    found = tuple(made.output(name, node) for name, node in outputs.items())
-    inputs = zip(made.inputs, made.from_input, strict=True)
-    operators = zip(made.operators, made.from_operator, strict=True)
+    """Return the physical plan of named outputs; a node that several of them read occurs once."""
+    parts = _Assembler()
+    ends = tuple(parts.output(name, node) for name, node in outputs.items())
+    inputs = zip(parts.inputs, parts.from_input, strict=True)
+    operators = zip(parts.operators, parts.from_operator, strict=True)
     flow = Dataflow(
         tuple(replace(start, routes=tuple(routes)) for start, routes in inputs),
         tuple(replace(operator, routes=tuple(routes)) for operator, routes in operators),
-        found,
+        ends,
     )
-    done = PhysicalPlan(flow, tuple(leaf.source for leaf, *_ in made.leaves), tuple(made.policies))
-    _ = done.gauges
-    return adapted(done)
+    leaves = [leaf for leaf, *_ in parts.leaves]
+    sources = tuple(leaf.source for leaf in leaves)
+    plan = PhysicalPlan(flow, sources, tuple(leaf.watermark for leaf in leaves))
+    _ = plan.gauges  # raises SpecError if a watermark policy does not fit its input
+    return adapted(plan)
 
 
 class _Assembler:
@@ -42,7 +44,6 @@ class _Assembler:
 
     def __init__(self) -> None:
         self.leaves: list[tuple[Source, str, Steps]] = []
-        self.policies: list[WatermarkPolicy] = []
         self.inputs: list[Input] = []
         self.from_input: list[list[Route]] = []
         self.nodes: list[Apply] = []
@@ -51,27 +52,22 @@ class _Assembler:
 
     def output(self, name: str, node: Node) -> Output:
         """Return an output, after its operator is laid out."""
-        at = node
-        steps: Steps = ()
-        while isinstance(at, Project):
-            steps = (at.transform, *steps)
-            at = at.of
-        if isinstance(at, Apply):
-            return Output(name, self.operator(at), steps)
+        below, steps = below_steps(node)
+        if isinstance(below, Apply):
+            return Output(name, self.operator(below), steps)
         return Output(name, self.operator(collect(node)))
 
     def operator(self, node: Apply) -> int:
         """Return the number of an operator, after its inputs are laid out."""
         if node in self.nodes:
             return self.nodes.index(node)
-        before = [
-            self._lead(of, plan_axis) for of, plan_axis in zip(node.of, node.plan.axes, strict=True)
-        ]
-        number = len(self.operators)
-        level = 0
+        ports = zip(node.of, node.plan.axes, strict=True)
+        before = [self._lead(of, axis) for of, axis in ports]
+        number, level, second = len(self.operators), 0, node.plan.second
         for port, starts in enumerate(before):
             for kind, start, on, steps in starts:
-                route = Route(number, port, on, steps, _progress(node.plan, on, steps))
+                times = on if second is None else both(on, _traced(second.column, steps))
+                route = Route(number, port, on, steps, times)
                 if kind == "input":
                     since = self.inputs[start].mark_since
                     if since is not None:
@@ -107,14 +103,13 @@ class _Assembler:
         """Return the number of an input, and the steps that its rows take after it."""
         split = _measured_after(leaf.watermark, axis.column, steps)
         before, rest = steps[:split], steps[split:]
-        for number, (known, on, done) in enumerate(self.leaves):
+        for number, (known, on, known_steps) in enumerate(self.leaves):
             same = known.source is leaf.source and known.watermark == leaf.watermark
-            if same and on == axis.column and done == before:
+            if same and on == axis.column and known_steps == before:
                 return number, rest
         schema = before[-1].schema if before else leaf.source.schema
         tracker = leaf.watermark.bind(axis, schema)
         self.leaves.append((leaf, axis.column, before))
-        self.policies.append(leaf.watermark)
         self.from_input.append([])
         self.inputs.append(
             Input(
@@ -144,32 +139,24 @@ def _refuse_revised(plan: OperatorPlan, below: OperatorPlan) -> None:
         raise SpecError(over.text(f"allowed_lateness={span!r} and the {plan.word} over it"))
 
 
-def _progress(plan: OperatorPlan, on: str, steps: Steps) -> str:
-    """Return by what an operator's port progresses: a time, or two together."""
-    second = plan.second
-    return on if second is None else both(on, _traced(second.column, steps))
-
-
 def _traced(column: str, steps: Steps) -> str:
-    """Return what a column was called before steps that may have renamed it."""
+    """Return the name of a column before steps that may have renamed it."""
     for step in reversed(steps):
         column = step.origin(column) or column
     return column
 
 
 def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transform]) -> int:
-    """Return how many steps make the columns that progress is measured on."""
-    read = (on, *progress.reads)
-    made = [
-        i + 1
-        for i, step in enumerate(steps)
-        if any(c in step.schema.names and not step.carries(c) for c in read)
-    ]
-    return made[-1] if made else 0
+    """Return the number of steps after which all columns that a watermark reads exist."""
+    for count in range(len(steps), 0, -1):
+        step = steps[count - 1]
+        if any(c in step.schema.names and step.origin(c) != c for c in (on, *progress.reads)):
+            return count
+    return 0
 
 
 def refuse_arrival(of: Node) -> None:
-    """Raise SpecError if rows are numbered by arrival and are results of operators."""
+    """Raise SpecError if a node has results of operators, which have no order of arrival."""
     if of.times is not None:
         raise SpecError(
             "results of other operators have no order of arrival of their own, so rows cannot be "

@@ -1,9 +1,9 @@
 """The table of what goes together: feature × window × aggregate × operator × feature.
 
-A query is described by labels: the kind of its windows, of its aggregates, of its operators, and
-its other features. A rule refuses a feature where one of its labels occurs, with the reason and
-the remedy. What no rule refuses, works. Errors and `docs/compatibility.md` come from this table,
-and a test runs every cell.
+Labels describe a query: the kinds of its windows, aggregates and operators, and its other features.
+A rule refuses a feature of queries that have one of its labels, with the reason and the remedy. All
+other combinations work. Errors and `docs/compatibility.md` come from this table, and a test runs
+every cell.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBERED = ("arrival", "rank")
 
 @dataclass(frozen=True)
 class Rule:
-    """A feature is refused where one of the labels occurs."""
+    """Refuses a feature of queries that have one of the labels."""
 
     feature: str
     labels: tuple[str, ...]
@@ -33,7 +33,11 @@ class Rule:
 
 
 _NO_LATENESS = "or leave allowed_lateness= out"
-_SINCE_ALONE = "take a fixed range= with a decomposable aggregate, or punctuation without since="
+_SINCE = "a punctuation with since= completes an interval of time before earlier ones"
+_REVISED = (
+    "leave allowed_lateness= out of the window below and let its rows wait longer, lw.slack(...), "
+    "or give its results to a sink"
+)
 
 RULES = (
     # -- allowed_lateness
@@ -44,19 +48,18 @@ RULES = (
          "windows on two times close jointly, and no watermark lags behind both",
          f"take on= one time, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("landmark",),
-         "windows since the beginning keep one partial for all that have closed, from which none "
-         "can be computed again",
+         "all closed windows since the beginning share one partial aggregate, from which none can "
+         "be computed again",
          f"take a bounded range=, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("session",),
-         "a late row may join sessions that were emitted into one of another window, so a result "
-         "would not keep its key",
+         "a late row may merge emitted sessions into one with another window, so a result would "
+         "not keep its key",
          f"take range= instead of gap=, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("row", "slide_on"),
          "a late row would end a window that did not exist when later ones were emitted",
          f"take slide= on the time of the window, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("flush",),
-         "with flush= a final may still wait when its window is revised, and would come after its "
-         "revision",
+         "with flush= a final may wait while its window is revised, and would follow its revision",
          f"leave flush= out, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("since",),
          "where punctuation completes intervals of time (since=), windows close in any order, and "
@@ -65,21 +68,16 @@ RULES = (
     Rule("allowed_lateness", ("second level",),
          "a result comes again when late rows revise it, and an operator over it would count each "
          "version as a row of its own",
-         "leave allowed_lateness= out of the window below and let its rows wait longer, "
-         "lw.slack(...), or give its results to a sink"),
+         _REVISED),
     Rule("allowed_lateness", ("order over results",),
-         "a result comes again when late rows revise it, and would be late there: its time has "
-         "passed",
-         "leave allowed_lateness= out of the window below and let its rows wait longer, "
-         "lw.slack(...), or give its results to a sink"),
+         "a result comes again when late rows revise it, and would be late there", _REVISED),
     # -- flush
     Rule("flush", NUMBERED,
-         "flush= counts its delay on the attribute that windows lie over, and numbered rows have "
-         "none",
+         "flush= counts its delay on the attribute of windows, and numbered rows have none",
          "take a range on a column"),
     Rule("flush", ("sliding", "named", "landmark", *DRIVEN),
-         "flush= goes with windows that lie side by side: where they overlap, a row late for one "
-         "of them could still get into it while it waits to be emitted",
+         "flush= needs windows that do not overlap: otherwise a row that is late for a window "
+         "could still enter it while its result waits",
          "take a slide= that is not shorter than range=, or leave flush= out"),
     Rule("flush", ("init",),
          "flush= keeps the cells of a window while it emits others, and the states of an aggregate "
@@ -89,29 +87,25 @@ RULES = (
          "flush= spreads groups, and there is no group_by(...)",
          "add group_by(...), or leave flush= out"),
     Rule("flush", ("ordered join",),
-         "flush= and order='time' contradict each other: results in order could not leave before "
-         "the last of those that wait",
+         "flush= and order='time' contradict each other: results in order could be emitted only "
+         "after the last one that waits",
          "leave one of them out"),
     # -- watermarks
     Rule("since", ("landmark", "named", *NUMBERED, *DRIVEN, "both times"),
-         "a punctuation with since= completes an interval of time before earlier ones, and these "
-         "windows can only close in the order of time",
-         _SINCE_ALONE),
+         f"{_SINCE}, and these windows can only close in the order of time",
+         "take a fixed range= with a decomposable aggregate, or punctuation without since="),
     Rule("since", ("init",),
-         "a punctuation with since= completes an interval of time before earlier ones, which needs "
-         "panes, and an aggregate by init/incr/final is kept per window",
+         f"{_SINCE}, which needs panes, and an aggregate by init/incr/final is kept per window",
          "define it by lift/combine/lower, or take punctuation without since="),
     Rule("since", ("flush",),
          "flush= emits windows in the order of time, and a punctuation with since= completes an "
          "interval before earlier ones",
          "leave flush= out, or take punctuation without since="),
     Rule("since", ("distinct", "distinct within", "order", "join", "outer join", "ordered join"),
-         "a punctuation with since= completes an interval of time before earlier ones, and this "
-         "operator evicts rows in the order of time",
+         f"{_SINCE}, and this operator evicts rows in the order of time",
          "put windows directly over the stream, or take punctuation without since="),
     Rule("since", ("second level", "order over results"),
-         "a punctuation with since= completes an interval of time before earlier ones, and results "
-         "of windows progress in the order of time",
+         f"{_SINCE}, and results of windows progress in the order of time",
          "write the results to a sink and read them in a query of its own, or take punctuation "
          "without since="),
     Rule("consistent", ("landmark",),
@@ -126,7 +120,7 @@ RULES = (
         for feature in ("quality share", "quality error")
     ),
     Rule("quality error", ("join", "outer join", "ordered join", "both times"),
-         "an error is for windows, whose finals may be off; a join only has a share of its pairs",
+         "an error bounds the values of windows; a join has only a share of its pairs",
          "take quality(0.95)"),
     *(
         Rule(feature, ("rows",),
@@ -143,8 +137,8 @@ RULES = (
     ),
     # -- sidelining
     *(
-        Rule("sideline", labels, f"here {found}", "leave sideline= out")
-        for labels, found in (
+        Rule("sideline", labels, f"here {reason}", "leave sideline= out")
+        for labels, reason in (
             (("rows",), "there are rows without windows"),
             (("distinct", "distinct within"), "there is a distinct"),
             (("order",), "there is an order"),
@@ -170,18 +164,18 @@ RULES = (
          "the query does not end with windows",
          "end it with window(...).agg(...), or leave shed= out"),
     Rule("shed", ("outer join",),
-         "below a join that keeps rows without a partner, a dropped row would make its partners "
-         "come out alone, which is wrong",
+         "a join that keeps rows without a partner would emit the partners of dropped rows alone, "
+         "which is wrong",
          "take how='inner', or shed before the join, in a query of its own"),
     Rule("shed", ("distinct within",),
-         "distinct(within=...) lets a row through if none near it came, and a dropped row may have "
-         "come",
+         "distinct(within=...) emits a row if no equal row came near it, and that row may have "
+         "been dropped",
          "take distinct() of equal times, or put it behind the windows"),
     Rule("shed", NUMBERED,
          "windows count rows, so each would hold other rows if some were dropped",
          "take windows over time"),
     Rule("shed", ("landmark", *DRIVEN),
-         "these windows do not lie where their spec says, or have no end",
+         "rows determine where these windows lie, or they have no end",
          "take a fixed range and slide"),
     Rule("shed", ("flush",), "flush= emits results later than windows close", "leave flush= out"),
     Rule("shed", ("both times",), "windows lie on two times", "take windows on one"),
@@ -196,12 +190,11 @@ RULES = (
          "choose one of the two"),
     # -- aggregates
     Rule("landmark", ("holistic",),
-         "the aggregate keeps all values of a window, and a landmark window has all there ever "
-         "were",
+         "the aggregate keeps all values of a window, and a landmark window has all of the stream",
          "take a sketch, for example lw.quantile(..., sketch=True)"),
     Rule("landmark", ("second level",),
-         "landmark windows are emitted at the end of a stream up to its last row, and the last row "
-         "of an operator's results is not known beforehand",
+         "at the end of a stream, landmark windows are emitted up to its last row, and the last "
+         "row of an operator's results is not known in advance",
          "take a range"),
 )  # fmt: skip
 """Every refusal. A new feature adds its rules here and nowhere else."""

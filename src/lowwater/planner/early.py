@@ -1,4 +1,4 @@
-"""Plan early results: which policies request them, and which windows they can request."""
+"""Plan early results: the policies that request them, and the windows they may request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from lowwater.early.policies import EarlyBefore, EarlyOutput, ProdPolicy, Window
 from lowwater.early.prodder import Prodder
 from lowwater.errors import SpecError
 from lowwater.event_clock import EventClock
-from lowwater.expressions.steps import Transform
-from lowwater.logical.nodes import Node, Project, Source
+from lowwater.logical.nodes import Node, Source, below_steps
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 
@@ -28,7 +27,7 @@ Prods = Any
 
 
 def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete") -> PhysicalPlan:
-    """Return a plan with the early results that a run asks for."""
+    """Return a plan that emits early results, if `prods` requests them."""
     how = estimates_of(estimate)
     if prods is None:
         return assembly
@@ -37,25 +36,25 @@ def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete
     streams = [p for p in given if hasattr(p, "node")]
     if not given or len(policies) + len(streams) < len(given):
         raise SpecError(
-            f"early={prods!r} names no policy; give lw.early_every(...), lw.early_before(...), "
+            f"early={prods!r} is not a policy; give lw.early_every(...), lw.early_before(...), "
             f"lw.early_on_demand(), a stream whose rows are prods, or several of them in a list"
         )
     flow, own = assembly.flow, len(assembly.flow.inputs)
     numbered = sorted({o.operator for o in flow.outputs})
     specs = [(n, flow.operators[n].plan.scheduled_windows) for n in numbered]
-    asked = tuple(EarlyOutput(n, WindowEnds(known) if known else None) for n, known in specs)
+    outputs = tuple(EarlyOutput(n, WindowEnds(known) if known else None) for n, known in specs)
     for policy in policies:
         if isinstance(policy, EarlyBefore):
             for plan in (flow.operators[number].plan for number in numbered):
                 labels = plan.labels if plan.aggregates_rows else {"rows"}
                 refuse("early_before", labels, "early=lw.early_before(...)")
-        policy.bind(asked)
+        policy.bind(outputs)
     timed = all(i.axis.kind == "time" for i in flow.inputs)
     arrivals = _arrivals(flow)
     learned = [n for n in numbered if flow.operators[n].plan.numeric_aggregates]
-    made = Prodder(
+    prodder = Prodder(
         tuple(policies),
-        asked,
+        outputs,
         tuple(range(own)),
         EventClock(timed),
         arrivals,
@@ -67,7 +66,7 @@ def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete
         assembly = replace(assembly, flow=replace(flow, inputs=inputs))
     for stream in streams:
         assembly = _with_stream(assembly, stream.node)
-    return replace(assembly, prodder=made)
+    return replace(assembly, prodder=prodder)
 
 
 BINS_PER_SLIDE = 8
@@ -76,19 +75,19 @@ SPANS = 2
 
 
 def _arrivals(flow: Dataflow) -> Arrivals | None:
-    """Return how arrivals are learned: in bins that suit the windows of the query."""
-    known = [WindowEnds(p.plan.scheduled_windows) for p in flow.operators]
-    known = [ends for ends in known if ends.windows]
-    if not known:
+    """Return the bins in which arrivals are counted; None if no window has scheduled ends."""
+    plans = (operator.plan for operator in flow.operators)
+    ends = [WindowEnds(windows) for plan in plans if (windows := plan.scheduled_windows)]
+    if not ends:
         return None
-    width = max(1, min(g.slide for g in known) // BINS_PER_SLIDE)
-    return Arrivals(width, SPANS * max(g.span for g in known))
+    width = max(1, min(e.slide for e in ends) // BINS_PER_SLIDE)
+    return Arrivals(width, SPANS * max(e.span for e in ends))
 
 
 def _learning(flow: Dataflow, operator: int, how: Estimates) -> OperatorLearner:
-    """Return what is learned of an operator's early results.
+    """Return the learner of an operator's early results.
 
-    Values are scaled only if the share of rows that have arrived is known.
+    It scales values only if the share of rows that have arrived is known.
     """
     plan = flow.operators[operator].plan
     scaled = how.complete and plan.spreads_rows
@@ -101,14 +100,10 @@ def _learning(flow: Dataflow, operator: int, how: Estimates) -> OperatorLearner:
 
 def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
     """Return a query with one more input, whose rows are prods."""
-    leaf = node
-    steps: tuple[Transform, ...] = ()
-    while isinstance(leaf, Project):
-        steps = (leaf.transform, *steps)
-        leaf = leaf.of
+    leaf, steps = below_steps(node)
     if not isinstance(leaf, Source):
         raise SpecError(
-            "early=: a stream of prods comes from outside; it cannot be a union, a join or the "
+            "early=: a stream of prods is read from a source; it cannot be a union, a join or the "
             "result of windows"
         )
     axis = node.axis(node.time)
@@ -127,19 +122,19 @@ def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
 
 
 def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
-    """Return the columns by which groups are named: those that all windows have as keys."""
+    """Return the columns that name groups: the keys that the windows of all outputs have."""
     keys = [flow.operators[o.operator].plan.group_keys for o in flow.outputs]
     return {k: t for k, t in keys[0].items() if all(k in other for other in keys)}
 
 
 def demand(flow: Dataflow, upto: Any, groups: Mapping[str, Any]) -> Prod:
-    """Return the prod that a person asks for."""
+    """Return the prod that the user requests with `run.prod()`."""
     known = _groups(flow)
     where = {}
     for name, value in groups.items():
         if name not in known:
-            told = f"these are: {', '.join(known)}" if known else "it has none"
-            raise SpecError(f"prod({name}={value!r}): {name!r} is not a group of the query; {told}")
+            keys = f"these are: {', '.join(known)}" if known else "it has none"
+            raise SpecError(f"prod({name}={value!r}): {name!r} is not a group of the query; {keys}")
         where[name] = _text(name, value, known[name])
     end = None if upto is None else flow.inputs[0].axis.point(upto, name="upto")
     return Prod(None, end, where)
@@ -149,7 +144,7 @@ def _text(name: str, value: Any, kind: pa.DataType) -> str | None:
     if value is None:
         return None
     try:
-        found: str = pa.scalar(value, kind).cast(pa.string()).as_py()
+        text: str = pa.scalar(value, kind).cast(pa.string()).as_py()
     except (pa.ArrowException, TypeError, ValueError) as wrong:
         raise SpecError(f"prod({name}={value!r}): the group is a {kind}; {wrong}") from wrong
-    return found
+    return text

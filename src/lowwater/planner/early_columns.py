@@ -11,9 +11,9 @@ from lowwater.operators.late import free
 
 KIND = "kind"
 KNOWN = ("completeness", "expected_accuracy", "low", "high")
-"""The columns with the completeness and the expected accuracy of an early row."""
+"""Columns with the completeness, the expected accuracy and the interval of an early row."""
 HIDDEN = "__"
-"""How they begin on their way."""
+"""Prefix of their names inside the dataflow."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class EarlyColumns:
         return [*label, *(known if self.numbers else known[:1])]
 
     def added(self, rows: pa.Table, known: pa.Table | None) -> pa.Table:
-        """Return rows with the columns; finals have nothing in them."""
+        """Return rows with these columns, which are NULL in finals."""
         for field in self.fields:
             if field.name == KIND:
                 label = "final" if known is None else "early"
@@ -54,5 +54,5 @@ class EarlyColumns:
 
     @property
     def hidden(self) -> list[str]:
-        """The columns of answers that these are made of."""
+        """The names of these columns inside the dataflow."""
         return [HIDDEN + name for name in (KNOWN if self.numbers else KNOWN[:1])]

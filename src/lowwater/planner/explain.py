@@ -1,4 +1,4 @@
-"""Describe a query as text: what it computes and how it runs."""
+"""The description of a query as text: its operators, watermarks and policies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
     refuse_unfed(assembly)
     flow = assembly.flow
     several = len(flow.operators) > 1 or len(flow.inputs) > 1
-    told = []
+    sections = []
     for number, operator in enumerate(flow.operators):
         starts = [
             (i.before + route.steps, f"input {n + 1}" if several else "", policy)
@@ -52,10 +52,10 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
                 f"{aside.every} new ones, each within {plan.axes[0].say(aside.max_delay)}"
             )
         head = [f"-- {operator.name}"] if several else []
-        told.append("\n".join([*head, *lines]))
+        sections.append("\n".join([*head, *lines]))
     if assembly.shedder is not None:
-        told += shed_lines(assembly.shedder, flow)
-    return "\n".join(told)
+        sections += shed_lines(assembly.shedder, flow)
+    return "\n".join(sections)
 
 
 def feature_lines(assembly: PhysicalPlan) -> list[str]:
@@ -68,13 +68,13 @@ def feature_lines(assembly: PhysicalPlan) -> list[str]:
 
 
 def _rows(steps: Sequence[Any], origin: str) -> list[str]:
-    """Return lines about where rows come from, and their first steps."""
-    said = ([origin] if origin else []) + [str(step) for step in steps]
-    return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(said)]
+    """Return the lines on the origin of rows and on the steps that they take."""
+    texts = ([origin] if origin else []) + [str(step) for step in steps]
+    return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(texts)]
 
 
 def _quality(one: SlackDecision, axis: Axis) -> list[str]:
-    """Return the lines on a quality target at an operator: what it means, how slack is chosen."""
+    """Return the lines on a quality target at an operator: its meaning, the choice of slack."""
     how = {
         None: "by the model alone: what late rows have lost is not known here",
         "late": "on the rows of both sides that came late; the pairs they lost are estimated",

@@ -1,4 +1,4 @@
-"""How results leave: at once, or little by little (OOP 6)."""
+"""Flush policies: emit results at once, or little by little (OOP 6)."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from lowwater.planner.compatibility import refuse
 from lowwater.windows.axis import Axis
 
 WINDOW_SLICES = 8
-"""Each slice of a window's groups is kept by itself: with more of them an epoch costs more."""
+"""Number of slices of a window's groups. Each is stored apart, so more of them cost more."""
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
 
 
 @dataclass(frozen=True)
 class Flush:
-    """Results that are complete at once leave over a time of at most `max_delay`."""
+    """Results that are complete at the same time are emitted over at most `max_delay`."""
 
     max_delay: Any
     keep: int | None = None
 
-    def of(self, axis: Axis, size: int | None, word: str) -> GradualFlush:
-        """Bind it to the attribute that results progress on; `size` is that of a window."""
+    def of(self, axis: Axis, size: int | None) -> GradualFlush:
+        """Return it for the attribute that results progress on; `size` is that of a window."""
         delay = self._ticks(axis, size)
         if delay <= 0:
-            raise SpecError(f"{word}: max_delay={self.max_delay!r} must be greater than zero")
+            raise SpecError(f"flush: max_delay={self.max_delay!r} must be greater than zero")
         return GradualFlush(delay, self.keep)
 
     def _ticks(self, axis: Axis, size: int | None) -> int:
-        found = _WINDOWS.fullmatch(self.max_delay) if isinstance(self.max_delay, str) else None
-        if found is None:
+        windows = _WINDOWS.fullmatch(self.max_delay) if isinstance(self.max_delay, str) else None
+        if windows is None:
             return axis.span(self.max_delay, name="max_delay")
         if size is None:
             raise SpecError(
                 f"max_delay={self.max_delay!r}: this join has no windows to count; give a duration"
             )
-        return int(float(found[1]) * size)
+        return int(float(windows[1]) * size)
 
 
 def slow_flush(*, max_delay: Any) -> Flush:
     """Emit results evenly over `max_delay` of the stream's time: "2 windows", or a duration.
 
-    Window bounds do not move, and no row gets in that would have been late; results only come out
-    one slice of the groups after the other, so that no epoch has all of them to do (OOP 6). In an
-    outer or anti join the same goes for rows without a partner.
+    Windows close as usual, and late rows stay late; results are emitted one slice of the groups
+    after the other, so that no epoch has to emit all of them (OOP 6). An outer or anti join emits
+    rows without a partner in this way.
 
     >>> slow_flush(max_delay="2 windows").max_delay
     '2 windows'
@@ -57,9 +57,9 @@ def slow_flush(*, max_delay: Any) -> Flush:
 
 
 def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
-    """Hold results back while there is room for them, at most for `max_delay`.
+    """Hold results back while state has room for them, for at most `max_delay`.
 
-    They come out when more than `keep` cells (in a join: rows) are kept in all, and else spread
+    They are emitted when state has more than `keep` cells (in a join: rows), and otherwise spread
     over the second half of the delay.
     """
     if type(keep) is not int or keep < 0:
@@ -68,20 +68,20 @@ def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
 
 
 def smooth_windows(flush: Any, plan: WindowPlan) -> GradualFlush | None:
-    """Return how the results of windows leave; raise SpecError if they cannot leave gradually."""
+    """Return the flush of window results; raise SpecError if they cannot be emitted gradually."""
     given = _given(flush)
     if given is None:
         return None
     refuse("flush", plan.labels, f"flush={flush!r}")
     ((_, window),) = plan.fixed_windows
-    return replace(given.of(plan.axis, window.slide, "flush"), slices=WINDOW_SLICES)
+    return replace(given.of(plan.axis, window.slide), slices=WINDOW_SLICES)
 
 
 def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> GradualFlush | None:
-    """Return how rows without a partner leave a join."""
+    """Return the flush of a join's rows without a partner."""
     given = _given(flush)
     size = band.size if isinstance(band, SameWindow) else None
-    return None if given is None else given.of(axis, size, "flush")
+    return None if given is None else given.of(axis, size)
 
 
 def _given(flush: Any) -> Flush | None:

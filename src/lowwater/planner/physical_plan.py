@@ -18,7 +18,7 @@ from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.watermarks.tracker import Gauge
 
 BEATS_PER_IDLE_TIMEOUT = 4
-"""How often within an idle timeout the clock moves a watermark, if windows may end anywhere."""
+"""How often the clock moves a watermark within an idle timeout, if windows may end anywhere."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PhysicalPlan:
         fine = any(not o.plan.rounds_marks for o in self.flow.operators)
         return tuple(
             Gauge(
-                policy.bind(start.axis, _measured_schema(start)),
+                policy.bind(start.axis, measured_schema(start)),
                 wall=policy.clock == "wall",
                 grain=_idle_timeout(policy) // BEATS_PER_IDLE_TIMEOUT if fine else 0,
             )
@@ -60,5 +60,6 @@ def _idle_timeout(policy: WatermarkPolicy) -> int:
     return 0 if policy.idle_timeout is None else ticks(policy.idle_timeout, name="idle_timeout")
 
 
-def _measured_schema(start: Input) -> pa.Schema:
+def measured_schema(start: Input) -> pa.Schema:
+    """Return the columns of an input after the steps that its watermark needs."""
     return start.before[-1].schema if start.before else start.schema

@@ -1,4 +1,4 @@
-"""Streams whose slack is chosen: what they feed, and so what the slack is chosen by."""
+"""Plan adaptive slack: the operators that streams feed, and the model by which slack is chosen."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
 
 UNTARGETED = 1 << 20
-"""Granule where late degrees matter only for the largest of them."""
+"""Granule of late degrees where only the largest of them matters."""
 
 
 def chosen(policy: WatermarkPolicy) -> AdaptiveSlack | None:
-    """Return how the slack of a stream is chosen, None if it is given."""
+    """Return the policy that chooses the slack of a stream; None if the slack is fixed."""
     inner = policy.each if isinstance(policy, PerSource) else policy
     return inner if isinstance(inner, AdaptiveSlack) else None
 
 
 def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
-    """Return a query whose late degrees are measured where slack is chosen by them."""
-    found = {n: c for n, p in enumerate(assembly.policies) if (c := chosen(p)) is not None}
-    if not found:
+    """Return a plan that measures late degrees and chooses slack, if a policy needs it."""
+    policies = {n: c for n, p in enumerate(assembly.policies) if (c := chosen(p)) is not None}
+    if not policies:
         return assembly
     flow = assembly.flow
-    targets = {n: c for n, c in found.items() if not isinstance(c, Adaptive)}
+    targets = {n: c for n, c in policies.items() if not isinstance(c, Adaptive)}
     spans = [c.spans(flow.inputs[n].axis) for n, c in targets.items()]
     granule = min((granule for _, granule in spans), default=UNTARGETED)
     inputs = tuple(
-        replace(i, granule=granule if n in found else None) for n, i in enumerate(flow.inputs)
+        replace(i, granule=granule if n in policies else None) for n, i in enumerate(flow.inputs)
     )
-    parts = frozenset(n for n in found if isinstance(assembly.policies[n], PerSource))
+    parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
     monitored = [
-        MonitoredInput(n, granule, c.decay, n in parts, n not in targets) for n, c in found.items()
+        MonitoredInput(n, granule, c.decay, n in parts, n not in targets)
+        for n, c in policies.items()
     ]
     decisions = [_deciding(flow, p, targets, granule, parts) for p in _places(flow, targets)]
     tracked = replace(flow, inputs=inputs, operators=_tracked(flow, decisions))
@@ -49,7 +50,7 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
 
 
 def refuse_unfed(assembly: PhysicalPlan) -> None:
-    """Refuse a quality target where nothing is produced that could have a quality."""
+    """Raise SpecError if a stream with a quality target feeds neither windows nor a join."""
     if assembly.adapter is None:
         return
     fed = {n for d in assembly.adapter.decisions for port in d.ports for n in port}
@@ -67,22 +68,22 @@ def _word(one: AdaptiveSlack) -> str:
     return f"quality({one.target!r})" if one.error is None else f"quality(error={one.error!r})"
 
 
-# -- what a stream feeds ---------------------------------------------------------------------------
+# -- the operators that a stream feeds -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Place:
-    """An operator that slacks are chosen for: which inputs lead to each port, and how."""
+    """An operator that slacks are chosen for, and the inputs that lead to each port."""
 
     operator: int
     ports: tuple[tuple[int, ...], ...]
     orders: tuple[int, ...] = ()
-    """The operators that put its rows in the order of their time."""
+    """The operators that sort its rows by time."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """How rows of an input come to a port: first, before any window or join; put in order."""
+    """A path from an input to a port: `first` without a window or join, `order` if sorted."""
 
     input: int
     first: bool = True
@@ -90,9 +91,9 @@ class _Way:
 
 
 def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
-    """Yield the windows and joins that streams with a target come to first.
+    """Yield the first windows and joins that streams with a target feed.
 
-    For a join, all such streams behind it count, also those that come through another join.
+    A join counts all such streams, also those that reach it through another join.
     """
     coming: dict[tuple[int, int], list[_Way]] = {p: [] for p in flow.ports}
 
@@ -124,7 +125,7 @@ def _deciding(
     granule: int,
     parts: frozenset[int],
 ) -> SlackDecision:
-    """Return how slacks are chosen for an operator; raise SpecError if it has no model of loss."""
+    """Return the choice of slacks for an operator; raise SpecError if it has no model of loss."""
     plan, name = flow.operators[place.operator].plan, flow.operators[place.operator].name
     mine = [targets[n] for port in place.ports for n in port]
     one = max(mine, key=_target)
@@ -175,7 +176,7 @@ def _error(one: AdaptiveSlack) -> float | None:
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:
-    """Return the operators; those with a decision count what it measures."""
+    """Return the operators; those with a decision count the losses that it needs."""
     operators = list(flow.operators)
     for one in decisions:
         if one.measured is not None:

@@ -1,4 +1,4 @@
-"""Drop windows under load: which queries allow it, and where their rows are dropped."""
+"""Plan load shedding: which queries allow dropped windows, and where their rows are dropped."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
             "lie over time, others over numbers; run them apart"
         )
     roots = tuple(_roots(flow, shed.max_gap))
-    made = LoadShedder(
+    shedder = LoadShedder(
         shed,
         roots,
         Slots.of(roots),
         {n: len(i.routes) for n, i in enumerate(flow.inputs) if i.routes},
     )
-    check_gap(made)
-    if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in made.inputs):
+    check_gap(shedder)
+    if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in shedder.inputs):
         raise SpecError(
             "shed(latency=...) is about time, and the windows lie over numbers; take windows over "
             "time, or a share of your own, lw.shed(share=0.3)"
         )
-    advice = late_only(made)
+    advice = late_only(shedder)
     if advice is not None:
         warnings.warn(advice, ShedWarning, stacklevel=4)
-    return replace(assembly, shedder=made)
+    return replace(assembly, shedder=shedder)
 
 
 def _check(flow: Dataflow) -> None:
@@ -69,7 +69,7 @@ def _check(flow: Dataflow) -> None:
 
 
 def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
-    """Yield the windows whose results leave, each as it is for the drop."""
+    """Yield the windows whose results leave the query, as the shedder needs them."""
     names = {o.name: o.operator for o in flow.outputs}
     for name, number in names.items():
         plan = flow.operators[number].plan
@@ -80,7 +80,7 @@ def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
 
 
 def _back(flow: Dataflow, number: int) -> int:
-    """Return how far before a row at an operator the rows from outside may lie that made it."""
+    """Return how far before a row of an operator the input rows that made it may lie."""
     spans = (
         operator.plan.made_from + _back(flow, below)
         for below, operator in enumerate(flow.operators)
@@ -89,59 +89,59 @@ def _back(flow: Dataflow, number: int) -> int:
     return max(spans, default=0)
 
 
-def check_gap(made: LoadShedder) -> None:
-    """Refuse a gap that allows nothing, and a share that the gap does not allow."""
-    most, shed = made.most, made.how
+def check_gap(shedder: LoadShedder) -> None:
+    """Raise SpecError if a gap allows no drop, or a share is larger than the gap allows."""
+    most, shed = shedder.most, shedder.how
     if most < 1:
-        least = ", ".join(f"{r.name} {made.slots.slide // r.spec.slide}" for r in made.roots)
+        least = ", ".join(f"{r.name} {shedder.slots.slide // r.spec.slide}" for r in shedder.roots)
         raise SpecError(
             f"shed(max_gap={shed.max_gap!r}) allows no window to be dropped: all queries share "
-            f"one drop, which takes at least these numbers of results: {least}. Allow as many"
+            f"one drop, which takes at least these numbers of results: {least}; allow as many"
         )
     if shed.share is not None and shed.share > most / (most + 1):
         raise SpecError(
             f"shed(share={shed.share}, max_gap={shed.max_gap!r}): of {most + 1} windows one "
-            f"must come, so p is at most {most / (most + 1):.3f}; take less, or allow a longer gap"
+            f"must come, so share is at most {most / (most + 1):.3f}; take less, or a longer gap"
         )
 
 
-def late_only(made: LoadShedder) -> str | None:
+def late_only(shedder: LoadShedder) -> str | None:
     """Return advice on the gap if no row can be dropped before its windows (semantics 22)."""
-    params, most = made.slots.params, made.most
+    params, most = shedder.slots.params, shedder.most
     if most >= params.overlap:
         return None
-    need = {r.name: params.overlap * (made.slots.slide // r.spec.slide) for r in made.roots}
+    need = {r.name: params.overlap * (shedder.slots.slide // r.spec.slide) for r in shedder.roots}
     gaps = ", ".join(f"{gap} for {name}" for name, gap in need.items())
     return (
-        f"shed(max_gap={made.how.max_gap!r}): every row is in {params.overlap} windows or more, "
+        f"shed(max_gap={shedder.how.max_gap!r}): every row is in {params.overlap} windows or more, "
         f"and only {most} in a row may be dropped, so every row must be processed: results are "
         f"dropped, and little is saved. max_gap from {gaps} would help"
     )
 
 
-def shed_lines(made: LoadShedder, flow: Dataflow) -> list[str]:
-    """Return lines about where rows are dropped, and why there."""
-    say = flow.inputs[next(iter(made.inputs))].axis.say
-    params = made.slots.params
+def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
+    """Return the lines of `explain()` on dropped windows, and where their rows are dropped."""
+    say = flow.inputs[next(iter(shedder.inputs))].axis.say
+    params = shedder.slots.params
     how = (
-        f"a share of {made.how.share}"
-        if made.how.latency is None
-        else f"as results no older than {say(made.how.latency)} need"
+        f"a share of {shedder.how.share}"
+        if shedder.how.latency is None
+        else f"as results no older than {say(shedder.how.latency)} need"
     )
-    named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in made.roots))
+    named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))
     lines = [
-        f"shed        windows of {named}: {how}, at most {made.most} in a row",
+        f"shed        windows of {named}: {how}, at most {shedder.most} in a row",
         f"            ω = {say(params.size)} of rows are needed, every δ = {say(params.slide)}",
     ]
-    advice = late_only(made)
+    advice = late_only(shedder)
     if advice is not None:
         return [*lines, f"            {advice}"]
-    return [*lines, *(f"            {line}" for line in _places(made, flow))]
+    return [*lines, *(f"            {line}" for line in _places(shedder, flow))]
 
 
-def _places(made: LoadShedder, flow: Dataflow) -> Iterator[str]:
-    """Yield where rows are dropped: before all steps but those that the watermark needs."""
-    for number in made.inputs:
+def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
+    """Yield a line per input: its rows are dropped before all steps that its time allows."""
+    for number in shedder.inputs:
         start = flow.inputs[number]
         name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"
         after = f", after {'; '.join(map(str, start.before))} (its time)" if start.before else ""

@@ -1,4 +1,4 @@
-"""Hold rows of a burst: where in a query they wait, and which queries allow it."""
+"""Plan the holding of rows of a burst: the operators that hold them, and which queries allow it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowwater.operators.batch import KEPT
 from lowwater.operators.hold import HoldPlan
 from lowwater.operators.operator import OperatorPlan
 from lowwater.planner.compatibility import refuse
-from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.physical_plan import PhysicalPlan, measured_schema
 from lowwater.sidelining.policy import Sideline
 from lowwater.sidelining.sideliner import BurstWindow, HoldPoint, Sideliner
 
@@ -58,15 +58,15 @@ def _check(flow: Dataflow) -> None:
         refuse("sideline", flow.operators[number].plan.labels, _NEEDED)
     if any(i.axis.kind != "time" for i in flow.inputs):
         raise SpecError(
-            "sideline= tells by the clock that a stream is behind, and the windows lie over "
+            "sideline= finds out by the clock that a stream is behind, and the windows lie over "
             "numbers; take windows over time, or leave sideline= out"
         )
 
 
 def _laid_out(flow: Dataflow) -> Dataflow:
-    """Return a dataflow with an operator on each way from outside, where rows can wait.
+    """Return a dataflow with a hold operator on each route from an input.
 
-    Operators stand in an order in which rows go forward, so these come first.
+    Rows only go to operators with larger numbers, so hold operators come first.
     """
     ways = [(n, route) for n, i in enumerate(flow.inputs) for route in i.routes]
     shift = len(ways)
@@ -102,9 +102,9 @@ def _shifted(routes: Sequence[Route], shift: int) -> tuple[Route, ...]:
 
 
 def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: int) -> Operator:
-    """Return the operator where rows of an input wait on their way to windows."""
+    """Return the operator that holds rows of an input on their route to windows."""
     ((_, window),) = plan.fixed_windows
-    schema = start.before[-1].schema if start.before else start.schema
+    schema = measured_schema(start)
     if KEPT in schema.names:
         schema = schema.remove(schema.get_field_index(KEPT))
     hold = HoldPlan(schema, start.axis, window, _keys(plan, route) or (start.axis.column,))
@@ -113,7 +113,7 @@ def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: in
 
 
 def _keys(plan: OperatorPlan, route: Route) -> tuple[str, ...]:
-    """Return the keys of windows as they were before the steps; none if one was made there."""
+    """Return the names of window keys before the steps; none if a step computes one of them."""
     columns: list[str | None] = list(plan.group_keys)
     for step in reversed(route.steps):
         columns = [None if column is None else step.origin(column) for column in columns]
@@ -125,10 +125,9 @@ def _sideliner(flow: Dataflow, how: Sideline) -> Sideliner:
     for number in sorted(flow.front):
         plan = flow.operators[number].plan
         ((_, window),) = plan.fixed_windows
-        feeding = [
-            n for n, i in enumerate(flow.inputs) if any(r.operator == number for r in i.routes)
-        ]
-        windows.append(BurstWindow(number, flow.numbers[number, 0], window, tuple(feeding)))
+        targets = enumerate({route.operator for route in i.routes} for i in flow.inputs)
+        feeding = tuple(n for n, operators in targets if number in operators)
+        windows.append(BurstWindow(number, flow.numbers[number, 0], window, feeding))
     holds = (
         HoldPoint(route.hold, flow.numbers[route.hold, 0], n)
         for n, start in enumerate(flow.inputs)

@@ -1,4 +1,4 @@
-"""Plan a window aggregate: check its parts against each other and build its node."""
+"""Plan a window aggregate: check that its parts go together, and build its node."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _takes_ranges(plan: WindowPlan, of: Node) -> bool:
 
 
 def _times(plan: WindowPlan) -> tuple[Axis, ...]:
-    """Return the columns of results that progress: none where windows lie over row numbers."""
+    """Return the columns of results that have a watermark: none for windows of row numbers."""
     if plan.numbering is not None:
         return ()
     kind = plan.result_schema.field("window").type
@@ -90,7 +90,7 @@ def _times(plan: WindowPlan) -> tuple[Axis, ...]:
 
 
 def _check(plan: WindowPlan, of: Node) -> None:
-    """Refuse what does not fit together, before anything runs."""
+    """Raise SpecError if the parts of a plan do not go together."""
     _ = plan.parts, plan.result_schema
     if plan.counts_arrivals or plan.numbering == "arrival":
         refuse_arrival(of)
@@ -112,7 +112,7 @@ def _check(plan: WindowPlan, of: Node) -> None:
 
 
 def _landmark_text(plan: WindowPlan) -> str:
-    """Return what the user wrote: landmark windows, and the first aggregate that grows."""
+    """Return the text that an error quotes: landmark windows, and a holistic aggregate."""
     kinds = {name: a.kind(plan.schema) for name, a in plan.aggregates.items()}
     grows = next((name for name, kind in kinds.items() if kind == "holistic"), None)
     return "range=lw.unbounded" + (f" with {grows}=..." if grows else "")

@@ -19,18 +19,12 @@ from lowwater.operators.sort import SortPlan
 from lowwater.planner.assemble import assemble
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.flush import smooth_join
-from lowwater.query.join_args import (
-    JoinArgs,
-    check_time,
-    key_pairs,
-    resolve_band,
-    usual_time,
-)
+from lowwater.query.join_args import JoinArgs, check_time, key_pairs, resolve_band, usual_time
 from lowwater.windows.axis import Axis
 
 
 def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
-    """Return the rows of a node without repetitions."""
+    """Return the rows of a node without duplicates."""
     chosen = tuple(dict.fromkeys(columns)) or tuple(of.schema.names)
     for column in chosen:
         if column not in of.schema.names:
@@ -41,16 +35,16 @@ def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
     near = 0 if within is None else axis.span(within, name="within")
     if near < 0:
         raise SpecError(f"within={within!r} must not be negative; leave it out for equal times")
-    return _operated(DistinctPlan(of.schema, axis, chosen, near), (of,), (axis,))
+    return _apply(DistinctPlan(of.schema, axis, chosen, near), (of,), (axis,))
 
 
 def in_order(of: Node) -> Apply:
     """Return the rows of a node in the order of their time."""
     axis = of.axis(of.time)
-    return _operated(SortPlan(of.schema, axis), (of,), (axis,))
+    return _apply(SortPlan(of.schema, axis), (of,), (axis,))
 
 
-def _operated(
+def _apply(
     plan: OperatorPlan, of: tuple[Node, ...], times: tuple[Axis, ...], time: str | None = None
 ) -> Apply:
     """Return the results of an operator; raise SpecError if no run could compute them."""
@@ -60,31 +54,31 @@ def _operated(
     return node
 
 
-def join(mine: Node, other: Node, words: JoinArgs) -> Apply:
+def join(mine: Node, other: Node, args: JoinArgs) -> Apply:
     """Return the pairs of rows of two nodes with equal keys and near times."""
-    if words.order not in ("free", "time"):
-        raise SpecError(f"order={words.order!r} is unknown; it is 'free' or 'time'")
-    if words.order == "time" and words.flush is not None:
-        refuse("flush", {"ordered join"}, f"flush={words.flush!r}")
-    at = words.times or (mine.time, other.time)
+    if args.order not in ("free", "time"):
+        raise SpecError(f"order={args.order!r} is unknown; it is 'free' or 'time'")
+    if args.order == "time" and args.flush is not None:
+        refuse("flush", {"ordered join"}, f"flush={args.flush!r}")
+    at = args.times or (mine.time, other.time)
     axes = (mine.axis(at[0]), other.axis(at[1]))
-    how, band = words.how, resolve_band(words.band, axes)
-    made_by = OrderedJoinPlan if words.order == "time" else JoinPlan
-    plan = made_by(
+    how, band = args.how, resolve_band(args.band, axes)
+    plan_type = OrderedJoinPlan if args.order == "time" else JoinPlan
+    plan = plan_type(
         (mine.schema, other.schema),
         axes,
-        key_pairs(mine.schema, other.schema, words.on),
+        key_pairs(mine.schema, other.schema, args.on),
         band,
         how,
-        words.time or usual_time(how, words.order),
-        words.suffix,
-        flush=smooth_join(words.flush, axes[0], band),
+        args.time or usual_time(how, args.order),
+        args.suffix,
+        flush=smooth_join(args.flush, axes[0], band),
     )
     check_time(plan)
     refuse_hidden(plan.result_schema)
     columns = plan.own_times.values()
     times = [replace(axis, column=plan.names[port][axis.column]) for port, axis in enumerate(axes)]
-    found = [a for a in times if a.column in columns]
+    kept = [a for a in times if a.column in columns]
     if plan.time in ("min", "max"):
-        found.append(Axis(plan.result_times[0], plan.time_type))
-    return _operated(plan, (mine, other), tuple(found), plan.result_times[0])
+        kept.append(Axis(plan.result_times[0], plan.time_type))
+    return _apply(plan, (mine, other), tuple(kept), plan.result_times[0])

@@ -25,14 +25,14 @@ _PAIR = 2
 
 @dataclass(frozen=True)
 class SameWindowSpec:
-    """Rows of one tumbling window belong together: `lw.same_window("10 seconds")`."""
+    """The band of rows in one tumbling window: `lw.same_window("10 seconds")`."""
 
     size: Any
     origin: Any = None
 
 
 def same_window(size: Any, *, origin: Any = None) -> SameWindowSpec:
-    """Join rows that lie in the same tumbling window, instead of a band: `band=same_window(...)`.
+    """Return a band that joins rows of the same tumbling window: `band=lw.same_window(...)`.
 
     >>> same_window("10 seconds").size
     '10 seconds'
@@ -99,7 +99,7 @@ def key_pairs(
 
 
 def resolve_band(band: Any, axes: tuple[Axis, Axis]) -> Band | SameWindow:
-    """Return which times belong together."""
+    """Return the band in ticks; raise SpecError if it is unbounded, reversed or not a pair."""
     axis = axes[0]
     if isinstance(band, SameWindowSpec):
         size = axis.span(band.size, name="same_window")
@@ -108,8 +108,8 @@ def resolve_band(band: Any, axes: tuple[Axis, Axis]) -> Band | SameWindow:
         origin = 0 if band.origin is None else axis.point(band.origin, name="origin")
         return SameWindow(size, origin)
     why = (
-        "rows could join however far apart they are, so none could ever be forgotten; give how far "
-        "other - self may be, for example band=('-2 seconds', '3 seconds')"
+        "rows could join at any distance, so none could ever be evicted; give the smallest and the "
+        "largest other - self, for example band=('-2 seconds', '3 seconds')"
     )
     if band is None or band is unbounded:
         raise SpecError(f"band={band!r} is unbounded: {why}")
@@ -142,8 +142,8 @@ def with_quality(
     aimed_at = _aimed(mine, policy), _aimed(theirs, policy)
     if aimed_at[0] is mine and aimed_at[1] is theirs:
         raise SpecError(
-            f"quality={quality!r}: both sides of the join are results of operators, whose progress "
-            f"is not for the join to say; give their streams watermark=lw.quality(...)"
+            f"quality={quality!r}: both sides of the join are results of operators, whose "
+            f"watermarks follow from their streams; give these watermark=lw.quality(...)"
         )
     return aimed_at
 

@@ -1,4 +1,4 @@
-"""Run a query: the options of a run, and the methods that hand a plan to a host."""
+"""The options of a run, and the methods of a query that pass its plan to a host."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from lowwater.early.estimates import Estimate
-from lowwater.engine.host import Clock, Outcome, host_named
-from lowwater.engine.outputs import output_writers, prepare
+from lowwater.engine.clock import Clock
+from lowwater.engine.host import Outcome, host_named
+from lowwater.engine.outputs import plan_writers, prepare
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -44,10 +45,10 @@ class RunOptions:
     shed: Shed = None
     host: HostName | None = None
     checkpoint: str | None = None
-    trigger: str | None = None
     epochs: Epochs | None = None
     clock: Clock | None = None
     shards: int | None = None
+    trigger: str | None = None
 
     def __post_init__(self) -> None:
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
@@ -75,30 +76,30 @@ class Runnable:
     def explain(
         self, *, sideline: Sidelining = False, shed: Shed = None, features: bool = False
     ) -> str:
-        """Describe what is computed and how it runs, with `sideline` and `shed` as in `start`.
+        """Return a description of the plan as text, with `sideline` and `shed` as in `start`.
 
-        `features=True` adds which features go with the query, and why others do not.
+        `features=True` adds which features the query supports, and why it refuses the others.
         """
         text = explain(shedding(self.assembly, shed), sideline_of(sideline))
         return "\n".join([text, *feature_lines(self.assembly)]) if features else text
 
     def fingerprint(self, shards: int) -> dict[str, Any]:
-        """Return the description that a checkpoint of this query must agree with."""
+        """Return the description that a checkpoint stores, and compares when a query restarts."""
         return fingerprint(self.assembly, shards)
 
     def _run(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
-        """Run to the end of all inputs; return what each output gave."""
+        """Run to the end of all inputs; return the outcome of each output."""
         assembly = options.plan(self.assembly)
         refuse_unfed(assembly)
         sources = _sources(assembly, options.epochs)
         fed = all(isinstance(s, Feed) for s in assembly.sources)
-        _prepare(assembly, sinks)
+        prepare(plan_writers(assembly), sinks)
         host = host_named(options.host or ("local" if fed else "spark"))
         where, clock, shards = options.checkpoint, options.clock, options.shards
         return host.run(assembly, sources, sinks, checkpoint=where, clock=clock, shards=shards)
 
     def _start(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> Run:
-        """Start a run that goes on until it is stopped."""
+        """Start a continuous run."""
         if options.checkpoint is None:
             raise SpecError("checkpoint=None: start() needs a folder, checkpoint='/path'")
         plan, trigger = options.plan(self.assembly), options.trigger
@@ -109,11 +110,10 @@ class SingleQuery(Runnable):
     """A query with one output."""
 
     def sql(self, *names: str, **streams: Any) -> str:
-        """Return the query as text: what `lw.sql` reads.
+        """Return the query as text, in the language that `lw.sql` reads.
 
-        `names` are those of the streams it is over, in the order in which they come in; without
-        any, they are `s`, or `s1`, `s2` and so on. Given as `name=stream`, a stream is called so
-        wherever it is part of the query, the result of operators, too.
+        `names` are the names of the query's source streams, in order; by default `s`, or `s1`,
+        `s2` and so on. `name=stream` names any stream of the query, also a result of operators.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -148,11 +148,10 @@ class SingleQuery(Runnable):
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return the results.
 
-        A stream over a feed takes its epochs here, each table exactly one. `host` is "spark", or
-        "local" for one process without Spark; by default Spark, and local for feeds. A `clock`
-        stands in for the wall clock, in tests. `late` and `malformed` are sinks for these rows,
-        `dropped` is one for windows that were shed. `early` asks for early results, `sideline`
-        holds rows and `shed` drops windows, as in `start`.
+        `epochs` are the tables of each feed; each table is one epoch. `host` is "spark", or "local"
+        for one process without Spark; the default is local if all streams are feeds. `clock`
+        replaces the wall clock in tests. The sinks `late` and `malformed` receive these rows,
+        `dropped` the dropped windows. `early`, `estimate`, `sideline` and `shed` are as in `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -167,10 +166,10 @@ class SingleQuery(Runnable):
         >>> query.run(epochs={feed: [rows]}).results.column("n").to_pylist()
         [1, 1]
         """
-        options = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, None, epochs, clock, shards
+        chosen = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards
         )
-        return self._run(options, {RESULTS: Outputs(sink, late, malformed, dropped)})[RESULTS]
+        return self._run(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})[RESULTS]
 
     @renamed(prods="early", left_out="dropped")
     def start(
@@ -188,31 +187,25 @@ class SingleQuery(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
     ) -> Run:
-        """Start the query and let it run on; `trigger` is the least time between epochs.
+        """Start the query as a continuous run; `trigger` is the shortest time between epochs.
 
         `host` is "spark", the default, or "local" for one process without Spark. Started again
-        with the same checkpoint, the query goes on where it stopped or was killed.
+        with the same checkpoint, the query continues where it stopped or was killed.
 
-        `early` asks for early results of windows that are not complete: `lw.early_every("10
-        seconds")`, `lw.early_before(0.25)`, a stream whose rows are prods, or several of them in a
-        list. `lw.early_on_demand()` leaves it to `run.prod()`, which the others allow as well.
-        Early results estimate the final ones; with `estimate="raw"` they hold what has arrived.
+        `early` requests early results of open windows: `lw.early_every("10 seconds")`,
+        `lw.early_before(0.25)`, a stream whose rows are prods, or a list of these.
+        `lw.early_on_demand()` only allows `run.prod()`, which the others allow as well. Early
+        results estimate the final ones; with `estimate="raw"` they aggregate the rows so far.
 
         `sideline=True` holds rows of a burst once their windows have an early result, and releases
         them later: windows without a held pane are on time, and all finals stay the same.
         `lw.sideline(every=3, max_delay="1 minute")` sets the pace.
 
-        `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows when the stream outruns
-        the machine; the others are exact. The sink `dropped` receives the windows dropped.
+        `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows under overload; the
+        other windows stay exact. The sink `dropped` receives the dropped windows.
         """
-        options = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
-        return self._start(options, {RESULTS: Outputs(sink, late, malformed, dropped)})
-
-
-def _prepare(assembly: PhysicalPlan, sinks: Mapping[str, Outputs]) -> None:
-    """Announce the columns of every output to its sinks."""
-    early = assembly.prodder is not None
-    prepare(output_writers(assembly.flow, prodded=early, filled=assembly.filled), sinks)
+        chosen = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})
 
 
 def start(
@@ -223,31 +216,31 @@ def start(
     trigger: str | None = None,
     host: HostName | None = None,
 ) -> Run:
-    """Start a run of a plan that goes on until it is stopped.
+    """Start a continuous run of a plan.
 
     Without a checkpoint, which only the local host allows, state and log are in memory.
     """
     refuse_unfed(assembly)
     if any(isinstance(s, Feed) for s in assembly.sources):
         raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
-    _prepare(assembly, sinks)
+    prepare(plan_writers(assembly), sinks)
     chosen, sources = host_named(host or "spark"), list(assembly.sources)
     return chosen.start(assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger)
 
 
 def _sources(assembly: PhysicalPlan, epochs: Epochs | None) -> list[Any]:
-    """Return what the inputs read: for a feed, the epochs that were given."""
+    """Return the source of each input: for a feed, the tables of its epochs."""
     if epochs is not None and not isinstance(epochs, Mapping):
         raise SpecError(f"epochs={epochs!r}: name the feed, epochs={{feed: [table, ...]}}")
     given = dict(epochs or {})
     feeds = [s for s in assembly.sources if isinstance(s, Feed)]
     unknown = [feed for feed in given if not any(feed is s for s in feeds)]
     if unknown:
-        raise SpecError(f"epochs=: the query does not read {_told(unknown[0])}; leave it out")
+        raise SpecError(f"epochs=: the query does not read {_feed_text(unknown[0])}; leave it out")
     missing = [s for s in feeds if s not in given]
     if missing:
         raise SpecError(
-            f"epochs= has none for {_told(missing[0])}, which the query reads; run it with "
+            f"epochs= has none for {_feed_text(missing[0])}, which the query reads; run it with "
             f"epochs={{feed: [table, ...]}}"
         )
     return [
@@ -260,8 +253,8 @@ def _sources(assembly: PhysicalPlan, epochs: Epochs | None) -> list[Any]:
     ]
 
 
-def _told(feed: Any) -> str:
-    """Name a feed by its columns."""
+def _feed_text(feed: Any) -> str:
+    """Return text that names a feed by its columns."""
     if not isinstance(feed, Feed):
         return f"a {type(feed).__name__}, only feeds"
     return f"the feed of {', '.join(feed.schema.names)}"

@@ -1,4 +1,4 @@
-"""Streams and the sentence that builds a query: stream, window, group_by, agg."""
+"""Streams, and the methods that build a query from them: where, join, window and others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from lowwater.windows.row_windows import Arrival, Rank
 
 @dataclass(frozen=True, eq=False)
 class Stream(SingleQuery):
-    """Rows that arrive over time: those of a source, or the results of operators."""
+    """Rows that arrive over time: the rows of a source, or the results of operators."""
 
     node: Node
 
@@ -57,7 +57,7 @@ class Stream(SingleQuery):
 
     @property
     def times(self) -> tuple[Axis, ...] | None:
-        """The columns of results that have a watermark; None where a policy decides."""
+        """The columns of results that have a watermark; None for rows of a source."""
         return self.node.times
 
     def axis(self, column: Any) -> Axis:
@@ -71,7 +71,7 @@ class Stream(SingleQuery):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The filters and columns since the source, or since the last operator."""
+        """The filters and computed columns since the source, or since the last operator."""
         return steps_of(self.node)
 
     @property
@@ -80,12 +80,12 @@ class Stream(SingleQuery):
         return {RESULTS: self.node}
 
     def where(self, condition: str) -> Stream:
-        """Keep the rows for which a Spark SQL condition is true; the query ignores the others.
+        """Return the stream of the rows for which a Spark SQL condition is true.
 
-        Progress is measured before it: that time has passed shows in all rows, and punctuation is
-        heard whether it would pass or not. Over a DataFrame Spark evaluates the condition,
-        elsewhere DuckDB, where the rows are read. (A filter on the DataFrame itself, before
-        `lw.stream`, is cheaper where few rows are left, and hides the others altogether.)
+        Progress is measured before the filter: all rows advance the watermark, and punctuation
+        counts even if the filter drops it. Spark evaluates the condition over a DataFrame, DuckDB
+        over other sources. A filter on the DataFrame itself, before `lw.stream`, is cheaper if few
+        rows remain, but then the other rows do not advance the watermark.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -97,19 +97,19 @@ class Stream(SingleQuery):
         return self.after(Where(condition))
 
     def with_columns(self, **columns: str) -> Stream:
-        """Add columns, or replace some, by Spark SQL: `with_columns(kmh="speed * 1.6")`.
+        """Return the stream with columns added or replaced: `with_columns(kmh="speed * 1.6")`.
 
-        All expressions read the columns as they were before.
+        The expressions are Spark SQL, and read the columns of this stream.
         """
         if not columns:
             raise SpecError("with_columns() needs a column, for example kmh='speed * 1.6'")
         return self.after(WithColumns(tuple(columns.items())))
 
     def select(self, *columns: str, **named: str) -> Stream:
-        """Give exactly these columns, by Spark SQL: `select("ts", "speed", kmh="speed * 1.6")`.
+        """Return the stream with only these columns: `select("ts", "speed", kmh="speed * 1.6")`.
 
-        `"*"` stands for all columns. The time column, by this or another name, and what the
-        progress policy reads must be among them.
+        `"*"` stands for all columns; expressions are Spark SQL. The time column, which may be
+        renamed, and the columns that the watermark policy reads must be among them.
         """
         if not columns and not named:
             raise SpecError("select() needs a column, for example 'ts'")
@@ -121,10 +121,10 @@ class Stream(SingleQuery):
         return self.after(Select((*taken, *named.items())))
 
     def union(self, *others: Stream) -> Stream:
-        """Let streams of the same columns flow together (OOP A.2.1).
+        """Return the rows of several streams with the same columns (OOP A.2.1).
 
-        Nothing waits and nothing is sorted: the union is as far as the slowest of its streams. One
-        that falls silent holds the others back until its own `idle_timeout` has passed.
+        Rows do not wait and are not sorted. The watermark is that of the slowest stream. An idle
+        stream holds the watermark back until its `idle_timeout` has passed.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, n int") for _ in range(2)]
@@ -135,11 +135,11 @@ class Stream(SingleQuery):
         return Stream(unite((self.node, *(_node_of("union", other) for other in others))))
 
     def distinct(self, *columns: str, within: Any = None) -> Stream:
-        """Keep the first row of each kind: of rows that agree in `columns` (by default in all).
+        """Return the stream without duplicates: rows that agree in `columns`, by default in all.
 
-        Rows repeat each other if their times are at most `within` apart; by default, equal. A row
-        that was emitted is remembered until the watermark has passed it, so that late repetitions
-        are recognised; a row behind the watermark that repeats nothing remembered is late.
+        Two rows are duplicates if their times are at most `within` apart; by default, equal. The
+        first is emitted, and stays in state until the watermark has passed it. A row behind the
+        watermark that duplicates no row in state is late.
         """
         return Stream(distinct(self.node, columns, within))
 
@@ -159,8 +159,8 @@ class Stream(SingleQuery):
     ) -> Stream:
         """Join with another stream: equal keys, times near each other (OOP 5.3).
 
-        Rows join on arrival, whatever their order. A row is kept until the other stream's watermark
-        shows that no partner can come any more.
+        Rows join on arrival, in any order. A row stays in state until the other stream's watermark
+        shows that no partner can arrive.
 
         Parameters
         ----------
@@ -168,26 +168,27 @@ class Stream(SingleQuery):
             The columns that must be equal: a name, several, or {name here: name there}. Without
             any, all rows near in time join.
         band
-            The least and the greatest `other - self`, `("-2 seconds", "3 seconds")`, both included;
+            The smallest and the largest `other - self`, `("-2 seconds", "3 seconds")`, inclusive;
             or `lw.same_window("10 seconds")`.
         how
             "inner", "left", "right", "full", or "anti": the rows of this stream without a partner.
-            Rows without a partner come out when none can come any more.
+            Rows without a partner are emitted when none can arrive.
         time
-            What the result progresses on: the time of "self" or of "other", the "min" or "max" of
-            both (a column of its own), or "both", each by itself. Both times stay in the result.
+            The event time of the results: that of "self" or "other", the "min" or "max" of both (in
+            a new column), or "both". Results keep the times of both rows.
         order
-            "time" gives results in the order of their time, by default "max" of both (QDJ 4): each
-            waits for the watermarks of both streams, and rows behind them are dropped.
+            "time" emits results in the order of their time, by default the "max" of both (QDJ 4):
+            each waits for the watermarks of both streams, and late rows are dropped.
         suffix
-            What a column of the other stream gets whose name is taken.
+            The suffix of the other stream's columns whose names this stream has, too.
         flush
-            `lw.slow_flush(max_delay="10 seconds")` gives rows without a partner out over a while,
-            instead of all at once; with `lw.same_window`, also "2 windows". Pairs do not wait.
+            `lw.slow_flush(max_delay="10 seconds")` spreads the rows without a partner over time
+            instead of emitting all at once; with `lw.same_window`, also "2 windows". Pairs do not
+            wait.
         quality
-            0.95 gives both streams the progress `lw.quality(0.95)`: the smallest slack by which
-            that share of the pairs comes out. They are then made without `watermark=`. To say more,
-            `lw.quality(0.95, interval="5 seconds")`.
+            0.95 gives both streams the watermark policy `lw.quality(0.95)`: the smallest slack that
+            finds this share of the pairs. The streams are then built without `watermark=`.
+            `lw.quality(0.95, interval="5 seconds")` sets more options.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]
@@ -199,16 +200,16 @@ class Stream(SingleQuery):
         return Stream(join(mine, theirs, JoinArgs(on, band, how, time, order, suffix, flush)))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
-        """Emit rows in the order of their time: each waits until the watermark has passed it.
+        """Return the rows in the order of their time; each waits until the watermark passes it.
 
-        Total order has its price: every row waits for the slowest, in one shard.
+        The total order needs one shard, and every row waits for the slowest input.
         """
         if by != "time":
             raise SpecError(f"order({by!r}) is unknown; a stream has one order, 'time'")
         return Stream(in_order(self.node))
 
     def after(self, step: Step) -> Stream:
-        """Return the stream after a filter, or with other columns."""
+        """Return the stream after a step: a filter, or other columns."""
         return Stream(add_step(self.node, step))
 
     @renamed(smooth="flush", revise_for="allowed_lateness")
@@ -232,32 +233,34 @@ class Stream(SingleQuery):
         ----------
         several
             `lw.windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute"))`: several windows at
-            once, on common panes; results say in `window_name` which one they are of.
+            once, on common panes; the column `window_name` of the results names the window.
         range, slide
             Durations over time, numbers over numbers, `lw.rows(n)` over rows.
-            `range=lw.unbounded` gives landmark windows, which reach back to the beginning.
-            `slide=lw.rows(1)` gives a window that ends at every row.
+            `range=lw.unbounded` makes landmark windows, which start at the beginning of the stream.
+            `slide=lw.rows(1)` makes a window that ends at every row.
         on
-            The attribute the windows lie over: a column (by default the stream's time),
-            `lw.arrival` for the order in which rows arrive, `lw.rank("ts")` for the order of a
-            column. On both times of a join, `("ts", "ts_other")`, each result is for a window of
-            the one and a window of the other (`window_2`).
+            The window attribute: a column (by default the stream's time), `lw.arrival` for the
+            arrival order of rows, `lw.rank("ts")` for the order of a column. With both times of a
+            join, `("ts", "ts_other")`, a result belongs to a window of each (`window` and
+            `window_2`).
         slide_on
-            What a `slide` in rows counts: rows as they arrive (by default), `lw.rank("ts")`, or a
-            column whose multiples of `slide` end a window.
+            The rows that a `slide` in rows counts: in arrival order (by default), in the order
+            `lw.rank("ts")`, or by a column whose multiples of `slide` end a window.
         partition_by
-            Columns by which the stream is parted before it is cut: each partition has windows, and
-            row numbers, of its own.
+            Columns that partition the stream before windows are formed: each partition has its own
+            windows and row numbers.
         origin
             A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
         gap
-            Instead of `range` and `slide`: sessions, which end when no row comes for this time.
+            Instead of `range` and `slide`: session windows, which end when no row arrives for this
+            time.
         flush
-            `lw.slow_flush(max_delay="2 windows")` gives the results of windows with very many
-            groups out over a while, instead of all at once.
+            `lw.slow_flush(max_delay="2 windows")` spreads the results of windows with many groups
+            over time, instead of emitting all at once.
         allowed_lateness
-            How far the watermark may pass a window's end, "1 hour", for late rows to revise its
-            result: it comes again, its `kind` "revised". By default finals are final.
+            How far the watermark may pass a window's end, such as "1 hour", while late rows still
+            revise its result: it is emitted again with the `kind` "revised". By default results
+            are not revised.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -270,30 +273,30 @@ class Stream(SingleQuery):
         ...     range=10, allowed_lateness=20
         ... )
         >>> epochs = [[(5,), (12,)], [(13,)], [(7,)], [(45,)], [(46,)], [(8,)]]
-        >>> found = counted.agg(n=lw.count()).run(epochs={feed: epochs})
-        >>> [(row["wid"], row["n"], row["kind"]) for row in found.results.to_pylist()]
+        >>> outcome = counted.agg(n=lw.count()).run(epochs={feed: epochs})
+        >>> [(row["wid"], row["n"], row["kind"]) for row in outcome.results.to_pylist()]
         [(0, 1, 'final'), (0, 2, 'revised'), (1, 2, 'final'), (4, 2, 'final')]
-        >>> found.late.column("t").to_pylist()
+        >>> outcome.late.column("t").to_pylist()
         [8]
         """
-        words = WindowArgs(range, slide, on, slide_on, origin, gap)
-        parts = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        parts = tuple(dict.fromkeys(parts))
+        args = WindowArgs(range, slide, on, slide_on, origin, gap)
+        named = [partition_by] if isinstance(partition_by, str) else partition_by
+        parts = tuple(dict.fromkeys(named))
         for column in parts:
             groupable("partition_by", column, self.schema)
         if several is not None:
-            made = several.make(words, self.node)
+            window = several.make(args, self.node)
         else:
-            made = make_window(words, self.node, partitioned=bool(parts))
+            window = make_window(args, self.node, partitioned=bool(parts))
         return WindowedStream(
             query=Query,
             of=self.node,
-            axis=made.axis,
-            spec=made.spec,
+            axis=window.axis,
+            spec=window.spec,
             keys=parts,
-            numbering=made.numbering,
+            numbering=window.numbering,
             partition=parts,
-            second=made.second,
+            second=window.second,
             flush=flush,
             allowed_lateness=allowed_lateness,
         )
@@ -301,9 +304,9 @@ class Stream(SingleQuery):
 
 @dataclass(frozen=True, eq=False)
 class Query(Stream):
-    """A window aggregate over a stream, ready to run. Made by `stream.window(...).agg(...)`.
+    """A window aggregate over a stream, ready to run; `stream.window(...).agg(...)` returns it.
 
-    Its results are a stream, too. Their time is `window`: the last tick of a result's window.
+    Its results are a stream whose time is `window`: the last tick of a result's window.
     """
 
     node: Apply

@@ -1,4 +1,4 @@
-"""Several queries in one run: what they have in common is read, and computed, once."""
+"""Several queries in one run: streams and operators that they share run once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.early.estimates import Estimate
-from lowwater.engine.host import Clock, Outcome
+from lowwater.engine.clock import Clock
+from lowwater.engine.host import Outcome
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -24,7 +25,7 @@ Sinks = Mapping[str, Sink]
 
 @dataclass(frozen=True, eq=False)
 class Together(Runnable):
-    """Queries by name that run as one. Made by `lw.together(fast=…, slow=…)`."""
+    """Queries by name that run as one; `lw.together(fast=…, slow=…)` returns it."""
 
     queries: Mapping[str, Stream]
 
@@ -53,12 +54,13 @@ class Together(Runnable):
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return the outcome of each by name.
 
-        Sinks are given by the name of their query. The rest is as for one query.
+        `sinks`, `late`, `malformed` and `dropped` map the name of a query to its sink. The other
+        options are those of `query.run`.
         """
-        options = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, None, epochs, clock, shards
+        chosen = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards
         )
-        return self._run(options, self._sinks(sinks, late, malformed, dropped))
+        return self._run(chosen, self._sinks(sinks, late, malformed, dropped))
 
     @renamed(prods="early", left_out="dropped")
     def start(
@@ -76,12 +78,15 @@ class Together(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
     ) -> Run:
-        """Start all queries as one run on a host, and let them run on."""
+        """Start all queries as one continuous run, with the options of `query.start`.
+
+        `sinks`, `late`, `malformed` and `dropped` map the name of a query to its sink.
+        """
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
-        options = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
-        return self._start(options, self._sinks(sinks, late, malformed, dropped))
+        chosen = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        return self._start(chosen, self._sinks(sinks, late, malformed, dropped))
 
     def _sinks(self, *kinds: Sinks | None) -> dict[str, Outputs]:
         given = [sinks or {} for sinks in kinds]
@@ -93,7 +98,7 @@ class Together(Runnable):
 
 
 def together(*unnamed: Any, **queries: Any) -> Together:
-    """Run several queries as one: streams they share are read once.
+    """Return several queries that run as one; streams that they share are read once.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("ts timestamp, speed double")
@@ -102,8 +107,8 @@ def together(*unnamed: Any, **queries: Any) -> Together:
     ...     counts=traffic.window(range="1 minute").agg(n=lw.count()),
     ...     fast=traffic.where("speed > 100"),
     ... )
-    >>> found = both.run(epochs={feed: [[]]})
-    >>> found["counts"].results.column_names
+    >>> outcomes = both.run(epochs={feed: [[]]})
+    >>> outcomes["counts"].results.column_names
     ['window', 'wid', 'n', 'kind']
     """
     if unnamed or not queries:

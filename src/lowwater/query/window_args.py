@@ -1,4 +1,4 @@
-"""From the words of `stream.window(...)` to a window, or to what is wrong with them."""
+"""The arguments of `stream.window(...)`, their checks, and the window that they describe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE_AND_SLIDE = 2
 
 @dataclass(frozen=True)
 class WindowArgs:
-    """What the user wrote."""
+    """The arguments of `stream.window(...)` as the user wrote them."""
 
     range: Any
     slide: Any
@@ -33,7 +33,7 @@ class WindowArgs:
 
 @dataclass(frozen=True)
 class ResolvedWindow:
-    """A window: the attribute it is over, what it is, how its rows are numbered if they are."""
+    """A window: its attribute, its kind, the numbering of its rows, and its second attribute."""
 
     axis: Axis
     spec: WindowSpec
@@ -55,43 +55,43 @@ class NamedWindows:
                     f"windows side by side"
                 )
 
-    def make(self, words: WindowArgs, over: Node) -> ResolvedWindow:
-        """Make the windows, over one attribute, on common panes."""
+    def make(self, args: WindowArgs, over: Node) -> ResolvedWindow:
+        """Return the windows, over one attribute, on common panes."""
         for name in ("range", "slide", "slide_on", "gap"):
-            if getattr(words, name) is not None:
+            if getattr(args, name) is not None:
                 raise SpecError(f"{name}= stands in lw.windows(...), for each window by itself")
-        if isinstance(words.on, Arrival | Rank | tuple | list):
-            raise SpecError(f"on={words.on!r}: lw.windows(...) are over one column")
-        axis = over.axis(words.on or over.time)
-        made = []
+        if isinstance(args.on, Arrival | Rank | tuple | list):
+            raise SpecError(f"on={args.on!r}: lw.windows(...) are over one column")
+        axis = over.axis(args.on or over.time)
+        specs = []
         for name, sizes in self.named.items():
             size, slide = sizes if isinstance(sizes, tuple) else (sizes, None)
-            spec = _laid_out(replace(words, range=size, slide=slide), axis)
+            spec = _laid_out(replace(args, range=size, slide=slide), axis)
             if not isinstance(spec, Sliding):
                 raise SpecError(f"lw.windows({name}=...): landmark windows have no panes to share")
-            made.append((name, spec))
-        return ResolvedWindow(axis, Shared(tuple(made)))
+            specs.append((name, spec))
+        return ResolvedWindow(axis, Shared(tuple(specs)))
 
 
-def make_window(words: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
-    """Make a window of words, over the stream's time if they name nothing else."""
-    if words.gap is not None:
-        return _session(words, over)
-    if words.range is None:
+def make_window(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
+    """Return the window of the arguments, over the stream's time if `on` names no other."""
+    if args.gap is not None:
+        return _session(args, over)
+    if args.range is None:
         raise SpecError("range=None: window() needs one, a duration like '5 minutes', or a gap=")
-    if isinstance(words.on, tuple | list):
-        return _on_both(words, over)
-    if isinstance(words.range, Rows) or isinstance(words.on, Arrival | Rank):
-        return _over_rows(words, over, partitioned=partitioned)
-    axis = over.axis(words.on or over.time)
-    if isinstance(words.slide, Rows) or words.slide_on is not None:
-        return ResolvedWindow(axis, _sliding_by_rows(words, axis, over))
-    return ResolvedWindow(axis, _laid_out(words, axis))
+    if isinstance(args.on, tuple | list):
+        return _on_both(args, over)
+    if isinstance(args.range, Rows) or isinstance(args.on, Arrival | Rank):
+        return _over_rows(args, over, partitioned=partitioned)
+    axis = over.axis(args.on or over.time)
+    if isinstance(args.slide, Rows) or args.slide_on is not None:
+        return ResolvedWindow(axis, _sliding_by_rows(args, axis, over))
+    return ResolvedWindow(axis, _laid_out(args, axis))
 
 
-def _on_both(words: WindowArgs, over: Node) -> ResolvedWindow:
-    """Make windows on two times of a join: groups of both (OOP 7)."""
-    on = words.on
+def _on_both(args: WindowArgs, over: Node) -> ResolvedWindow:
+    """Return windows on both times of a join: one result per pair of windows (OOP 7)."""
+    on = args.on
     if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
         raise SpecError(f"on={on!r}: windows lie on one time, or on the two times of a join")
     first, second = over.axis(on[0]), over.axis(on[1])
@@ -102,43 +102,41 @@ def _on_both(words: WindowArgs, over: Node) -> ResolvedWindow:
             f"on={on!r}: only the two times of an inner join progress together; take one of them, "
             f"or join how='inner' and name the times of both streams. Here they are: {known}"
         )
-    made = make_window(replace(words, on=on[0]), over, partitioned=False)
-    spec = made.spec
-    if not isinstance(spec, Sliding) or spec.slide != spec.range or made.numbering is not None:
+    window = make_window(replace(args, on=on[0]), over, partitioned=False)
+    spec = window.spec
+    if not isinstance(spec, Sliding) or spec.slide != spec.range or window.numbering is not None:
         raise SpecError(f"on={on!r}: on two times windows lie side by side; leave slide= out")
     return ResolvedWindow(first, spec, second=second)
 
 
-def _session(words: WindowArgs, over: Node) -> ResolvedWindow:
+def _session(args: WindowArgs, over: Node) -> ResolvedWindow:
     for name in ("range", "slide", "slide_on", "origin"):
-        if getattr(words, name) is not None:
+        if getattr(args, name) is not None:
             raise SpecError(
                 f"{name}= does not go with gap=: a session is as long as its rows make it"
             )
-    if isinstance(words.on, Arrival | Rank) or isinstance(words.gap, Rows):
+    if isinstance(args.on, Arrival | Rank) or isinstance(args.gap, Rows):
         raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
-    if isinstance(words.on, tuple | list):
-        raise SpecError(
-            f"on={words.on!r}: sessions lie on one time; windows of a range= may on two"
-        )
-    axis = over.axis(words.on or over.time)
-    return ResolvedWindow(axis, SessionWindow(gap=_positive(axis, "gap", words.gap)))
+    if isinstance(args.on, tuple | list):
+        raise SpecError(f"on={args.on!r}: sessions lie on one time; windows of a range= may on two")
+    axis = over.axis(args.on or over.time)
+    return ResolvedWindow(axis, SessionWindow(gap=_positive(axis, "gap", args.gap)))
 
 
-def _over_rows(words: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
-    """Make a window over row numbers: given on arrival, by rank, or by a column."""
-    on = words.on
-    if words.slide_on is not None:
+def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
+    """Return a window over row numbers, which are by arrival, by rank, or in a column."""
+    on = args.on
+    if args.slide_on is not None:
         raise SpecError("slide_on= does not go with a range in rows: both count the same rows")
-    if isinstance(words.range, Unbounded):
-        raise SpecError("range=lw.unbounded is not to be had over rows; give range=lw.rows(n)")
-    for name, value in (("range", words.range), ("slide", words.slide)):
+    if isinstance(args.range, Unbounded):
+        raise SpecError("range=lw.unbounded does not go with rows; give range=lw.rows(n)")
+    for name, value in (("range", args.range), ("slide", args.slide)):
         if value is not None and not isinstance(value, Rows):
             raise SpecError(f"{name}={value!r} must be lw.rows(n): the window is over rows")
-    if words.origin is not None:
+    if args.origin is not None:
         raise SpecError("origin= does not go with rows, which are counted from the first")
-    step = words.slide.rows if words.slide is not None else None
-    spec = Sliding(range=words.range.rows, slide=step)
+    step = args.slide.rows if args.slide is not None else None
+    spec = Sliding(range=args.range.rows, slide=step)
     if on is None or isinstance(on, Arrival):
         return ResolvedWindow(over.axis(over.time), spec, "arrival")
     axis = over.axis(on.column if isinstance(on, Rank) else on)
@@ -149,48 +147,46 @@ def _over_rows(words: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedW
             f"on={on!r} is a {axis.type}: rows are numbered by whole numbers. Take lw.rank({on!r}) "
             f"to count rows in its order, or lw.arrival"
         )
-    # A number that the data bring is one for the whole stream; a partition counts its own rows.
+    # A column numbers the rows of the whole stream; a partition counts its own rows.
     return ResolvedWindow(axis, spec, "rank" if partitioned else None)
 
 
-def _sliding_by_rows(words: WindowArgs, axis: Axis, over: Node) -> RowWindow:
-    """Make a window that rows end."""
-    if words.origin is not None:
+def _sliding_by_rows(args: WindowArgs, axis: Axis, over: Node) -> RowWindow:
+    """Return a window that slides by rows."""
+    if args.origin is not None:
         raise SpecError("origin= does not go with a slide in rows: windows end where rows are")
-    if isinstance(words.range, Unbounded):
+    if isinstance(args.range, Unbounded):
         raise SpecError("range=lw.unbounded does not go with a slide in rows")
-    size = _positive(axis, "range", words.range)
-    by = words.slide_on
-    if words.slide is None:
+    size = _positive(axis, "range", args.range)
+    by = args.slide_on
+    if args.slide is None:
         raise SpecError(f"slide_on={by!r} needs slide=, how far the window moves on it")
     if by is None or isinstance(by, Arrival | Rank):
-        if not isinstance(words.slide, Rows):
-            raise SpecError(
-                f"slide={words.slide!r} must be lw.rows(n): slide_on={by!r} counts rows"
-            )
+        if not isinstance(args.slide, Rows):
+            raise SpecError(f"slide={args.slide!r} must be lw.rows(n): slide_on={by!r} counts rows")
         if isinstance(by, Rank) and by.column != axis.column:
             raise SpecError(
                 f"slide_on={by!r} must rank by {axis.column!r}, which the window reaches over: the "
                 f"order of another attribute does not agree with it"
             )
-        n = words.slide.rows
+        n = args.slide.rows
         arrivals = not isinstance(by, Rank) and n > 1
         return RowWindow(range=size, slide=n, slide_on=ARRIVAL if arrivals else None)
     if by not in over.schema.names:
         raise unknown_name("column", by, over.schema.names)
     other = Axis(by, over.schema.field(by).type)
-    step = words.slide.rows if isinstance(words.slide, Rows) else words.slide
+    step = args.slide.rows if isinstance(args.slide, Rows) else args.slide
     return RowWindow(range=size, slide=_positive(other, "slide", step), slide_on=by)
 
 
-def _laid_out(words: WindowArgs, axis: Axis) -> WindowSpec:
-    start = None if words.origin is None else axis.point(words.origin, name="origin")
-    if isinstance(words.range, Unbounded):
-        if words.slide is None:
+def _laid_out(args: WindowArgs, axis: Axis) -> WindowSpec:
+    start = None if args.origin is None else axis.point(args.origin, name="origin")
+    if isinstance(args.range, Unbounded):
+        if args.slide is None:
             raise SpecError("range=lw.unbounded needs slide=, how often a result is given")
-        return Landmark(slide=_positive(axis, "slide", words.slide), landmark=start)
-    step = None if words.slide is None else _positive(axis, "slide", words.slide)
-    return Sliding(range=_positive(axis, "range", words.range), slide=step, origin=start or 0)
+        return Landmark(slide=_positive(axis, "slide", args.slide), landmark=start)
+    step = None if args.slide is None else _positive(axis, "slide", args.slide)
+    return Sliding(range=_positive(axis, "range", args.range), slide=step, origin=start or 0)
 
 
 def _positive(axis: Axis, name: str, value: Any) -> int:

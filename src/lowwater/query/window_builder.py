@@ -1,4 +1,4 @@
-"""A stream cut into windows, waiting for groups and aggregates."""
+"""A stream with windows, before its groups and aggregates are named."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lowwater.operators.window.plan import SECOND
 from lowwater.planner.window import AskedWindows, window_node
 
 Q = TypeVar("Q")
-"""The class of queries that aggregates make."""
+"""The class of the queries that `agg` returns."""
 _RESERVED = ("window", "wid", "window_name", "kind")
 
 
 def groupable(word: str, column: str, schema: pa.Schema) -> None:
-    """Refuse a column that cannot tell groups apart."""
+    """Raise SpecError if rows cannot be grouped by a column; `word` is the user's method."""
     if pa.types.is_map(column_type(schema, column)):
         raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
     if column in _RESERVED:
@@ -29,7 +29,7 @@ def groupable(word: str, column: str, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedStream(AskedWindows, Generic[Q]):
-    """A stream cut into windows, perhaps by group, before its aggregates are named.
+    """A stream with windows, and perhaps groups, before its aggregates are named.
 
     `query` is called with the node of the aggregates and returns the query.
     """
@@ -41,7 +41,7 @@ class WindowedStream(AskedWindows, Generic[Q]):
             raise SpecError(f"group_by({SECOND!r}): results have a column of that name already")
 
     def group_by(self, *columns: str) -> WindowedStream[Q]:
-        """Give one result per window and group; NULL is a group of its own."""
+        """Return the windows with one result per window and group; NULL is a group."""
         for column in columns:
             groupable("group_by", column, self.of.schema)
         if len(set(columns)) != len(columns):
@@ -55,7 +55,7 @@ class WindowedStream(AskedWindows, Generic[Q]):
         return replace(self, keys=keys)
 
     def agg(self, **aggregates: Aggregate) -> Q:
-        """Name the aggregates of each window: `agg(n=lw.count(), top=lw.max("speed"))`."""
+        """Return the query of the aggregates of each window: `agg(n=lw.count(), m=lw.max("x"))`."""
         if not aggregates:
             raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
         for name, aggregate in aggregates.items():

@@ -1,8 +1,8 @@
-"""Which slots are dropped: one coin for a batch, and no run longer than allowed (DROP 3.4).
+"""The coin that drops slots: one toss for a batch, and no run longer than allowed (DROP 3.4).
 
 A coin decides over a batch of slots: all are dropped, or none. After the longest allowed run, the
-next slot is kept whatever the coin says. That slot is owed: a later slot that the coin would keep
-is dropped instead, if no run becomes too long. So both the longest run and the share hold.
+next slot is kept in any case. That slot is owed: a later slot that the coin would keep is dropped
+instead, if no run becomes too long. So both the longest run and the share hold.
 
 Independent coins would often fall the same way several times in a row, and the load would vary with
 them. So each toss corrects for the excess of the tosses before. It remains random, so no period in
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from random import Random
 
 from lowwater.intervals import Intervals
@@ -44,8 +45,8 @@ class Place:
     - `run`: The length of the run of dropped slots that ends there.
     - `owed`: The number of slots that are owed.
     - `number`, `left`, `drop`: The current batch: its number, its remaining slots, and whether its
-      coin says drop.
-    - `carry`: The share that the coins so far have dropped too little.
+      coin fell on drop.
+    - `carry`: By how much the coins so far have fallen short of the share.
     """
 
     slot: int
@@ -57,7 +58,7 @@ class Place:
     carry: float = 0.0
 
     def skipped_to(self, slot: int) -> Place:
-        """Return the place after undecided slots, which were kept."""
+        """Return the place before `slot`; the undecided slots in between were kept."""
         return Place(slot, number=self.number + 1) if slot > self.slot else self
 
     def step(self, rule: Rule) -> tuple[Place, bool]:
@@ -98,9 +99,6 @@ def dropped_runs(first: int, dropped: list[bool]) -> Intervals:
     >>> dropped_runs(7, [True, True, False, True])
     ((7, 9), (10, 11))
     """
-    edges = [
-        first + n
-        for n, (before, now) in enumerate(zip([False, *dropped], [*dropped, False], strict=True))
-        if before != now
-    ]
+    pairs = pairwise([False, *dropped, False])
+    edges = [first + n for n, (before, now) in enumerate(pairs) if before != now]
     return tuple(zip(edges[::2], edges[1::2], strict=True))

@@ -35,7 +35,7 @@ class Params:
         return self.size // self.slide
 
     def spared(self, run: int) -> int:
-        """Return how long no row is needed if `run` slots in a row are dropped."""
+        """Return the length of the interval without needed rows if `run` slots are dropped."""
         return max(0, (run + 1) * self.slide - self.size)
 
 
@@ -155,7 +155,7 @@ def shrunk(intervals: Intervals, back: int, ahead: int) -> Intervals:
 
 
 def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return which positions lie in an interval.
+    """Return for each position whether it lies in an interval.
 
     >>> within(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [False, True, False, True]

@@ -45,8 +45,7 @@ class Epoch:
     - `took`, `elapsed`: Its duration, and the time since the epoch before ended.
     - `kept`, `shed`: The number of rows that it kept, and that it shed.
     - `results`: The number of results.
-    - `waiting`: The number of rows that its sources have but it did not read; None if they cannot
-      tell.
+    - `waiting`: The number of rows that its sources have but it did not read; None if unknown.
     - `behind`: How far watermarks are behind the newest row.
     - `share`: The share of windows that were dropped.
     """
@@ -121,17 +120,17 @@ def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
             continue
         # The small diagonal makes the fit unique if all epochs are alike.
         square = products[np.ix_(mine, mine)]
-        found = np.linalg.solve(square + np.diag(1e-3 * np.diag(square) + 1e-9), sums[mine])
-        if (found < 0).any():
+        fit = np.linalg.solve(square + np.diag(1e-3 * np.diag(square) + 1e-9), sums[mine])
+        if (fit < 0).any():
             continue
         costs = np.zeros(len(sums))
-        costs[mine] = found
+        costs[mine] = fit
         error = float(costs @ products @ costs - 2 * costs @ sums)
         if error < best[0]:
             best = error, costs
     fixed, kept, shed, result = best[1].tolist()
-    seen = products[2, 2] > 0
-    return Costs(fixed, kept, min(shed, kept) if seen else CHEAP * kept, result)
+    measured = products[2, 2] > 0  # an epoch has shed rows
+    return Costs(fixed, kept, min(shed, kept) if measured else CHEAP * kept, result)
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class ExpectedLoad:
 
 @dataclass(frozen=True)
 class LoadMemory:
-    """What is remembered of the load.
+    """The memory of the load model.
 
     - `now`, `elapsed`: The clock at the end of the last epoch, and the time since the epoch before.
     - `costs`, `cost`: The sums of the fit, and the fitted costs.
@@ -176,8 +175,7 @@ class LoadMemory:
 
 def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
     """Return the expected load after an epoch."""
-    rate = arrival_rate(memory, epoch)
-    known = memory.results
+    rate, known = arrival_rate(memory, epoch), memory.results
     if not epoch.rows or epoch.share >= 1:
         return ExpectedLoad(rate, float(known or 0))
     now = epoch.results / epoch.rows / (1 - epoch.share)
@@ -240,10 +238,7 @@ class Bound:
         return DropRequirement(min(share, self.limit), run, load, reachable=share <= self.limit)
 
     def early(self, run: int) -> float:
-        """Return the share of a run's rows that need not be processed.
-
-        A run of n slots spares (n+1)δ - ω of nδ.
-        """
+        """Return the share of a run's rows that need not be processed: (n+1)δ - ω of nδ."""
         return self.params.spared(run) / (run * self.params.slide)
 
     def run(self, share: float) -> int:
@@ -289,6 +284,6 @@ def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
 
 
 def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the query to shut down next: that with the most rows, never the last open one."""
+    """Return the query to shut down next: the one with the most rows, never the last open one."""
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

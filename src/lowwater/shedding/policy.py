@@ -1,4 +1,4 @@
-"""The policy of load shedding: how long a gap may be, and how old results."""
+"""The policy of load shedding: bounds on the length of gaps and on the age of results."""
 
 from __future__ import annotations
 
@@ -74,11 +74,17 @@ def shed(
 def check_gaps(max_gap: Any) -> None:
     """Raise SpecError unless a gap, or each of several, is valid."""
     for name, gap in max_gap.items() if isinstance(max_gap, Mapping) else [("", max_gap)]:
-        _check_gap(f"max_gap[{name!r}]" if name else "max_gap", gap)
+        label = f"max_gap[{name!r}]" if name else "max_gap"
+        span = ticks(gap, name=label) if isinstance(gap, str | timedelta) else gap
+        if type(span) is not int or span < 1:
+            raise SpecError(
+                f"shed({label}={gap!r}) must be a number of results from 1, or for how long "
+                f"results may be missing, like '1 minute'"
+            )
 
 
 def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
-    """Return the gap that the results of one of several queries may have."""
+    """Return the longest gap in the results of one query; raise SpecError if names differ."""
     if not isinstance(max_gap, Mapping):
         return max_gap  # type: ignore[no-any-return]
     odd = [n for n in (*max_gap, *queries) if n not in queries or n not in max_gap]
@@ -91,7 +97,7 @@ def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
 
 
 def plain(max_gap: Any) -> Any:
-    """Return a gap, or several, as JSON has them.
+    """Return a gap, or several, as JSON values.
 
     >>> plain({"fast": timedelta(seconds=1), "slow": 5})
     {'fast': '1000000 microseconds', 'slow': 5}
@@ -99,15 +105,6 @@ def plain(max_gap: Any) -> Any:
     if isinstance(max_gap, Mapping):
         return {name: plain(gap) for name, gap in max_gap.items()}
     return f"{ticks(max_gap)} microseconds" if isinstance(max_gap, timedelta) else max_gap
-
-
-def _check_gap(name: str, gap: Any) -> None:
-    span = ticks(gap, name=name) if isinstance(gap, str | timedelta) else gap
-    if type(span) is not int or span < 1:
-        raise SpecError(
-            f"shed({name}={gap!r}) must be a number of results from 1, or for how long results may "
-            f"be missing, like '1 minute'"
-        )
 
 
 def results_in(gap: Gap, slide: int) -> int:

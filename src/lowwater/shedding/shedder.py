@@ -14,19 +14,10 @@ from lowwater.control.drop import DropPlan
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.intervals import Intervals, difference, intersection, union
+from lowwater.shedding import load_model
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
-from lowwater.shedding.load_model import (
-    PATIENCE,
-    Bound,
-    Epoch,
-    LoadMemory,
-    costliest,
-    expected,
-    learn,
-    settled,
-    surprise,
-)
+from lowwater.shedding.load_model import PATIENCE, Bound, Epoch, LoadMemory
 from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, results_in
 from lowwater.ticks import BEGIN, END
 
@@ -47,7 +38,7 @@ class DroppedInterval:
     - `start`, `end`: The interval.
     - `share`, `load`: The share of windows that were dropped then, and the load.
     - `reason`: Why: a given share, a bound on latency, or a query that was shut down.
-    - `operator`: The operator of the query that was shut down; None if all are meant.
+    - `operator`: The operator of the query that was shut down; None for all queries.
     """
 
     start: int
@@ -60,7 +51,7 @@ class DroppedInterval:
 
 @dataclass(frozen=True)
 class ShedMemory:
-    """What the shedder remembers.
+    """The memory of the shedder.
 
     - `load`: The memory of the load model.
     - `place`: The state of the decisions over slots that have begun; None before the first row.
@@ -68,7 +59,7 @@ class ShedMemory:
     - `stride`: The number of slots that recent epochs advanced.
     - `windows`: The number of windows dropped so far.
     - `news`: The intervals that became final in the last epoch.
-    - `finals`: What gap filling remembers of final results, by operator.
+    - `finals`: The final results that gap filling remembers, by operator.
     """
 
     VERSION: ClassVar[int] = 1
@@ -129,13 +120,12 @@ class LoadShedder:
         """Return the memory before the first epoch."""
         return ShedMemory()
 
-    def advance(self, memory: ShedMemory, known: EpochReport) -> tuple[ShedMemory, DropPlan]:
+    def advance(self, memory: ShedMemory, report: EpochReport) -> tuple[ShedMemory, DropPlan]:
         """Return the memory after an epoch, and the windows that are dropped from the next one."""
-        newest = latest(*(known.inputs[n].newest for n in self.inputs))
-        load = self._load(memory.load, known)
+        newest = latest(*(report.inputs[n].newest for n in self.inputs))
+        load = self._load(memory.load, report)
         if newest is None:
-            return replace(memory, load=load, news=()), known.dropped
-        finals = [m["finals"] for m in known.measured if "finals" in m]
+            return replace(memory, load=load, news=()), report.dropped
         first = self.slots.first_after(newest)
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
@@ -146,19 +136,13 @@ class LoadShedder:
         until = first + min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run)
         chosen = [dropped for _, dropped in decide(place, rule, until)] if rule.share else []
         ahead = self._times(dropped_runs(first, chosen))
-        over = intersection(known.dropped.intervals, ((BEGIN, start),))
-        after = ShedMemory(
-            load,
-            place,
-            until,
-            rule,
-            stride,
-            memory.windows + self._windows(begun),
-            tuple(self._news(begun, memory, known, start)),
-            finals[0] if finals else {},
-        )
-        intervals = union([*_still_known(over, known), *ahead])
-        return after, DropPlan(intervals, self._closed(known, load, start))
+        over = intersection(report.dropped.intervals, ((BEGIN, start),))
+        windows = memory.windows + self._windows(begun)
+        news = tuple(self._news(begun, memory, report, start))
+        finals = [m["finals"] for m in report.measured if "finals" in m] or [{}]
+        after = ShedMemory(load, place, until, rule, stride, windows, news, finals[0])
+        intervals = union([*_still_known(over, report), *ahead])
+        return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
         """Return the place of the decisions, and the runs of dropped slots that began since."""
@@ -168,14 +152,12 @@ class LoadShedder:
         if first <= place.slot:
             return place, ()
         rule = replace(rule, seed=self.how.seed)
-        start, chosen = place.slot, []
-        for after, dropped in decide(place, rule, min(first, memory.until)):
-            place = after
-            chosen.append(dropped)
-        return place.skipped_to(first), dropped_runs(start, chosen)
+        steps = list(decide(place, rule, min(first, memory.until)))
+        after = steps[-1][0] if steps else place
+        return after.skipped_to(first), dropped_runs(place.slot, [drop for _, drop in steps])
 
     def _news(
-        self, begun: Intervals, memory: ShedMemory, known: EpochReport, start: int
+        self, begun: Intervals, memory: ShedMemory, report: EpochReport, start: int
     ) -> list[DroppedInterval]:
         """Return the intervals that became final in the epoch."""
         if memory.place is None or memory.rule is None:
@@ -184,9 +166,9 @@ class LoadShedder:
         why: Literal["share", "latency"] = "latency" if self.measures else "share"
         news = [DroppedInterval(*s, share, load, why) for s in self._times(begun)]
         since_then = ((self.slots.start(memory.place.slot), start),)
-        for operator, since, until in known.dropped.closed:
+        for operator, since, until in report.dropped.closed:
             closed = intersection(((since, until),), since_then)
-            own = difference(closed, known.dropped.intervals)
+            own = difference(closed, report.dropped.intervals)
             news += [DroppedInterval(*s, 1.0, load, "closed", operator) for s in own]
         return news
 
@@ -206,20 +188,21 @@ class LoadShedder:
             return Rule(self.how.share or 0.0, most, most, self.how.seed)
         return Rule(load.share, min(load.run, most), most, self.how.seed)
 
-    def _load(self, memory: LoadMemory, known: EpochReport) -> LoadMemory:
+    def _load(self, memory: LoadMemory, report: EpochReport) -> LoadMemory:
         """Return the memory of the load model after an epoch."""
-        took = [m["took"] for m in known.measured if "took" in m]
+        took = [m["took"] for m in report.measured if "took" in m]
         if self.how.latency is None or not took:
             return memory
-        epoch = self._epoch(memory, known, took[0])
-        costs, cost = learn(memory.costs, epoch)
-        coming = expected(memory, epoch)
-        off = 0.0 if memory.cost is None else surprise(memory.surprise, memory.cost, epoch)
+        epoch = self._epoch(memory, report, took[0])
+        costs, cost = load_model.learn(memory.costs, epoch)
+        coming, off = load_model.expected(memory, epoch), 0.0
+        if memory.cost is not None:
+            off = load_model.surprise(memory.surprise, memory.cost, epoch)
         bound = Bound(self.slots.params, self.most, self.how.latency, off)
         need = bound.needs(cost, coming, epoch)
         beyond = 0 if need.reachable else memory.beyond + 1
         return LoadMemory(
-            now=known.now,
+            now=report.now,
             elapsed=epoch.elapsed,
             costs=costs,
             cost=cost,
@@ -227,56 +210,58 @@ class LoadShedder:
             rate=coming.rate,
             results=coming.results,
             waiting=epoch.waiting,
-            share=settled(memory.share, need.share),
+            share=load_model.settled(memory.share, need.share),
             run=need.run,
             load=need.load,
             beyond=beyond,
-            closed=self._shut(memory.closed, known, beyond, coming.rate),
+            closed=self._shut(memory.closed, report, beyond, coming.rate),
         )
 
-    def _epoch(self, memory: LoadMemory, known: EpochReport, took: int) -> Epoch:
+    def _epoch(self, memory: LoadMemory, report: EpochReport, took: int) -> Epoch:
         """Return the measurements of an epoch that the load model reads."""
         rows = sum(
-            m.get("rows", 0) * self.inputs.get(m.get("input", -1), 0) for m in known.measured
+            m.get("rows", 0) * self.inputs.get(m.get("input", -1), 0) for m in report.measured
         )
         shed = sum(
-            counts.get("shed", 0) for m in known.measured for counts in m.get("counts", {}).values()
+            counts.get("shed", 0)
+            for m in report.measured
+            for counts in m.get("counts", {}).values()
         )
-        sources = [m for m in known.measured if "waiting" in m]
+        sources = [m for m in report.measured if "waiting" in m]
         waiting = sum(m["waiting"] * self.inputs.get(m["input"], 0) for m in sources)
-        inputs = [known.inputs[n] for n in self.inputs]
-        behind = [i.newest - i.marks.low for i in inputs if i.newest and i.marks.low is not None]
-        elapsed = took if memory.now is None else known.now - memory.now
-        slack = max([0, *behind]) if not any(i.ended for i in inputs) else 0
+        inputs = [report.inputs[n] for n in self.inputs]
+        behind = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
+        elapsed = took if memory.now is None else report.now - memory.now
         operators = {root.operator for root in self.roots}
-        results = sum(m.get("results", 0) for m in known.measured if m.get("operator") in operators)
-        kept = max(0, rows - shed)
-        seen = waiting if sources else None
-        return Epoch(took, elapsed, kept, shed, results, seen, slack, memory.share)
+        results = sum(
+            m.get("results", 0) for m in report.measured if m.get("operator") in operators
+        )
+        kept, unread = max(0, rows - shed), waiting if sources else None
+        return Epoch(took, elapsed, kept, shed, results, unread, behind, memory.share)
 
     def _shut(
-        self, closed: Mapping[int, float], known: EpochReport, beyond: int, rate: float
+        self, closed: Mapping[int, float], report: EpochReport, beyond: int, rate: float
     ) -> dict[int, float]:
         """Return the queries that are shut down, with the arrival rate at that time."""
         shut = {n: at for n, at in closed.items() if rate > TIRED * at}
         if beyond and beyond % PATIENCE == 0:
             rows = dict.fromkeys((root.operator for root in self.roots), 0)
-            for m in known.measured:
+            for m in report.measured:
                 for number, counts in m.get("counts", {}).items():
                     if int(number) in rows:
                         rows[int(number)] += counts.get("in", 0)
-            chosen = costliest(rows, list(shut))
+            chosen = load_model.costliest(rows, list(shut))
             if chosen is not None:
                 shut[chosen] = rate
         return shut
 
     def _closed(
-        self, known: EpochReport, load: LoadMemory, start: int
+        self, report: EpochReport, load: LoadMemory, start: int
     ) -> tuple[tuple[int, int, int], ...]:
         """Return the intervals for which queries are shut down; they begin with a new window."""
         wanted = set(load.closed)
         closed = []
-        for operator, since, until in known.dropped.closed:
+        for operator, since, until in report.dropped.closed:
             if operator in wanted and until == END:
                 wanted.discard(operator)
                 closed.append((operator, since, until))
@@ -285,9 +270,7 @@ class LoadShedder:
         return (*closed, *((operator, start, END) for operator in sorted(wanted)))
 
 
-def _still_known(over: Intervals, known: EpochReport) -> Sequence[tuple[int, int]]:
+def _still_known(over: Intervals, report: EpochReport) -> Sequence[tuple[int, int]]:
     """Return the past intervals that rows may still reach, and the newest of the others."""
-    lows = [watermarks.low for watermarks in known.ports]
-    reached = [low for low in lows if low is not None]
-    low = min(reached) if reached and len(reached) == len(lows) else BEGIN
+    low = min((BEGIN if w.low is None else w.low for w in report.ports), default=BEGIN)
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

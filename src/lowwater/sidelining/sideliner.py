@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import ClassVar, TypeAlias
 
 from lowwater.control.hold import HeldInterval, HoldDecision
@@ -36,7 +37,7 @@ Queues: TypeAlias = dict[int, dict[int, Queue]]
 
 @dataclass(frozen=True)
 class SidelineMemory:
-    """What the sideliner remembers.
+    """The memory of the sideliner.
 
     - `next`: The number of the next held interval.
     - `now`, `length`: The clock at the end of the last epoch, and the length of the last epoch.
@@ -97,22 +98,22 @@ class Sideliner:
         return SidelineMemory()
 
     def advance(
-        self, memory: SidelineMemory, known: EpochReport
+        self, memory: SidelineMemory, report: EpochReport
     ) -> tuple[SidelineMemory, HoldDecision]:
-        """Return the memory after an epoch, and what is held and released in the next one."""
-        before = known.now if memory.now is None else memory.now
-        queues = _with_arrivals(memory.queues, known)
-        memory = replace(memory, now=known.now, length=known.now - before, queues=queues)
+        """Return the memory after an epoch, and the holds and releases of the next one."""
+        before = report.now if memory.now is None else memory.now
+        queues = _with_arrivals(memory.queues, report)
+        memory = replace(memory, now=report.now, length=report.now - before, queues=queues)
         release = {}
         for hold in self.holds:
-            memory, released = self._release(hold, memory, known)
+            memory, released = self._release(hold, memory, report)
             if released:
                 release[hold.port] = released
-        held = [h for h in known.held if not self._over(h, memory.queues, known)]
-        if not known.ended:
-            memory = replace(memory, prodded=self._prodded(memory.prodded, known))
+        held = [h for h in report.held if not self._over(h, memory, report)]
+        if not report.ended:
+            memory = replace(memory, prodded=self._prodded(memory.prodded, report))
             for window in self.windows:
-                interval = self.chosen(window, memory.prodded, held, known)
+                interval = self.chosen(window, memory.prodded, held, report)
                 if interval is not None:
                     held.append(HeldInterval(memory.next, window.operator, *interval))
                     memory = replace(memory, next=memory.next + 1)
@@ -127,29 +128,29 @@ class Sideliner:
         window: BurstWindow,
         prodded: Mapping[int, int],
         held: Sequence[HeldInterval],
-        known: EpochReport,
+        report: EpochReport,
     ) -> tuple[int, int] | None:
         """Return the interval of the windows that a burst has hit, in whole panes."""
-        newest, event = newest_time(window, known), self._event(known)
+        newest, event = newest_time(window, report), self._event(report)
         answered = prodded.get(window.operator)
-        arrived = sum(m.get("rows", 0) for m in known.measured if m.get("input") in window.inputs)
+        arrived = sum(m.get("rows", 0) for m in report.measured if m.get("input") in window.inputs)
         if newest is None or event is None or answered is None or not arrived:
             return None
         end, behind = window.spec.align(min(answered, event)), event - newest
         hit = end > newest and TOLERATED * behind > window.spec.slide
-        return free_interval(window, end, held, known) if hit else None
+        return free_interval(window, end, held, report) if hit else None
 
-    def _event(self, known: EpochReport) -> int | None:
+    def _event(self, report: EpochReport) -> int | None:
         """Return event time, by the clock that early results use."""
-        newest = latest(*(newest_time(w, known) for w in self.windows))
-        return self.clock.now(self.clock.advance(known.clock, newest, known.now), known.now)
+        newest = latest(*(newest_time(w, report) for w in self.windows))
+        return self.clock.now(self.clock.advance(report.clock, newest, report.now), report.now)
 
-    def _prodded(self, before: Mapping[int, int], known: EpochReport) -> dict[int, int]:
+    def _prodded(self, before: Mapping[int, int], report: EpochReport) -> dict[int, int]:
         """Return by operator the window end up to which windows have early results."""
         prodded = dict(before)
         for window in self.windows:
-            newest = newest_time(window, known)
-            for prod in known.answered:
+            newest = newest_time(window, report)
+            for prod in report.answered:
                 if not prod.asks(window.operator) or newest is None:
                     continue
                 begun = int(window.spec.end(window.spec.last(newest)))
@@ -158,27 +159,28 @@ class Sideliner:
         return prodded
 
     def _release(
-        self, hold: HoldPoint, memory: SidelineMemory, known: EpochReport
+        self, hold: HoldPoint, memory: SidelineMemory, report: EpochReport
     ) -> tuple[SidelineMemory, dict[int, int]]:
         """Return the memory after a release, and the number of rows that each shard releases."""
         number = hold.operator
         queues = memory.queues.get(number, {})
         waiting = {shard: sum(one.rows for one in queue) for shard, queue in queues.items()}
-        arrived = sum(m.get("rows", 0) for m in known.measured if m.get("input") == hold.input)
-        mine = [m for m in known.measured if m.get("operator") == number]
+        total = sum(waiting.values())
+        arrived = sum(m.get("rows", 0) for m in report.measured if m.get("input") == hold.input)
+        mine = [m for m in report.measured if m.get("operator") == number]
         new = arrived - sum(rows for m in mine for _, rows in m.get("came", ()))
         most = max(new, memory.most.get(number, 1))
         memory = replace(memory, most={**memory.most, number: most})
-        if known.ended:
-            quota = sum(waiting.values())
+        if report.ended:
+            quota = total
         elif not arrived:  # idle: release as many rows as an epoch has ever processed
-            quota = min(sum(waiting.values()), most)
+            quota = min(total, most)
         else:
-            owed = memory.owed.get(number, 0) + new if any(waiting.values()) else 0
+            owed = memory.owed.get(number, 0) + new if total else 0
             memory = replace(memory, owed={**memory.owed, number: owed % self.how.every})
-            quota = min(sum(waiting.values()), owed // self.how.every)
+            quota = min(total, owed // self.how.every)
         released = _shared(quota, waiting)
-        late = known.now + memory.length - self.how.max_delay
+        late = report.now + memory.length - self.how.max_delay
         left = {}
         for shard, queue in queues.items():
             released[shard] = max(released[shard], _overdue(queue, late))
@@ -187,48 +189,46 @@ class Sideliner:
             memory = replace(memory, queues={**memory.queues, number: left})
         return memory, {shard: n for shard, n in released.items() if n}
 
-    def _over(self, held: HeldInterval, queues: Queues, known: EpochReport) -> bool:
+    def _over(self, held: HeldInterval, memory: SidelineMemory, report: EpochReport) -> bool:
         """Return whether an interval has no held rows after the next epoch, and none will come."""
         window = next(w for w in self.windows if w.operator == held.operator)
-        low = known.unheld[window.port].nominal
+        low = report.unheld[window.port].nominal
         if low is None or low < held.end:
             return False
-        waiting = (one for shards in queues.values() for queue in shards.values() for one in queue)
+        waiting = (one for hold in memory.queues for one in memory.held_rows(hold))
         return not any(one.interval == held.number and one.rows for one in waiting)
 
 
 def free_interval(
-    window: BurstWindow, end: int, held: Sequence[HeldInterval], known: EpochReport
+    window: BurstWindow, end: int, held: Sequence[HeldInterval], report: EpochReport
 ) -> tuple[int, int] | None:
     """Return the interval before `end` that is neither complete nor held already."""
-    low = known.unheld[window.port].nominal
+    low = report.unheld[window.port].nominal
     start = end - window.spec.range if low is None else low
     start = max([start, *(h.end for h in held if h.operator == window.operator)])
     return (start, end) if start < end else None
 
 
-def newest_time(window: BurstWindow, known: EpochReport) -> int | None:
+def newest_time(window: BurstWindow, report: EpochReport) -> int | None:
     """Return the newest time of the inputs of a window."""
-    return latest(*(known.inputs[n].newest for n in window.inputs))
+    return latest(*(report.inputs[n].newest for n in window.inputs))
 
 
-def _with_arrivals(before: Queues, known: EpochReport) -> Queues:
-    """Return the queues after an epoch."""
+def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
+    """Return the queues with the rows that an epoch held."""
     queues = {hold: dict(shards) for hold, shards in before.items()}
-    for m in known.measured:
+    for m in report.measured:
         if not m.get("came"):
             continue
         shards = queues.setdefault(m["operator"], {})
-        more = [HeldRows(interval, known.now, rows) for interval, rows in m["came"]]
-        queue = sorted(
-            (*shards.get(m["shard"], ()), *more), key=lambda one: (one.interval, one.arrived)
-        )
-        shards[m["shard"]] = _shortened(queue)
+        more = [HeldRows(interval, report.now, rows) for interval, rows in m["came"]]
+        queue = (*shards.get(m["shard"], ()), *more)
+        shards[m["shard"]] = _shortened(sorted(queue, key=attrgetter("interval", "arrived")))
     return queues
 
 
 def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Return the part of each shard in a quota, by the rows that it holds.
+    """Return the number of rows that each shard releases of a quota, by the rows that it holds.
 
     >>> _shared(4, {0: 6, 1: 2})
     {0: 3, 1: 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -27,58 +27,58 @@ JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, 
 
 
 @dataclass(frozen=True)
-class Csv(Sink):
-    """Writes CSV files with a header into a folder."""
+class FileSink(Sink):
+    """Writes each epoch to its own file in a folder; `encode` returns the content of a file."""
 
     path: str
+    ending: str
+    encode: Callable[[pa.Table], bytes]
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        AtomicFolder(self.path).write(f"epoch-{epoch:010d}.csv", csv_lines(rows))
+        AtomicFolder(self.path).write(f"epoch-{epoch:010d}.{self.ending}", self.encode(rows))
 
 
-@dataclass(frozen=True)
-class Json(Sink):
-    """Writes files of one JSON object per line into a folder."""
-
-    path: str
-
-    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        AtomicFolder(self.path).write(f"epoch-{epoch:010d}.jsonl", json_lines(rows))
-
-
-def to_csv(path: str | Path) -> Csv:
+def to_csv(path: str | Path) -> FileSink:
     """Return a sink that writes each epoch to its own CSV file in folder `path`, idempotently.
 
     The fields of a struct become columns: `window_start`, `window_end`.
     """
-    return Csv(str(path))
+    return FileSink(str(path), "csv", csv_lines)
 
 
-def to_json(path: str | Path) -> Json:
+def to_json(path: str | Path) -> FileSink:
     """Return a sink that writes each epoch to its own file of JSON lines, idempotently."""
-    return Json(str(path))
+    return FileSink(str(path), "jsonl", json_lines)
+
+
+def to_parquet(path: str | Path) -> FileSink:
+    """Return a sink that writes each epoch to its own Parquet file, idempotently."""
+    return FileSink(str(path), "parquet", parquet_bytes)
+
+
+def parquet_bytes(rows: pa.Table) -> bytes:
+    """Return rows as the content of a Parquet file."""
+    out = io.BytesIO()
+    pq.write_table(rows, out)
+    return out.getvalue()
 
 
 def csv_lines(rows: pa.Table, *, header: bool = True) -> bytes:
-    """Return rows as CSV.
+    """Return rows as CSV; fields of structs are columns, lists are JSON text.
 
     >>> csv_lines(pa.table({"window": [{"start": 0, "end": 10}], "n": [3]})).decode().split()
     ['"window_start","window_end","n"', '0,10,3']
     """
     out = io.BytesIO()
-    csv.write_csv(flat(rows), out, csv.WriteOptions(include_header=header))
-    return out.getvalue()
-
-
-def flat(rows: pa.Table) -> pa.Table:
-    """Return rows without nested types: fields of structs as columns, lists as JSON text."""
     columns: dict[str, pa.ChunkedArray] = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         _spread(name, column, columns)
-    return pa.table(columns)
+    csv.write_csv(pa.table(columns), out, csv.WriteOptions(include_header=header))
+    return out.getvalue()
 
 
 def _spread(name: str, column: pa.ChunkedArray, columns: dict[str, pa.ChunkedArray]) -> None:
+    """Add a column without nested types to `columns`: a struct as a column for each field."""
     kind = column.type
     if pa.types.is_struct(kind):
         for field in kind:
@@ -124,20 +124,3 @@ def _plain(value: Any) -> JsonValue:
         return base64.b64encode(value).decode()
     plain: JsonValue = str(value) if isinstance(value, Decimal | timedelta) else value
     return plain
-
-
-@dataclass(frozen=True)
-class Parquet(Sink):
-    """Writes Parquet files into a folder."""
-
-    path: str
-
-    def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink)
-        AtomicFolder(self.path).write(f"epoch-{epoch:010d}.parquet", sink.getvalue())
-
-
-def to_parquet(path: str | Path) -> Parquet:
-    """Return a sink that writes each epoch to its own Parquet file, idempotently."""
-    return Parquet(str(path))

@@ -36,7 +36,7 @@ _TYPES = (
 
 
 class Postgres(Sink):
-    """Upserts rows by window and group; rows without these are replaced by epoch."""
+    """Upserts rows by window and group; replaces rows without these by epoch."""
 
     def __init__(self, dsn: str, table: str) -> None:
         self.dsn, self.table = dsn, table
@@ -51,7 +51,7 @@ class Postgres(Sink):
         self._driver: Any = psycopg
 
     def __repr__(self) -> str:
-        """Return the call without the address: it may hold a password."""
+        """Return the call without the address, which may contain a password."""
         return f"to_postgres(table={self.table!r})"
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:

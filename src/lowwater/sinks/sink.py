@@ -69,11 +69,6 @@ class TeeSink(Sink):
         self.second.write(epoch, rows)
 
 
-def tee(first: Sink | None, second: Sink | None) -> Sink | None:
-    """Return a sink that writes to both; the other one if either is None."""
-    return TeeSink(first, second) if first is not None and second is not None else first or second
-
-
 def to_memory() -> Memory:
     """Return a sink that keeps rows in memory, for tests and small streams."""
     return Memory()
@@ -95,8 +90,7 @@ class Outputs:
 
     def in_memory(self) -> Outputs:
         """Return the outputs with memory sinks where the user named none."""
-        given = self.results, self.late, self.malformed, self.dropped
-        return Outputs(*(s or Memory() for s in given))
+        return Outputs(*(Memory() if sink is None else sink for sink in vars(self).values()))
 
     def sink(self, kind: str) -> Sink | None:
         """Return the sink of a kind of rows."""
@@ -104,6 +98,9 @@ class Outputs:
         return sink
 
     def beside(self, tap: Outputs) -> Outputs:
-        """Return outputs that another set of sinks sees as well."""
-        mine, others = ((o.results, o.late, o.malformed, o.dropped) for o in (self, tap))
-        return Outputs(*(tee(a, b) for a, b in zip(mine, others, strict=True)))
+        """Return outputs that also write to the sinks of another set."""
+        both = dict(vars(self))
+        for kind, sink in vars(tap).items():
+            if sink is not None:
+                both[kind] = sink if both[kind] is None else TeeSink(both[kind], sink)
+        return Outputs(**both)

@@ -1,1 +1,1 @@
-"""Sources: where the rows of a stream come from."""
+"""Sources: they read the rows of a stream."""

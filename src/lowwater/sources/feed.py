@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.errors import SpecError
-from lowwater.schema import parse_schema, plain
+from lowwater.schema import schema_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,9 @@ class Feed:
             )
         absent = [n for n in self.schema.names if n not in given.column_names]
         if absent:
-            problem = "an epoch of the feed lacks columns of its schema"
-            raise SpecError(f"{problem}: {', '.join(absent)}")
+            raise SpecError(
+                f"an epoch of the feed lacks columns of its schema: {', '.join(absent)}"
+            )
         return pa.table([_column(given.column(f.name), f) for f in self.schema], schema=self.schema)
 
     def _row(self, row: Any) -> dict[str, Any]:
@@ -51,9 +52,7 @@ class Feed:
 
 def _column(values: list[Any] | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     try:
-        if isinstance(values, list):
-            return pa.array(values, field.type)
-        return values.cast(field.type)
+        return pa.array(values, field.type) if isinstance(values, list) else values.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as problem:
         raise SpecError(f"column {field.name!r} does not fit {field.type}: {problem}") from problem
 
@@ -69,4 +68,4 @@ def feed(schema: str | pa.Schema) -> Feed:
             f"schema={schema!r} must be text or a pyarrow schema; write it like 'ts timestamp, "
             f"speed double'"
         )
-    return Feed(parse_schema(schema) if isinstance(schema, str) else plain(schema))
+    return Feed(schema_of(schema))

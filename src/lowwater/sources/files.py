@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import HostError, SpecError
-from lowwater.schema import parse_schema, plain
 from lowwater.sources.formats import (
-    ENDINGS,
     Format,
     cut_by_rows,
+    declared_schema,
+    file_names,
     read_row_groups,
     read_table,
     row_count,
@@ -44,18 +44,12 @@ class Files(BlockSource):
 
     def names(self, after: str, to: str | None = None) -> list[str]:
         """Return the names of the files after `after`, up to `to`, sorted."""
-        visible = sorted(
-            p.name
-            for p in Path(self.path).iterdir()
-            if p.name > after and p.name[0] not in "._" and p.name.endswith(ENDINGS[self.format])
-        )
         stop = min(x for x in (to, self.until, "\U0010ffff") if x is not None)
-        return [n for n in visible if n <= stop]
+        return [n for n in file_names(Path(self.path), self.format, after) if n <= stop]
 
     def available(self, start: str) -> str:  # noqa: D102
         new = self.names(start)
-        if self.files_per_epoch is not None:
-            new = new[: self.files_per_epoch]
+        new = new[: self.files_per_epoch]
         paths = (Path(self.path, name) for name in new)
         if self.max_rows_per_epoch is not None:
             rows = (row_count(path, self.format) for path in paths)
@@ -79,14 +73,15 @@ class Files(BlockSource):
                 f"the interrupted epoch reads files up to {end!r} in {self.path!r}, but they are "
                 f"gone; restore them, or start with a new checkpoint"
             )
-        blocks = [b for name in names for b in self._blocks_of(name)]
+        # Absolute: executors may run in another folder.
+        paths = [str(Path(self.path, name).absolute()) for name in names]
+        if self.format == "parquet":
+            blocks = [block for path in paths for block in parquet_blocks(path)]
+        else:
+            blocks = [SourceBlock(path) for path in paths]
         if blocks and end == self.until:
             blocks[-1] = replace(blocks[-1], last=True)
         return blocks
-
-    def _blocks_of(self, name: str) -> list[SourceBlock]:
-        path = str(Path(self.path, name).absolute())  # executors may be elsewhere
-        return parquet_blocks(path) if self.format == "parquet" else [SourceBlock(path)]
 
     def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
         if self.format == "parquet":
@@ -137,29 +132,18 @@ def files(
             f"path={str(path)!r} is not a folder; lw.files reads the files of a folder, "
             f"lw.replay reads one file"
         )
-    if format not in ENDINGS or format == "arrow":
-        raise SpecError(f"format={format!r} is unknown; write 'parquet', 'csv' or 'json'")
     limits = {"files_per_epoch": files_per_epoch, "max_rows_per_epoch": max_rows_per_epoch}
     for name, limit in limits.items():
         if limit is not None and limit < 1:
             raise SpecError(f"{name}={limit} must be at least 1")
-    if schema is None:
-        schema = _schema_of(folder, format)
-    parsed = parse_schema(schema) if isinstance(schema, str) else plain(schema)
-    return Files(str(folder.absolute()), parsed, format, files_per_epoch, max_rows_per_epoch)
-
-
-def _schema_of(folder: Path, format: Format) -> pa.Schema:
-    if format != "parquet":
-        raise SpecError(
-            f"format={format!r} needs schema=, for example 'ts timestamp, speed double'"
-        )
-    visible = (p for p in folder.iterdir() if p.name[0] not in "._")
-    paths = sorted(p for p in visible if p.name.endswith(ENDINGS["parquet"]))
-    if not paths:
-        problem = "holds no Parquet file yet, so its schema is unknown; give schema="
-        raise SpecError(f"path={str(folder)!r} {problem}")
-    return plain(pq.read_schema(paths[0]))
+    if schema is None and format == "parquet":
+        names = file_names(folder, format)
+        if not names:
+            problem = "holds no Parquet file yet, so its schema is unknown; give schema="
+            raise SpecError(f"path={str(folder)!r} {problem}")
+        schema = pq.read_schema(folder / names[0])
+    declared = declared_schema(format, schema)
+    return Files(str(folder.absolute()), declared, format, files_per_epoch, max_rows_per_epoch)
 
 
 def write_files(tables: Sequence[pa.Table], folder: str, schema: pa.Schema) -> Files:

@@ -1,6 +1,6 @@
 """Files as tables. Text formats are read leniently: an unreadable value becomes NULL, as in Spark.
 
-So a row with an unreadable time is counted as malformed, and never stops a query.
+A row with an unreadable time is counted as malformed, and never stops a query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError
-from lowwater.schema import plain
+from lowwater.schema import plain, schema_of
 from lowwater.windows.axis import read_times
 
 Format = Literal["parquet", "csv", "json", "arrow"]
@@ -28,10 +28,17 @@ ENDINGS: dict[Format, tuple[str, ...]] = {
     "json": (".json", ".jsonl", ".ndjson"),
     "arrow": (".arrow",),
 }
-
-
 BLOCK_ROWS = 250_000
 """A Parquet file with more rows is read as several blocks, by several cores."""
+
+
+def declared_schema(form: Format, schema: str | pa.Schema | None) -> pa.Schema:
+    """Return the schema of files of a format; raise SpecError if one of the two is missing."""
+    if form not in ENDINGS or form == "arrow":
+        raise SpecError(f"format={form!r} is unknown; write 'parquet', 'csv' or 'json'")
+    if schema is None:
+        raise SpecError(f"format={form!r} needs schema=, for example 'ts timestamp, speed double'")
+    return schema_of(schema)
 
 
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
@@ -53,6 +60,13 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
         chosen = range(*groups) if groups else range(file.num_row_groups)
         table = file.read_row_groups(chosen, columns=present)
     return _with_all(table, schema).select(schema.names).cast(schema)
+
+
+def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
+    """Return the names of the visible files of a format, sorted; those after `after`."""
+    names = (path.name for path in folder.iterdir())
+    endings = ENDINGS[form]
+    return sorted(n for n in names if n > after and n[0] not in "._" and n.endswith(endings))
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -86,9 +100,8 @@ def row_count(path: Path, form: Format) -> int:
 def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
     from pyarrow import csv
 
-    as_text = {name: pa.string() for name in schema.names}
     options = csv.ConvertOptions(
-        column_types=as_text,
+        column_types=dict.fromkeys(schema.names, pa.string()),
         include_columns=schema.names,
         include_missing_columns=True,
         strings_can_be_null=True,
@@ -156,6 +169,7 @@ def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _one(value: pa.Scalar, t: pa.DataType) -> Any:
+    """Return a value cast to a type; None if it is unreadable."""
     try:
         return value.cast(t).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -188,10 +202,8 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
                 f"a {form} file, or give schema="
             ) from problem
     if columns == {"json": "JSON"}:
-        raise SpecError(
-            f"no line of {str(paths[0])!r} is a JSON object; write one object per line, not an "
-            f"array"
-        )
+        remedy = "write one object per line, not an array"
+        raise SpecError(f"no line of {str(paths[0])!r} is a JSON object; {remedy}")
     return plain(pa.schema([pa.field(f.name, _read_type(f.type)) for f in inferred]))
 
 

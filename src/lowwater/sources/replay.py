@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.schema import parse_schema, plain
-from lowwater.sources.formats import ENDINGS, Format, read_table
+from lowwater.sources.formats import Format, declared_schema, read_table
 from lowwater.sources.source import BlockSource, SourceBlock
 from lowwater.windows.axis import Axis
 
@@ -24,7 +23,7 @@ from lowwater.windows.axis import Axis
 class Replay(BlockSource):
     """Recorded rows in arrival order, `speed` times as fast as they once arrived.
 
-    Without `arrival` the order is that of the file; without `speed` all rows are available at once.
+    Without `arrival`, rows keep the order of the file; without `speed`, all are available at once.
     """
 
     path: str
@@ -61,16 +60,14 @@ class Replay(BlockSource):
         return 0
 
     def available(self, start: int) -> int:  # noqa: D102
-        if self.paced:
-            end = _Clock.of(self, start).row_at(time.time())
-        else:
-            end = len(_recording(self.path))
+        clocked = self.speed is not None
+        end = _Clock.of(self, start).row_now() if clocked else len(_recording(self.path))
         if self.max_rows_per_epoch is not None:
             end = min(end, start + self.max_rows_per_epoch)
         return max(start, end)
 
     def waiting(self, start: int) -> int:  # noqa: D102
-        return max(0, _Clock.of(self, start).row_at(time.time()) - start)
+        return max(0, _Clock.of(self, start).row_now() - start)
 
     def blocks(self, start: int, end: int) -> Sequence[SourceBlock]:  # noqa: D102
         if start == end:
@@ -79,7 +76,7 @@ class Replay(BlockSource):
 
     def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
         start, end = block.what
-        return _recording(self.path).slice(start, end - start).cast(self.schema)
+        return _recording(self.path)[start:end].cast(self.schema)
 
 
 def replay(
@@ -102,15 +99,13 @@ def replay(
         raise SpecError(
             f"path={str(path)!r} is not a file; lw.replay reads one file, lw.files a folder"
         )
-    if format not in ENDINGS or format == "arrow":
-        raise SpecError(f"format={format!r} is unknown; write 'parquet', 'csv' or 'json'")
     if speed is not None and not speed > 0:
-        raise SpecError(
-            f"speed={speed!r} must be greater than zero; write speed=None for no waiting"
-        )
+        raise SpecError(f"speed={speed!r} must be greater than zero; write speed=None for no wait")
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
-    columns = _columns(file, format, schema)
+    if schema is None and format == "parquet":
+        schema = pq.read_schema(file)
+    columns = declared_schema(format, schema)
     if arrival is None and speed is not None:
         raise SpecError(
             f"speed={speed!r} needs times of arrival: name their column with arrival=, or write "
@@ -119,16 +114,6 @@ def replay(
     if arrival is not None and arrival not in columns.names:
         raise unknown_name("column", arrival, columns.names)
     return Replay(str(file.absolute()), arrival, columns, speed, max_rows_per_epoch, format)
-
-
-def _columns(file: Path, form: Format, schema: str | pa.Schema | None) -> pa.Schema:
-    if schema is None:
-        if form != "parquet":
-            raise SpecError(
-                f"format={form!r} needs schema=, for example 'ts timestamp, speed double'"
-            )
-        schema = pq.read_schema(file)
-    return parse_schema(schema) if isinstance(schema, str) else plain(schema)
 
 
 _CACHED = 4
@@ -170,6 +155,6 @@ class _Clock:
             _CLOCKS[source] = cls(source, start)
         return _CLOCKS[source]
 
-    def row_at(self, wall: float) -> int:
-        tick = self.from_tick + (wall - self.began) * 1_000_000 * self.speed
+    def row_now(self) -> int:
+        tick = self.from_tick + (time.time() - self.began) * 1_000_000 * self.speed
         return int(np.searchsorted(self.arrivals, tick, "right"))

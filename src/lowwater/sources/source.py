@@ -28,7 +28,7 @@ class SourceBlock:
 
 
 class BlockReader(Protocol):
-    """Reads blocks, in the process that works on their rows."""
+    """Reads blocks, in the process that ingests their rows."""
 
     def read(self, block: SourceBlock) -> pa.Table:
         """Return the rows of a block."""

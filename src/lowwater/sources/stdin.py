@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -32,10 +33,8 @@ _CHUNK = 1 << 16
 class Spool(Files):
     """A folder of spooled lines; the file whose name ends in `-last.jsonl` ends the stream."""
 
-    @property
-    def paced(self) -> bool:
-        """True: a silent pipe has not ended."""
-        return True
+    paced: ClassVar[bool] = True
+    """A silent pipe has not ended."""
 
     def available(self, start: str) -> str:
         """Return the newest file, and delete the files that earlier epochs have read."""
@@ -54,15 +53,11 @@ class Spool(Files):
 class StdinSource(BlockSource):
     """Lines of a file descriptor; `first` are bytes already read to infer the columns."""
 
+    paced: ClassVar[bool] = True
     schema: pa.Schema
     descriptor: int = 0
     first: bytes = b""
     max_rows_per_epoch: int | None = None
-
-    @property
-    def paced(self) -> bool:
-        """True: a silent pipe has not ended."""
-        return True
 
     def prepare(self, folder: str) -> Spool:
         """Start a thread that spools lines into `folder`; return that folder as a source."""
@@ -119,17 +114,12 @@ class _Spooler:
                 self.pending += chunk
             due = time.monotonic() >= since + _FILE_SECONDS
             if due or len(self.pending) >= _FILE_BYTES:
-                self._write_lines()
-                since = time.monotonic()
+                lines, newline, rest = self.pending.rpartition(b"\n")
+                self._write(lines + newline, _ENDING)
+                self.pending, since = rest, time.monotonic()
         self._write(self.pending, _ENDING)
         time.sleep(_END_SECONDS)
         self._write(b"", _LAST)
-
-    def _write_lines(self) -> None:
-        """Write the complete lines into a file, and keep the rest."""
-        end = self.pending.rfind(b"\n") + 1
-        self._write(self.pending[:end], _ENDING)
-        self.pending = self.pending[end:]
 
     def _write(self, lines: bytes, ending: str) -> None:
         if not lines and ending == _ENDING:

@@ -1,8 +1,8 @@
 """Python workers that start warm.
 
-Spark forks a worker for every task that finds none free, and each would import Arrow, pandas and
-Lowwater by itself. This daemon imports them once, before it forks. What it has imported is frozen:
-the collection of garbage that Spark does after each task need not look at it.
+Spark forks a worker for every task that finds no idle one, and each would import Arrow, pandas and
+Lowwater. This daemon imports them once, before it forks. The imported objects are frozen, so that
+Spark's garbage collection after each task skips them.
 """
 
 from __future__ import annotations

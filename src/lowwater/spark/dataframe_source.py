@@ -17,26 +17,25 @@ from lowwater.expressions.steps import Step, Where, WithColumns
 from lowwater.operators.batch import KEPT
 
 SPARED = "__spared"
-"""The column that marks rows which nothing is computed for."""
+"""The column that marks rows for which no column is computed."""
 
 
 @dataclass(frozen=True)
 class DataFrameSource:
     """A streaming DataFrame and its schema in Arrow.
 
-    Rows that a filter drops stay in the DataFrame, marked in a column of ours, until ingest has
-    seen how far they show the stream to be; nothing is computed for them.
+    Filtered rows stay in the DataFrame, marked in the column `KEPT`, so that ingest can measure
+    progress by their times; no column is computed for them. `steps` lead from `base` to `frame`.
     """
 
     frame: DataFrame
     schema: pa.Schema
     base: DataFrame
     steps: tuple[Step, ...] = ()
-    """What was done to the rows of `base`."""
 
     @property
     def full_schema(self) -> pa.Schema:
-        """The columns with that of ours."""
+        """The columns, with the one that marks filtered rows."""
         return to_arrow_schema(self.frame.schema, timezone="UTC")
 
     def transformed(self, step: Step) -> DataFrameSource:
@@ -70,18 +69,18 @@ def _after(frame: DataFrame, step: Step, shown: Collection[str | None] = ()) -> 
         kept = sql.when(sql.col(KEPT), true).otherwise(False) if KEPT in ours else true
         kept = sql.when(sql.col(SPARED), True).otherwise(kept) if SPARED in ours else kept
         return frame.withColumn(KEPT, kept)
-    made = {name: sql.expr(text) for name, text in step.columns}
+    columns = {name: sql.expr(text) for name, text in step.columns}
     needed = [sql.col(KEPT)] * (KEPT in ours) + [~sql.col(SPARED)] * (SPARED in ours)
     if needed:
         wanted = reduce(Column.__and__, needed)
-        made = {n: c if n in shown else sql.when(wanted, c) for n, c in made.items()}
+        columns = {n: c if n in shown else sql.when(wanted, c) for n, c in columns.items()}
     if isinstance(step, WithColumns):
-        return frame.withColumns(made)
-    return frame.select(*(column.alias(name) for name, column in made.items()), *ours)
+        return frame.withColumns(columns)
+    return frame.select(*(column.alias(name) for name, column in columns.items()), *ours)
 
 
 def from_dataframe(frame: DataFrame) -> DataFrameSource:
-    """Make a source of a streaming DataFrame."""
+    """Return the source of a streaming DataFrame; raise SpecError if it is not streaming."""
     if not frame.isStreaming:
         raise SpecError(
             "the DataFrame is not streaming; read it with spark.readStream instead of spark.read"

@@ -1,8 +1,8 @@
-"""Rows of a DataFrame that will be shed: columns are not computed for them (DROP 3.4).
+"""Drops pushed down into Spark: no column is computed for rows that ingest will shed (DROP 3.4).
 
-Spark evaluates the steps over a DataFrame, before ingest sees a row and sheds it. So where windows
-may be dropped, the stream that Spark is given ends before the steps; they are added to every
-micro-batch, with the windows dropped by then. Rows that ingest will shed come to it uncomputed.
+Spark evaluates the steps over a DataFrame before ingest sheds its rows. So the streaming query of a
+query with `shed=` ends before the steps. They are added to every micro-batch, together with the
+windows dropped by then, and skip the rows of these windows.
 """
 
 from __future__ import annotations
@@ -22,49 +22,47 @@ from lowwater.intervals import Intervals, intersection
 from lowwater.spark.dataframe_source import DataFrameSource
 
 NEWEST = 64
-"""The number of intervals, the newest, that Spark filters by; rows of older ones are few."""
+"""The number of newest intervals that Spark filters by; few rows lie in older ones."""
 
 
 def can_be_spared(source: DataFrameSource, flow: Dataflow, number: int) -> bool:
-    """Return whether rows can be judged before the steps: by a time that no step makes."""
+    """Return whether Spark can tell before the steps which rows ingest will shed."""
     start = flow.inputs[number]
     plain = start.mark_when is None and start.mark_since is None and start.prods is None
     if not source.steps or not plain or start.before:
         return False
-    told = [start.axis.column, *([start.source] if start.source is not None else [])]
+    needed = [start.axis.column, *([start.source] if start.source is not None else [])]
     kind = {field.name: field.dataType for field in source.base.schema}.get(start.axis.column)
     return (
         isinstance(kind, TimestampType)
-        and all(_is_kept(source, name) for name in told)
+        and all(_is_kept(source, name) for name in needed)
         and not any(o.plan.has_gaps for o in flow.operators)
     )
 
 
 def _is_kept(source: DataFrameSource, name: str) -> bool:
-    made = (dict(step.columns) for step in source.steps if not isinstance(step, Where))
+    computed = (dict(step.columns) for step in source.steps if not isinstance(step, Where))
     text = column_text(name)
-    return name in source.base.columns and all(m.get(name, text) == text for m in made)
+    return name in source.base.columns and all(m.get(name, text) == text for m in computed)
 
 
 def spared(
     batch: DataFrame, source: DataFrameSource, flow: Dataflow, number: int, dropped: DropPlan
 ) -> DataFrame:
-    """Return rows of a DataFrame after its steps, those that reach nothing uncomputed."""
+    """Return rows of a DataFrame after its steps, which skip the rows that reach no operator."""
     start = flow.inputs[number]
-    unread = _unread(flow, start, dropped)
-    kept = {start.axis.column, start.source}
-    return source.computed(batch, _lies_in(unread, start.axis.column), kept)
+    shed = _lies_in(_unread(flow, start, dropped), start.axis.column)
+    return source.computed(batch, shed, {start.axis.column, start.source})
 
 
 def _unread(flow: Dataflow, start: Input, dropped: DropPlan) -> Intervals:
-    """Return the times whose rows need not go on, wherever they would go."""
+    """Return the times whose rows no operator of the input's routes reads."""
     rows = skipped(flow, dropped).rows
     routes: list[Intervals] = [rows[flow.numbers[r.operator, r.port]] for r in start.routes]
-    found: Intervals = reduce(intersection, routes) if routes else ()
-    return found[-NEWEST:]
+    return reduce(intersection, routes)[-NEWEST:] if routes else ()
 
 
-def _lies_in(stretches: Intervals, time: str) -> Column | None:
+def _lies_in(intervals: Intervals, time: str) -> Column | None:
     at = sql.unix_micros(sql.col(column_text(time)))
-    found = [(at >= start) & (at < end) for start, end in stretches]
-    return sql.coalesce(reduce(Column.__or__, found), sql.lit(False)) if found else None
+    within = [(at >= start) & (at < end) for start, end in intervals]
+    return sql.coalesce(reduce(Column.__or__, within), sql.lit(False)) if within else None

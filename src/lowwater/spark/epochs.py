@@ -1,7 +1,7 @@
 """Epochs on Spark: those of micro-batches, and those between them.
 
-An epoch with rows of a DataFrame is a micro-batch of Spark. When no rows come, control still moves
-on, in an epoch without rows.
+An epoch with rows of a DataFrame is a micro-batch of Spark. An epoch without rows runs between
+micro-batches, so that control advances while no rows arrive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SparkEpochs(EpochLoop):
     ) -> None:
         """Run the epoch of a micro-batch, unless it has an entry from before a restart.
 
-        Its rows are those of `rows`, or of `files` that are read as blocks.
+        Spark reads `rows`; ingest reads `files` as blocks.
         """
         with self.lock:
             if not self._is_next(batch):

@@ -1,4 +1,4 @@
-"""Runs a query on Spark Structured Streaming: plumbing around the kernels and the controller."""
+"""The Spark host: runs queries on Spark Structured Streaming."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from lowwater.engine.host import Clock, Outcome
+from lowwater.engine.clock import Clock
+from lowwater.engine.host import Outcome, outcomes
 from lowwater.engine.run import Run
 from lowwater.errors import PlanError
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -16,7 +17,7 @@ from lowwater.spark.run import SparkRun
 
 
 class SparkHost:
-    """Hosts kernels on Spark."""
+    """Runs queries on Spark."""
 
     def run(
         self,
@@ -28,7 +29,7 @@ class SparkHost:
         clock: Clock | None,
         shards: int | None,
     ) -> dict[str, Outcome]:
-        """Run bounded streams to their end."""
+        """Run bounded streams to their end; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
         try:
@@ -46,10 +47,7 @@ class SparkHost:
         finally:
             if checkpoint is None:
                 shutil.rmtree(folder, ignore_errors=True)
-        return {
-            name: Outcome.of(writer, sinks[name], running.status(writer.operators))
-            for name, writer in running.writers.items()
-        }
+        return outcomes(running, sinks)
 
     def start(
         self,
@@ -60,7 +58,7 @@ class SparkHost:
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a query that runs on."""
+        """Start a continuous run."""
         if checkpoint is None:
             raise PlanError("a query that runs on Spark needs checkpoint=; name a folder for it")
         running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger)

@@ -1,4 +1,4 @@
-"""The inputs of a query on Spark: what Lowwater reads itself, and what Spark reads."""
+"""The inputs of a query on Spark: blocks that Lowwater reads, and DataFrames."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -15,6 +15,7 @@ from lowwater.control.drop import DropPlan
 from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.inputs import BlockInputs, in_checkpoint
+from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import BlockReader, SourceBlock
 from lowwater.spark.dataframe_source import DataFrameSource
 from lowwater.spark.drop_pushdown import can_be_spared, spared
@@ -37,43 +38,31 @@ class Inputs(BlockInputs):
 
     @classmethod
     def on_spark(
-        cls,
-        sources: Sequence[Any],
-        flow: Dataflow,
-        folder: Checkpoint,
-        *,
-        bounded: bool,
-        shedding: bool = False,
+        cls, sources: Sequence[Any], plan: PhysicalPlan, folder: Checkpoint, *, bounded: bool
     ) -> Inputs:
-        """Prepare the sources of a query for reading."""
-        made = cls(bounded=bounded)
+        """Return the sources of a query prepared for reading."""
+        inputs, flow = cls(bounded=bounded), plan.flow
         counted: list[int | None] = []
         for number, source in enumerate(sources):
             if isinstance(source, DataFrameSource):
-                made.frames[number] = source.frame
-                if shedding and can_be_spared(source, flow, number):
-                    made.spared[number] = source
+                inputs.frames[number] = source.frame
+                if plan.shedder is not None and can_be_spared(source, flow, number):
+                    inputs.spared[number] = source
                 counted.append(None)
                 continue
             stored = in_checkpoint(source, flow.inputs[number].schema, folder, number)
-            counted.append(made.add(number, stored, folder.source))
-        made.total = None if None in counted else sum(n for n in counted if n is not None)
-        plain = {
-            n: ParquetScan.of(frame, flow.inputs[n].schema) for n, frame in made.frames.items()
-        }
-        if None not in plain.values():
-            made.files = {n: files for n, files in plain.items() if files is not None}
-        return made
-
-    def session(self) -> SparkSession | None:
-        """Return the session of the DataFrames, if there are any."""
-        return next((frame.sparkSession for frame in self.frames.values()), None)
+            counted.append(inputs.add(number, stored, folder.source))
+        inputs.total = None if None in counted else sum(n for n in counted if n is not None)
+        scans = {n: ParquetScan.of(f, flow.inputs[n].schema) for n, f in inputs.frames.items()}
+        if None not in scans.values():
+            inputs.files = {n: scan for n, scan in scans.items() if scan is not None}
+        return inputs
 
     def stream(self) -> DataFrame:
         """Return all DataFrames as one stream.
 
-        Where ingest reads the files, Spark need only list them: planning columns that no
-        task reads would take a fifth of the time of an epoch.
+        If ingest reads the files, Spark only lists them, and the stream has no columns of them:
+        planning columns that no task reads would take a fifth of the time of an epoch.
         """
         if self.files:
             counted = [f.select(sql.lit(n)) for n, f in self.frames.items()]
@@ -102,20 +91,18 @@ class Inputs(BlockInputs):
         return _together(dict(zip(self.frames, read, strict=True)))
 
     def new_files(self, query: StreamingQuery) -> dict[int, list[SourceBlock]] | None:
-        """Return the blocks of the micro-batch at work by input, None if Spark must read it."""
-        if not self.files:
+        """Return the blocks of the current micro-batch by input, None if Spark must read it."""
+        relations = leaves(query) if self.files else None
+        if relations is None or len(relations) != len(self.files):
             return None
-        found = leaves(query)
-        if found is None or len(found) != len(self.files):
-            return None
-        each = zip(self.files.items(), found, strict=True)
-        blocks = {n: files.blocks(leaf) for (n, files), leaf in each}
+        each = zip(self.files.items(), relations, strict=True)
+        blocks = {n: scan.blocks(leaf) for (n, scan), leaf in each}
         known = {n: mine for n, mine in blocks.items() if mine is not None}
         return known if len(known) == len(blocks) else None
 
     @property
     def readers(self) -> Mapping[int, BlockReader]:
-        """What reads the blocks of each input."""
+        """The readers of blocks, by input."""
         return {**self.files, **self.blocks}
 
 

@@ -1,6 +1,6 @@
 """The job of an epoch on Spark: ingest where the rows are, a shuffle by shard, the kernels.
 
-The control in force travels with the job. The rows of a DataFrame come as a micro-batch of Spark.
+The tasks carry the control in force. The rows of a DataFrame are those of a micro-batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from lowwater.spark.tasks import (
     BlockTask,
     IngestBlocks,
     IngestRows,
-    Keyed,
     Level,
     LevelStep,
     to_packets,
@@ -39,7 +38,7 @@ TASKS_PER_CORE = 2
 
 @dataclass(frozen=True)
 class BatchIntake(Intake):
-    """What an epoch reads: the blocks of each input, and the rows of a micro-batch."""
+    """The blocks of each input that an epoch reads, and the rows of its micro-batch."""
 
     rows: DataFrame | None = None
 
@@ -54,18 +53,17 @@ class SparkJob:
         self.flow, self.inputs, self.state = flow, inputs, state
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write the segments of its state, return what it emits."""
+        """Run the epoch after an entry, write the segments of its state, return its packets."""
         rows = intake.rows if isinstance(intake, BatchIntake) else None
         pieces = self._pieces(before.standing, intake.blocks, foresee)
-        levels = [
-            LevelStep(
-                Level(self.flow, n), before.epoch + 1, before.control, before.standing, self.state
-            )
-            for n in range(self.flow.levels)
-        ]
+        common = before.epoch + 1, before.control, before.standing, self.state
+        levels = [LevelStep(Level(self.flow, n), *common) for n in range(self.flow.levels)]
         if rows is not None:
             return self._sql_job(before.standing, levels, pieces, rows)
-        packets = self._read(pieces) if pieces else None
+        packets = None
+        if pieces:
+            read = self._ingest_blocks(pieces)
+            packets = self._tasks(len(read.shares)).mapPartitionsWithIndex(read)
         for step in levels:
             n = len(step.level.places)
             if packets is None:
@@ -76,7 +74,7 @@ class SparkJob:
 
     def discard(self, after: int) -> None:
         """Delete the segments of epochs after one: these have no entry."""
-        discard_segments(self.state, [o.plan.shards for o in self.flow.operators], after)
+        discard_segments(self.state, self.flow, after)
 
     def _sql_job(
         self,
@@ -85,15 +83,14 @@ class SparkJob:
         pieces: Sequence[BlockTask],
         rows: DataFrame,
     ) -> list[Packet]:
-        """Run an epoch of which Spark reads all rows, or some."""
+        """Run an epoch whose micro-batch Spark reads, with the blocks of the other inputs."""
         ingest_rows = IngestRows(self.flow, standing, list(self.inputs.frames))
         rows = self.inputs.computed(rows, self.flow, standing.dropped)
         packets = rows.mapInArrow(ingest_rows, PACKET_DDL)
         if pieces:
-            shares = self._shares(pieces)
-            read = IngestBlocks(self.flow, self.inputs.readers, shares).over_rows
-            tasks = rows.sparkSession.range(len(shares), numPartitions=len(shares))
-            packets = packets.unionAll(tasks.mapInArrow(read, PACKET_DDL))
+            read = self._ingest_blocks(pieces)
+            tasks = rows.sparkSession.range(len(read.shares), numPartitions=len(read.shares))
+            packets = packets.unionAll(tasks.mapInArrow(read.over_rows, PACKET_DDL))
         for step in levels:
             moved = packets.repartitionById(len(step.level.places), PARTITION)
             packets = moved.mapInArrow(step.over_rows, PACKET_DDL)
@@ -102,27 +99,21 @@ class SparkJob:
     def _tasks(self, n: int) -> RDD[int]:
         return self.spark.sparkContext.parallelize(range(n), n)
 
-    def _shares(self, pieces: Sequence[BlockTask]) -> list[list[list[BlockTask]]]:
-        """Return the portions of each task."""
+    def _ingest_blocks(self, pieces: Sequence[BlockTask]) -> IngestBlocks:
+        """Return the ingest of blocks, divided into tasks."""
         cut = portions(self.flow, pieces)
         tasks = min(len(cut), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         ends = [i * len(cut) // tasks for i in range(tasks + 1)]
-        return [cut[a:b] for a, b in pairwise(ends)]
-
-    def _read(self, pieces: Sequence[BlockTask]) -> RDD[Keyed]:
-        shares = self._shares(pieces)
-        read = IngestBlocks(self.flow, self.inputs.readers, shares)
-        return self._tasks(len(shares)).mapPartitionsWithIndex(read)
+        shares = [cut[a:b] for a, b in pairwise(ends)]
+        return IngestBlocks(self.flow, self.inputs.readers, shares)
 
     def _pieces(
-        self,
-        standing: EpochContext,
-        blocks: Mapping[int, Sequence[SourceBlock]],
-        foresee: Foresee,
+        self, standing: EpochContext, blocks: Mapping[int, Sequence[SourceBlock]], foresee: Foresee
     ) -> list[BlockTask]:
-        """Return the tasks of the blocks, each with the context that decides over its rows.
+        """Return each block with the context that its rows are admitted by.
 
-        Consistent slack decides over a block by all blocks before it, also those of its own epoch.
+        Under consistent slack, the context follows from all blocks before it, also those of its
+        epoch.
         """
         pieces = []
         for number, mine in blocks.items():

@@ -1,12 +1,12 @@
-"""Epochs told to Spark's own listeners.
+"""Epochs as progress events for the listeners of the Spark session.
 
-Several epochs may be one micro-batch of Spark, or none, and it does not see the rows that ingest
-reads: what it reports of our streaming query says little. So each epoch is posted to the listeners
-of the session as one more progress of that query. `df.observe` would have to be part of a plan that
-Spark runs, which for most epochs there is none of.
+Spark's own progress events do not describe epochs: a micro-batch may be several epochs or none, and
+Spark does not count the rows that ingest reads. So each epoch is posted to the session's listeners
+as one more progress event of the streaming query. `df.observe` cannot post it, because most epochs
+run without a SQL plan.
 
-The classes that are made here are not public in Spark, but are what it makes itself; should they
-change, no event is posted, and the query goes on.
+The event is built from classes that Spark does not publish. If they change, no event is posted, and
+the query continues.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -25,10 +26,10 @@ from lowwater.engine.metrics import EPOCH_COUNTS, EPOCH_MEASURES, of_epoch
 from lowwater.engine.status import Status
 
 NAME = "lowwater"
-"""Under which name an epoch's figures are among the observed metrics."""
+"""The name of an epoch's metrics among the observed metrics."""
 _WHOLE = ("epoch", *EPOCH_COUNTS)
 SCHEMA = StructType(
-    [*(StructField(n, LongType()) for n in _WHOLE)]
+    [StructField(n, LongType()) for n in _WHOLE]
     + [StructField(n, DoubleType()) for n in EPOCH_MEASURES]
 )
 
@@ -44,65 +45,62 @@ class EpochEvents:
         status: Callable[[], Status],
     ) -> None:
         self.flow, self.status = flow, status
-        self.before = status()
+        self.newest = status()
         self.ids = {"id": str(query.id), "runId": str(query.runId), "name": query.name}
         self.streams = spark._jsparkSession.streams()  # noqa: SLF001
         self.java: Any = spark.sparkContext._gateway  # noqa: SLF001
-        self.made: dict[str, Any] = {}
         self.broken = False
 
     def post(self, seconds: float) -> None:
-        """Post the event of the epoch that has just ended; `took` is its duration."""
-        before, self.before = self.before, self.status()
+        """Post the event of the epoch that has just ended; `seconds` is its duration."""
+        before, self.newest = self.newest, self.status()
         if self.broken:
             return
         try:
             if len(self.streams.listListeners()):
-                self._post(of_epoch(self.flow, before, self.before), seconds)
-        except Exception:  # noqa: BLE001  # whatever Spark has changed, the query goes on
+                self._post(of_epoch(self.flow, before, self.newest), seconds)
+        except Exception:  # noqa: BLE001  # Spark's classes have changed; the query continues
             self.broken = True
 
-    def _post(self, figures: dict[str, float | None], seconds: float) -> None:
-        classes = self.made or self._classes()
-        told = json.dumps(self._told(figures, seconds))
-        progress = classes["progress"].fromJson(told)
+    def _post(self, metrics: dict[str, float | None], seconds: float) -> None:
+        classes = self._classes
+        progress = classes["progress"].fromJson(json.dumps(self._progress(metrics, seconds)))
         values = self.java.new_array(self.java.jvm.java.lang.Object, len(SCHEMA.names))
-        for at, value in enumerate([self.before.epoch, *map(figures.get, SCHEMA.names[1:])]):
+        for at, value in enumerate([self.newest.epoch, *map(metrics.get, SCHEMA.names[1:])]):
             if value is not None:
                 whole = SCHEMA.names[at] in _WHOLE
                 values[at] = classes["long"](int(value)) if whole else float(value)
         progress.observedMetrics().put(NAME, classes["row"](values, classes["schema"]))
         self.streams.postListenerEvent(classes["event"](progress))
 
+    @cached_property
     def _classes(self) -> dict[str, Any]:
-        """Look the classes up once: each look costs several calls."""
+        """Spark's classes; looked up once, because each look takes several calls to the JVM."""
         sql = self.java.jvm.org.apache.spark.sql
         companion = getattr(sql.streaming, "StreamingQueryProgress$")
-        self.made = {
+        return {
             "progress": getattr(companion, "MODULE$"),
             "event": getattr(sql.streaming, "StreamingQueryListener$QueryProgressEvent"),
             "row": sql.catalyst.expressions.GenericRowWithSchema,
             "schema": sql.types.DataType.fromJson(SCHEMA.json()),
             "long": self.java.jvm.java.lang.Long.valueOf,
         }
-        return self.made
 
-    def _told(self, figures: dict[str, float | None], seconds: float) -> dict[str, Any]:
-        """Return an epoch in the words that Spark has for a micro-batch."""
+    def _progress(self, metrics: dict[str, float | None], seconds: float) -> dict[str, Any]:
+        """Return an epoch in the JSON fields of Spark's StreamingQueryProgress."""
         took = max(1, round(seconds * 1000))
-        rate = (figures["in"] or 0) / max(seconds, 1e-3)
-        now = datetime.now(UTC)
-        times = {"max": self.before.newest, "watermark": self.before.watermark}
+        rate = (metrics["in"] or 0) / max(seconds, 1e-3)
+        times = {"max": self.newest.newest, "watermark": self.newest.watermark}
         return {
             **self.ids,
-            "timestamp": _iso(now),
-            "batchId": self.before.epoch,
+            "timestamp": _iso(datetime.now(UTC)),
+            "batchId": self.newest.epoch,
             "batchDuration": took,
             "durationMs": {"triggerExecution": took},
             "eventTime": {n: _iso(t) for n, t in times.items() if isinstance(t, datetime)},
-            "stateOperators": [_state(figures)],
-            "sources": [_source(figures, rate)],
-            "sink": {"description": NAME, "numOutputRows": figures["results"], "metrics": {}},
+            "stateOperators": [_state(metrics)],
+            "sources": [_source(metrics, rate)],
+            "sink": {"description": NAME, "numOutputRows": metrics["results"], "metrics": {}},
             "observedMetrics": {},
         }
 
@@ -111,27 +109,25 @@ def _iso(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _source(figures: dict[str, float | None], rate: float) -> dict[str, Any]:
+def _source(metrics: dict[str, float | None], rate: float) -> dict[str, Any]:
     return {
         "description": NAME,
-        "startOffset": None,
-        "endOffset": None,
-        "latestOffset": None,
-        "numInputRows": figures["in"],
+        **dict.fromkeys(("startOffset", "endOffset", "latestOffset")),
+        "numInputRows": metrics["in"],
         "inputRowsPerSecond": rate,
         "processedRowsPerSecond": rate,
         "metrics": {},
     }
 
 
-def _state(figures: dict[str, float | None]) -> dict[str, Any]:
+def _state(metrics: dict[str, float | None]) -> dict[str, Any]:
     unknown = ("numRowsUpdated", "numRowsRemoved", "numShufflePartitions", "numStateStoreInstances")
     times = ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs")
     return {
         "operatorName": NAME,
-        "numRowsTotal": figures["cells"],
-        "memoryUsedBytes": figures["state_bytes"],
-        "numRowsDroppedByWatermark": figures["late"],
+        "numRowsTotal": metrics["cells"],
+        "memoryUsedBytes": metrics["state_bytes"],
+        "numRowsDroppedByWatermark": metrics["late"],
         **dict.fromkeys((*unknown, *times), 0),
         "customMetrics": {},
     }

@@ -1,9 +1,8 @@
-"""DataFrames that merely read Parquet files: ingest reads the files itself.
+"""DataFrames that only read Parquet files: ingest reads the files itself.
 
-Spark lists the files of a micro-batch; their rows need not be turned into
-rows of the JVM and back. That holds only where Arrow reads exactly what Spark would, so it is
-checked: once for the stream, and for each file by its footer. Where anything differs, or cannot be
-found out, Spark reads.
+Spark lists the files of a micro-batch, and their rows never enter the JVM. Arrow must read exactly
+the rows that Spark would. This is checked once for the stream, and for each file by its footer. If
+anything differs or is unknown, Spark reads the files.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _HARMLESS_OPTIONS = {
     "path", "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst",
     "filenameonly", "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup",
 }  # fmt: skip
-"""Options about which files are read, not about how."""
+"""Options that choose files, and do not change how a file is read."""
 _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 _VERSION = b"org.apache.spark.version"
@@ -39,13 +38,13 @@ _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyIN
 
 @dataclass(frozen=True)
 class ParquetScan:
-    """The files of a stream that is nothing but Parquet files of one schema."""
+    """The files of a streaming DataFrame that only reads Parquet files of one schema."""
 
     schema: pa.Schema
 
     @classmethod
     def of(cls, frame: DataFrame, schema: pa.Schema) -> ParquetScan | None:
-        """Return the files of a streaming DataFrame, if it is nothing else."""
+        """Return the scan of a streaming DataFrame, None if it does more than read Parquet."""
         try:
             relation = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
             if relation.getClass().getSimpleName() != "StreamingRelation":
@@ -64,14 +63,13 @@ class ParquetScan:
         return cls(schema) if is_plain else None
 
     def blocks(self, leaf: Any) -> list[SourceBlock] | None:
-        """Return the blocks of what a micro-batch reads, or None if Spark must read it."""
+        """Return the blocks of a micro-batch's files, None if Spark must read them."""
         if _is_empty(leaf):
             return []
         try:
-            found = list(leaf.relation().location().inputFiles())
+            paths = [_local(address) for address in leaf.relation().location().inputFiles()]
         except Py4JError:
             return None
-        paths = [_local(address) for address in found]
         if not paths or not all(path and self._reads_alike(path) for path in paths):
             return None
         in_order = sorted((p for p in paths if p), key=lambda p: (Path(p).stat().st_mtime_ns, p))
@@ -83,11 +81,11 @@ class ParquetScan:
             footer = pq.read_schema(path)
         except (OSError, pa.ArrowException):
             return False
-        told = footer.metadata or {}
-        if any(key in told for key in _OLD_CALENDAR) or _is_old(told.get(_VERSION, b"3")):
+        metadata = footer.metadata or {}
+        if any(key in metadata for key in _OLD_CALENDAR) or _is_old(metadata.get(_VERSION, b"3")):
             return False
         if len({name.lower() for name in footer.names}) != len(footer.names):
-            return False  # names differ only in case, which Spark does not tell apart
+            return False  # names differ only in case, which Spark ignores
         have = {field.name: field.type for field in plain(footer)}
         return all(have.get(field.name) == field.type for field in self.schema)
 
@@ -97,7 +95,7 @@ class ParquetScan:
 
 
 def leaves(query: StreamingQuery) -> list[Any] | None:
-    """Return what the micro-batch at work reads, in the order of the query's DataFrames."""
+    """Return the relations of the current micro-batch, in the order of the query's DataFrames."""
     try:
         execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
         return _each(execution.logical().collectLeaves())
@@ -108,11 +106,11 @@ def leaves(query: StreamingQuery) -> list[Any] | None:
 def read_by_spark(
     frames: Sequence[DataFrame], batch: DataFrame, query: StreamingQuery
 ) -> list[DataFrame]:
-    """Return what the micro-batch at work reads of each stream, for Spark to read."""
-    spark, found = batch.sparkSession, leaves(query)
-    if found is None or len(found) != len(frames):
-        raise HostError("the plan of the micro-batch at work cannot be read; is this Spark 4.3?")
-    return [_rows(spark, leaf, frame) for leaf, frame in zip(found, frames, strict=True)]
+    """Return the rows of the current micro-batch, one DataFrame per stream, read by Spark."""
+    spark, relations = batch.sparkSession, leaves(query)
+    if relations is None or len(relations) != len(frames):
+        raise HostError("the plan of the current micro-batch cannot be read; is this Spark 4.3?")
+    return [_rows(spark, leaf, frame) for leaf, frame in zip(relations, frames, strict=True)]
 
 
 def _rows(spark: SparkSession, leaf: Any, frame: DataFrame) -> DataFrame:
@@ -124,12 +122,12 @@ def _rows(spark: SparkSession, leaf: Any, frame: DataFrame) -> DataFrame:
 
 
 def _is_empty(leaf: Any) -> bool:
-    """Return whether a stream has nothing new in a micro-batch."""
+    """Return whether a stream has no new files in a micro-batch."""
     return str(leaf.getClass().getSimpleName()) == "LocalRelation"
 
 
 def _is_old(version: bytes) -> bool:
-    """Return whether a version of Spark wrote dates in another calendar than today's."""
+    """Return whether a version of Spark wrote dates in the Julian calendar."""
     major = version.split(b".")[0]
     return major.isdigit() and int(major) < _NEW_CALENDAR
 
@@ -143,7 +141,7 @@ def _local(address: str) -> str | None:
 
     >>> _local("file:///tmp/a%20b/c.parquet")
     '/tmp/a b/c.parquet'
-    >>> _local("file:///tmp/day=1/c.parquet")  # the folder is a column
+    >>> _local("file:///tmp/day=1/c.parquet")  # Spark reads the folder as a column
     >>> _local("s3a://bucket/c.parquet")
     """
     url = urlparse(address)

@@ -1,4 +1,4 @@
-"""Runs a query on Spark Structured Streaming: plumbing around the kernels and the controller."""
+"""A query on Spark Structured Streaming: its streaming query starts the epochs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,13 +17,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lowwater.engine.checkpoint import Checkpoint
-from lowwater.engine.entry import Entry
+from lowwater.engine.clock import Clock, SystemClock
 from lowwater.engine.epoch import Epoch
-from lowwater.engine.host import Clock, SystemClock
-from lowwater.engine.outputs import output_writers
+from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.run import Run
-from lowwater.engine.status import Status
 from lowwater.errors import HostError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
@@ -44,20 +42,19 @@ from lowwater.ticks import ticks
 
 STDERR = Console(stderr=True)
 POLL_SECONDS = 0.02
-"""How often a source, or a silent stream, is looked at."""
+"""The pause before a silent source is read again."""
 LONGEST_TICK_SECONDS = 5.0
-"""The longest tick without an epoch; after it Spark may end the query."""
+"""How long a tick waits for blocks; between ticks Spark can stop the query."""
 INTERRUPTED = "java.lang.InterruptedException"
 _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
 
 class SparkRun(Run):
-    """A query running on Spark: a streaming query whose micro-batches make epochs.
+    """A query running on Spark: a streaming query whose micro-batches become epochs.
 
-    The micro-batches of DataFrames are its epochs, and between them, while Spark waits for data,
-    epochs without their rows are run where other inputs, control or the clock ask for one. Where
-    Lowwater reads all inputs itself, Spark's tick only asks for the next epoch: what it takes in,
-    the control log says.
+    Each micro-batch of DataFrames is an epoch. While Spark waits for data, epochs without its rows
+    run if other inputs, control or the clock require one. If Lowwater reads all inputs itself, the
+    streaming query only ticks, and the control log records the blocks that an epoch reads.
     """
 
     def __init__(
@@ -83,17 +80,12 @@ class SparkRun(Run):
         warm_up(spark)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         plan = assembly.with_shards(folder.claim(assembly, wanted))
-        self.flow, self.prodded, self.adapter = plan.flow, plan.prodder is not None, plan.adapter
-        self.writers = output_writers(self.flow, prodded=self.prodded, filled=plan.filled)
-        self.inputs = Inputs.on_spark(
-            sources, self.flow, folder, bounded=bounded, shedding=plan.shedder is not None
-        )
-        job = SparkJob(spark, self.flow, self.inputs, folder.state)
-        pending = PendingOutputs(self.writers, outputs, folder.outputs if durable else None)
+        self.inputs = Inputs.on_spark(sources, plan, folder, bounded=bounded)
+        job = SparkJob(spark, plan.flow, self.inputs, folder.state)
+        pending = PendingOutputs(plan_writers(plan), outputs, folder.outputs if durable else None)
         epoch = Epoch(plan, folder.log(), job, pending, clock or SystemClock())
-        self.controller = epoch.controller
-        self.epochs = SparkEpochs(epoch, self.inputs)
-        self.asked = self.epochs.asked
+        self.epochs: SparkEpochs
+        super().__init__(SparkEpochs(epoch, self.inputs))
         self.query = self._start(spark, folder)
         self._take_over(spark)
 
@@ -115,7 +107,7 @@ class SparkRun(Run):
         return started
 
     def _take_over(self, spark: SparkSession) -> None:
-        """Continue the checkpoint; Spark has stopped another run on it by now."""
+        """Continue the checkpoint; by now Spark has stopped any other run on it."""
         try:
             self.epochs.recover()
         except BaseException:
@@ -140,29 +132,23 @@ class SparkRun(Run):
             self.epochs.take_batch(batch, rows, files or {})
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
-        """Run epochs as soon as there are any to run; with a trigger, one for each tick.
+        """Run epochs while blocks arrive; with a trigger, one epoch per tick.
 
-        What they take in, the control log says: Spark need not be asked between them, which would
-        take nearly as long as an epoch.
+        The control log records what they read, so Spark need not plan a micro-batch for each epoch,
+        which would take nearly as long as the epoch.
         """
         self.started.wait()
         until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
         while not self.stopping.is_set() and not self.finished.is_set():
             if self.epochs.newest.done:
                 self.finished.set()
-            elif not self._take_what_is_new():
+            elif not self.epochs.take_blocks_or_due(by_clock=self.by_clock):
                 self.finished.wait(POLL_SECONDS)
             if time.monotonic() >= until:
                 return
 
-    def _take_what_is_new(self) -> bool:
-        """Run an epoch if there is one to run; return whether there was."""
-        if self.epochs.take_blocks():
-            return True
-        return (self.epochs.over or self._due()) and self.epochs.take_nothing()
-
     def _beat(self) -> None:
-        """Run epochs without a micro-batch where Spark, waiting for data, would run none."""
+        """Run epochs without a micro-batch while Spark waits for data."""
         while not self.finished.wait(POLL_SECONDS) and self.query.isActive:
             try:
                 if (self.inputs.blocks or self._due()) and self._waiting_for_data():
@@ -186,7 +172,7 @@ class SparkRun(Run):
     # -- the end ----------------------------------------------------------------------------------
 
     def stop_at_the_end(self) -> None:
-        """Stop by itself if the stream ends, as a recording does."""
+        """Stop the streaming query once all inputs have ended."""
 
         def watch() -> None:
             while not self.finished.wait(1.0) and self.query.isActive:
@@ -213,7 +199,7 @@ class SparkRun(Run):
             self.stop()
 
     def _follow(self) -> None:
-        """Wait for blocks to be read; in a terminal, show how far a recording is."""
+        """Wait until all blocks are read; in a terminal, show the progress of a recording."""
         shown = self.inputs.total is not None and sys.stderr.isatty()
         with Progress(transient=True, disable=not shown, console=STDERR) as bar:
             task = bar.add_task("rows", total=self.inputs.total)
@@ -224,27 +210,14 @@ class SparkRun(Run):
                     self._must_be_alive()
 
     def _must_be_alive(self) -> None:
-        """Refuse to call a stream ended that someone has stopped."""
+        """Raise the failure of the query, or HostError if it was stopped before its end."""
         if self.failure is not None:
             raise self.failure
         if not self.query.isActive:
             raise HostError("the query was stopped before its end; run it again to go on")
 
-    @property
-    def newest(self) -> Entry:
-        """The entry of the last epoch that has ended."""
-        return self.epochs.newest
-
-    def status(self, behind: Collection[int] | None = None) -> Status:
-        """Return where the query stands, or the part of it behind an output."""
-        return Status.of(self.epochs.newest, self.flow, self.epochs.rate, behind, self.adapter)
-
-    def watch(self, tap: Outputs) -> None:
-        """Let more sinks see what leaves by the first output."""
-        self.epochs.epoch.outputs.watch(tap)
-
     def stop(self) -> None:
-        """Stop after the epoch at work."""
+        """Stop after the running epoch."""
         self.stopping.set()
         if self.epochs.worker == threading.get_ident():  # a sink: its epoch cannot wait for itself
             threading.Thread(target=self.stop, daemon=True).start()
@@ -255,7 +228,7 @@ class SparkRun(Run):
         self.query.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end."""
+        """Wait for the query to end; return whether it has ended."""
         try:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
         except Exception as failure:
@@ -268,10 +241,10 @@ class SparkRun(Run):
 
 
 def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-    """Return a function of batches that raises a short error if Spark interrupts it.
+    """Return `on_batch` with a short error if Spark interrupts it.
 
-    Spark does so when another run takes the checkpoint over. It recognises the error by a pattern
-    over its text, which overflows the stack of the JVM on a text as long as a trace of Spark.
+    Spark interrupts a query whose checkpoint another run takes over. It recognises the error by a
+    regular expression, which overflows the stack of the JVM on a text as long as Spark's trace.
     """
 
     def run(frame: Any, batch: int) -> None:
@@ -286,7 +259,7 @@ def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int],
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream that always has a next micro-batch, and nothing in it."""
+    """Return a stream that always has a next micro-batch; its one row is not read."""
     reader = spark.readStream.format("rate-micro-batch")
     return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
 
@@ -301,7 +274,7 @@ def _failed(failure: Exception) -> HostError:
 
 
 def _session_of(sources: Sequence[Any]) -> SparkSession:
-    """Return the session of the DataFrames, or one of our own."""
-    frames = [s.frame for s in sources if isinstance(s, DataFrameSource)]
-    found: SparkSession = frames[0].sparkSession if frames else spark_session()
-    return found
+    """Return the session of the first DataFrame; without any, Lowwater's session."""
+    frames = (s.frame for s in sources if isinstance(s, DataFrameSource))
+    frame = next(frames, None)
+    return spark_session() if frame is None else frame.sparkSession

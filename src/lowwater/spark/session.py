@@ -24,7 +24,7 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 
 QUERY_SETTINGS = {
     # The default forks dozens of processes per epoch on a local disk.
-    FILE_MANAGER: (f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager"),
+    FILE_MANAGER: f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Ingest reduces whole batches; few large ones cost less than many small ones.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
@@ -41,14 +41,14 @@ _RARE_SECOND_COMPILER = (
 )
 
 WARM_SETTINGS = {
-    # Rows are worked on in Python; the JVM plans and moves bytes. Its second compiler pays only for
+    # Python processes the rows; the JVM plans and moves bytes. Its second compiler pays only for
     # the loop that turns rows into Arrow, and otherwise takes the cores from the first epochs.
     "spark.driver.extraJavaOptions": _RARE_SECOND_COMPILER,
     "spark.python.daemon.module": "lowwater.spark.daemon",
 }
-"""What must be set before the JVM starts, where tasks run beside the driver.
+"""Settings that must precede the start of the JVM, for a local master.
 
-Executors elsewhere get the package when a query starts, too late for the daemon.
+Executors of a cluster receive the package when a query starts, too late for the daemon.
 """
 
 _SESSION_SETTINGS = {
@@ -68,10 +68,10 @@ _CHOSEN_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 
 
 def spark_session(**settings: str) -> SparkSession:
-    """Return a SparkSession for Lowwater, or the one there is; dots in names become underscores.
+    """Return a SparkSession for Lowwater, or the active one, with Spark's settings by name.
 
-    The master is the one that is asked for, by `spark_master=`, the variable MASTER or
-    `spark-submit`; else all cores of this machine.
+    Names have underscores for dots: `spark_driver_memory="8g"`. `spark_master=`, the variable
+    MASTER or `spark-submit` sets the master; by default it is `local[*]`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lowwater")
@@ -92,7 +92,7 @@ def spark_session(**settings: str) -> SparkSession:
 
 @contextmanager
 def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set what a query is started with; Spark copies the settings, so they are put back after."""
+    """Set settings while a query starts, then reset them: a started query has its own copy."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -112,7 +112,7 @@ def in_this_process(master: str | None) -> bool:
 
 
 def ship(spark: SparkSession) -> None:
-    """Give the package to the executors of a cluster; once for each session's context."""
+    """Send the package to the executors of a cluster, once per SparkContext."""
     context = spark.sparkContext
     if in_this_process(context.master) or any(f.endswith(ARCHIVE) for f in context.listFiles):
         return
@@ -126,10 +126,10 @@ def ship(spark: SparkSession) -> None:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Start the Python workers while Spark still plans; a query would wait for them later."""
+    """Start the Python workers in a thread, while Spark plans the first epoch."""
 
     def touch() -> None:
-        # A query that does not get its workers early gets them late; nothing else depends on this.
+        # If it fails, the first epoch starts the workers itself.
         with suppress(Exception):
             spark.sparkContext.parallelize(range(2), 2).mapPartitions(_same).collect()
 

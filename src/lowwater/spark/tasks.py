@@ -1,11 +1,10 @@
-"""What runs on executors: ingest beside the rows, and the kernels of a level of operators.
+"""The tasks on executors: ingest where the rows are, and the kernels of a level of operators.
 
-Each is made anew for every epoch, with the control that is in force. Rows of a DataFrame come
-through `mapInArrow`; what Lowwater reads itself needs no SQL, and travels as plain packets.
+The tasks are created for every epoch, with the control in force. Rows of a DataFrame pass through
+`mapInArrow`. Blocks that Lowwater reads itself need no SQL: their packets are records of an RDD.
 
-Operators that rows reach after the same number of others are of one level and run side by side, in
-the tasks of one stage: a partition is a shard of one of them. What leaves the query, or is for a
-later level, passes through.
+Operators that rows reach after the same number of others form a level. They run in one stage, whose
+partitions are their shards. Packets for an output or for a later level pass through.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ _SCHEMA = pa.schema(list(zip(_NAMES, _TYPES, strict=True)))
 
 Batches = Iterator[pa.RecordBatch]
 Keyed = tuple[int, tuple[Any, ...]]
-"""A packet as a tuple, under the partition it goes to."""
+"""A target partition, and a packet as a tuple."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The operators of one level, and which partition works on what."""
+    """The operators of one level, and the partitions of their shards."""
 
     flow: Dataflow
     number: int
 
     @cached_property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """What each partition works on: (operator, shard)."""
+        """The operator and shard of each partition."""
         return tuple(
             (i, shard)
             for i, o in enumerate(self.flow.operators)
@@ -64,24 +63,23 @@ class Level:
 
     @cached_property
     def partitions(self) -> Mapping[tuple[int, int], int]:
-        """The partition that works on a shard of an operator."""
+        """The partition of each operator and shard."""
         return {place: partition for partition, place in enumerate(self.places)}
 
     def partition(self, packet: Packet) -> int:
-        """Return where a packet goes: to its shard, or anywhere if it is not for this level."""
-        if packet.kind not in LEAVING:
-            found = self.partitions.get((packet.operator, packet.shard))
-            if found is not None:
-                return found
-        return packet.shard % len(self.places)
+        """Return the partition of a packet's shard; any one if it is not for this level."""
+        other = packet.shard % len(self.places)
+        if packet.kind in LEAVING:
+            return other
+        return self.partitions.get((packet.operator, packet.shard), other)
 
 
 @dataclass(frozen=True)
 class IngestRows:
-    """Ingest of the rows that Spark hands over.
+    """Ingest of the rows of a micro-batch.
 
-    Where there are several DataFrames, each row lies in the struct of its own, and a column says
-    which that is.
+    With several DataFrames, each row lies in a struct column of its DataFrame, and the column
+    `INPUT` has the number of that input.
     """
 
     flow: Dataflow
@@ -89,7 +87,7 @@ class IngestRows:
     inputs: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Reduce the rows of one task."""
+        """Yield the packets of one task's rows."""
         first = Level(self.flow, 0)
         for number, (start, block) in enumerate(self._blocks(batches)):
             seq = partition() << 20 | number
@@ -108,7 +106,7 @@ class IngestRows:
             yield start, pa.concat_tables(mine)
 
     def _apart(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the rows of each input."""
+        """Yield the number of each input with its rows."""
         table = pa.Table.from_batches([batch])
         if len(self.inputs) == 1:
             (start,) = self.inputs
@@ -125,7 +123,7 @@ class IngestRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """A block of an input, its place among the input's blocks, and what decides over its rows."""
+    """A block of an input, its place among the input's blocks, and the context of its rows."""
 
     input: int
     block: SourceBlock
@@ -134,7 +132,7 @@ class BlockTask:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has, if that is known."""
+        """The number of rows, if it is known."""
         return self.block.rows
 
 
@@ -148,13 +146,12 @@ class IngestBlocks:
     """The portions of each task, and the pieces of each portion."""
 
     def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
-        """Read and reduce the blocks of one task."""
+        """Yield the packets of one task's blocks, as records of an RDD."""
         first = Level(self.flow, 0)
-        for p in self._packets(task):
-            yield first.partition(p), astuple(p)
+        return ((first.partition(p), astuple(p)) for p in self._packets(task))
 
     def over_rows(self, batches: Batches) -> Batches:
-        """Read and reduce the blocks of one task, as rows of Spark."""
+        """Yield the packets of one task's blocks, as rows of a DataFrame."""
         first = Level(self.flow, 0)
         for batch in batches:
             for task in batch.column(0).to_pylist():
@@ -162,10 +159,9 @@ class IngestBlocks:
 
     def _packets(self, task: int) -> Iterator[Packet]:
         for portion in self.shares[task]:
-            came = [
-                InputBlock(p.input, p.seq, self.readers[p.input].read(p.block)) for p in portion
-            ]
-            yield from ingest(self.flow, came, portion[0].standing)
+            tables = [self.readers[p.input].read(p.block) for p in portion]
+            blocks = [InputBlock(p.input, p.seq, t) for p, t in zip(portion, tables, strict=True)]
+            yield from ingest(self.flow, blocks, portion[0].standing)
             for piece in portion:
                 if piece.block.last:
                     yield measure_packet(0, piece.seq, {"input": piece.input, "last": True})
@@ -182,17 +178,17 @@ class LevelStep:
     state: str
 
     def over_rows(self, batches: Batches) -> Batches:
-        """Run one epoch of one shard over packets that are rows of Spark."""
+        """Run one epoch of one shard over packets that are rows of a DataFrame."""
         packets = [p for b in batches for p in to_packets(b)]
         yield to_batch(self.run(partition(), packets), self._next)
 
     def over_packets(self, at: int, packets: Iterable[Keyed]) -> Iterator[Keyed]:
-        """Run one epoch of one shard over packets."""
+        """Run one epoch of one shard over packets that are records of an RDD."""
         done = self.run(at, [Packet(*p) for _, p in packets])
         return ((self._next(p), astuple(p)) for p in done)
 
     def alone(self, at: int, _: Iterable[int]) -> Iterator[Keyed]:
-        """Run one epoch of one shard that gets no rows."""
+        """Run one epoch of one shard that receives no packets."""
         return self.over_packets(at, [])
 
     @cached_property
@@ -204,7 +200,7 @@ class LevelStep:
         return 0 if self._after is None else self._after.partition(packet)
 
     def run(self, at: int, packets: list[Packet]) -> list[Packet]:
-        """Run one epoch of one shard."""
+        """Run one epoch of one shard, write its state, and return its packets."""
         operator, shard = self.level.places[at]
         mine: list[Packet] = []
         passed: list[Packet] = []
@@ -225,14 +221,14 @@ class LevelStep:
 
 
 def partition() -> int:
-    """Return the number of the partition that the task works on."""
+    """Return the number of the task's partition."""
     context = TaskContext.get()
     assert context is not None  # noqa: S101
     return context.partitionId()
 
 
 def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> pa.RecordBatch:
-    """Return packets as a record batch, each under the partition it goes to."""
+    """Return packets as a record batch, each with its target partition."""
     rows = list(packets)
     columns = [
         pa.array([getattr(p, f.name) for p in rows], f.type) for f in _SCHEMA if f.name != PARTITION

@@ -1,4 +1,4 @@
-"""The columns of a query for the page: which name a group, which hold values to draw."""
+"""The columns of results for the page: keys name a group, numbers are drawn."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.outputs import OutputWriter, output_writers
 from lowwater.planner.early_columns import KNOWN
 from lowwater.sinks.console import HIDDEN, show, show_in_row
+from lowwater.ticks import TICKS_PER_SECOND
 from lowwater.ui.plan_svg import picture
 
 APART = frozenset({"window", "wid", "kind", *KNOWN})
 """Columns of results that are neither groups nor values."""
-_TICKS = 1_000_000
 
 
 @dataclass(frozen=True)
 class QueryColumns:
-    """A query as the page needs it; `title` is the title of the page."""
+    """The columns and properties of a query that its page shows, and the title of the page."""
 
     flow: Dataflow
     early: bool
@@ -63,12 +63,12 @@ class QueryColumns:
     def slide(self) -> float:
         """Distance between the ends of two windows: seconds, or units of a number; 0 if none."""
         plan = self.flow.operators[self._writer.output.operator].plan
-        slides = [window.slide for _, window in plan.fixed_windows]
-        return min(slides, default=0) / (_TICKS if self.timed else self._per_unit)
+        return min((window.slide for _, window in plan.fixed_windows), default=0) / self._scale
 
     @property
-    def _per_unit(self) -> int:
-        return self.flow.inputs[0].axis.per_unit
+    def _scale(self) -> int:
+        """Ticks in a second, or in one unit of a number."""
+        return TICKS_PER_SECOND if self.timed else self.flow.inputs[0].axis.per_unit
 
     def about(self) -> dict[str, Any]:
         """Return the properties that do not change during a run."""
@@ -88,16 +88,14 @@ class QueryColumns:
         window = row.get("window") if self.windowed else None
         if window is None or window["end"] is None:
             return None
-        low, high = row.get("low") or {}, row.get("high") or {}
-        values = {n: _drawn(row[n]) for n in self.values}
-        intervals = {n: [_drawn(low.get(n)), _drawn(high.get(n))] for n in self.values if n in low}
+        ends = row.get("low") or {}, row.get("high") or {}
         return {
             "group": self.group(row),
             "start": position(window["start"]),
             "end": position(window["end"]),
             "kind": row["kind"] if row.get("kind") in ("early", "filled") else "final",
-            "values": values,
-            "intervals": intervals,
+            "values": {n: _drawn(row[n]) for n in self.values},
+            "intervals": {n: [_drawn(e.get(n)) for e in ends] for n in self.values if n in ends[0]},
         }
 
     def group(self, row: Mapping[str, Any]) -> str:
@@ -113,9 +111,8 @@ class QueryColumns:
         degree, missed = row.get("late_degree"), row.get("missed")
         apart = {"late_degree", "missed", "admitted"}
         rest = [f"{n} {show(v)}" for n, v in row.items() if v is not None and n not in apart]
-        scale = _TICKS if self.timed else self._per_unit
         return {
-            "late by": None if degree is None else degree / scale,
+            "late by": None if degree is None else degree / self._scale,
             "missed": show(missed) if isinstance(missed, dict) else "",
             "partly": bool(row.get("admitted")),
             "row": ", ".join(rest),

@@ -39,9 +39,9 @@ class Dashboard:
         actions = {"/prod": self._prod, "/retune": self._retune} if controls else {}
         self.server = Server(port, self.token, self.channel, actions, self._metrics)
         self.closed = threading.Event()
-        to = self.history
-        dropped = tap(to.take_dropped)
-        run.watch(Outputs(tap(to.take_results), tap(to.take_late), dropped=dropped))
+        takes = self.history.take_results, self.history.take_late, self.history.take_dropped
+        results, late, dropped = map(tap, takes)
+        run.watch(Outputs(results, late, dropped=dropped))
         self.poller = threading.Thread(target=self._poll, daemon=True)
         for work in (self.poller, threading.Thread(target=self.server.serve_forever, daemon=True)):
             work.start()
@@ -99,10 +99,8 @@ class Dashboard:
         """Request early results now."""
         del given
         if self.run.status().ended:
-            raise PlanError(
-                "early results cannot be requested: the streams have ended, and every window has "
-                "its final result"
-            )
+            reason = "the streams have ended, and every window has its final result"
+            raise PlanError(f"early results cannot be requested: {reason}")
         self.run.prod()
         return "Early results were requested."
 
@@ -110,10 +108,8 @@ class Dashboard:
         """Change settings of the query."""
         unknown = [name for name in given if name not in PARAMETERS]
         if unknown:
-            raise SpecError(
-                f"{unknown[0]!r} is not a setting of a running query; settings are: "
-                f"{', '.join(PARAMETERS)}"
-            )
+            known = f"settings are: {', '.join(PARAMETERS)}"
+            raise SpecError(f"{unknown[0]!r} is not a setting of a running query; {known}")
         self.run.retune(**given)
         values = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
         return f"From the next decision on: {values}."

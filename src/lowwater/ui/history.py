@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lowwater.engine.outputs import given_out
+from lowwater.engine.outputs import finals_emitted
 from lowwater.engine.quality_status import QualityStatus
 from lowwater.engine.status import Status
 from lowwater.sinks.files import jsonable
@@ -45,7 +45,7 @@ class Update:
 
 
 class History:
-    """Stores the newest rows and statuses of a run, and returns what is new as events."""
+    """Stores the newest rows and statuses of a run, and returns the new ones as events."""
 
     def __init__(self, columns: QueryColumns) -> None:
         self.columns = columns
@@ -113,7 +113,7 @@ class History:
         self, status: Status, wall: float, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Store a status; return everything new since the last call as an event."""
-        record = {**status_record(status), "results": given_out(self.columns.flow, status)}
+        record = {**status_record(status), "results": finals_emitted(self.columns.flow, status)}
         moment = {
             "wall": wall,
             "newest": None if status.newest is None else position(status.newest),
@@ -136,10 +136,9 @@ class History:
         with self.lock:
             windows = [kinds for ends in self.windows.values() for kinds in ends.values()]
             points = [point for kinds in windows for point in kinds.values()]
-            points_and_rows = Update(
-                points, [*self.rows], [*self.late], [*self.late_points], [*self.dropped]
-            )
-            event = self._event([*self.moments], points_and_rows)
+            rows, late, dropped = list(self.rows), list(self.late), list(self.dropped)
+            whole = Update(points, rows, late, list(self.late_points), dropped)
+            event = self._event(list(self.moments), whole)
             return {"whole": True, "about": self.columns.about(), **event}
 
     def _event(self, moments: list[dict[str, Any]], rows: Update) -> dict[str, Any]:
@@ -164,25 +163,22 @@ def accuracy_record(status: Status) -> dict[str, dict[str, Any]]:
 
 def status_record(status: Status) -> dict[str, Any]:
     """Return a status in the types of JSON."""
-    record: Any = jsonable(
-        {
-            "epoch": status.epoch,
-            "counts": dict(status.counts),
-            "balanced": status.balanced,
-            "watermark": status.watermark,
-            "newest": status.newest,
-            "ended": status.ended and not status.cells,
-            "cells": status.cells,
-            "bytes": status.state_bytes,
-            "rate": status.rows_per_second,
-            "prods": dict(status.prods),
-            "accuracy": accuracy_record(status),
-            "quality": {name: _quality(q) for name, q in status.quality.items()},
-            "dropped": dict(status.dropped),
-        }
-    )
-    fields: dict[str, Any] = record
-    return fields
+    record = {
+        "epoch": status.epoch,
+        "counts": dict(status.counts),
+        "balanced": status.balanced,
+        "watermark": status.watermark,
+        "newest": status.newest,
+        "ended": status.ended and not status.cells,
+        "cells": status.cells,
+        "bytes": status.state_bytes,
+        "rate": status.rows_per_second,
+        "prods": dict(status.prods),
+        "accuracy": accuracy_record(status),
+        "quality": {name: _quality(q) for name, q in status.quality.items()},
+        "dropped": dict(status.dropped),
+    }
+    return {name: jsonable(value) for name, value in record.items()}
 
 
 def _quality(quality: QualityStatus) -> dict[str, Any]:

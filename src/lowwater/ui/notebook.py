@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lowwater.engine.host import Outcome
 from lowwater.engine.metrics import GONE
-from lowwater.engine.outputs import given_out
+from lowwater.engine.outputs import finals_emitted
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
 from lowwater.sinks.console import show as shown
@@ -37,7 +37,7 @@ _CELL = "padding:1px 12px 1px 0;text-align:left"
 
 
 class View:
-    """The display of a run in a notebook, with rows since it was first displayed.
+    """The display of a run in a notebook, with the rows emitted since it was first displayed.
 
     It holds no reference to the run, so that the run can be garbage collected.
     """
@@ -57,13 +57,13 @@ class View:
             rows = list(history.rows)[-ROWS:]
             groups = {g: dict(windows) for g, windows in sorted(history.windows.items())}
         plots = [plot(groups, value, timed=columns.timed) for value in columns.values[:1]]
-        facts = _facts(_status_texts(status, given_out(run.flow, status)))
+        facts = _facts(_status_texts(status, finals_emitted(run.flow, status)))
         return "".join([facts, *plots, _table(rows)])
 
     def bundle(self, run: Run) -> dict[str, str]:
         """Return the display as HTML and as plain text; the notebook chooses one."""
         status = run.status()
-        facts = _status_texts(status, given_out(run.flow, status))
+        facts = _status_texts(status, finals_emitted(run.flow, status))
         plain = "; ".join(f"{name} {text}" for name, text in facts.items())
         return {"text/html": self.html(run), "text/plain": plain}
 
@@ -72,21 +72,20 @@ _VIEWS: WeakKeyDictionary[Run, View] = WeakKeyDictionary()
 
 
 def view(run: Run) -> View:
-    """Return the view of a run: always the same one."""
-    existing = _VIEWS.get(run)
-    if existing is None:
-        existing = _VIEWS[run] = View(run)
-    return existing
+    """Return the view of a run; each run has one."""
+    if run not in _VIEWS:
+        _VIEWS[run] = View(run)
+    return _VIEWS[run]
 
 
 def display(run: Run) -> None:
     """Display a run by IPython; in a notebook, update it after each epoch."""
-    shown_run = view(run)
+    run_view = view(run)
     ipython = import_module("IPython.display")
-    handle = ipython.display(shown_run.bundle(run), raw=True, display_id=True)
+    handle = ipython.display(run_view.bundle(run), raw=True, display_id=True)
     shell = import_module("IPython").get_ipython()
     if handle is not None and hasattr(shell, "kernel"):  # in a terminal, updates are more lines
-        threading.Thread(target=_follow, args=(run, shown_run, handle), daemon=True).start()
+        threading.Thread(target=_follow, args=(run, run_view, handle), daemon=True).start()
 
 
 def _follow(run: Run, view: View, handle: Any) -> None:
@@ -180,17 +179,13 @@ def _facts(texts: Mapping[str, str]) -> str:
     return f"<table><tbody>{lines}</tbody></table>"
 
 
-def _table(rows: Iterable[Mapping[str, str]]) -> str:
+def _table(rows: Sequence[Mapping[str, str]]) -> str:
     """Return rows of texts as a table of HTML."""
-    listed = list(rows)
-    if not listed:
+    if not rows:
         return ""
-    head = "".join(f'<th style="{_CELL}">{escape(n)}</th>' for n in listed[0])
-    lines = [
-        "".join(f'<td style="{_CELL}">{escape(str(t))}</td>' for t in row.values())
-        for row in listed
-    ]
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    head = "".join(f'<th style="{_CELL}">{escape(n)}</th>' for n in rows[0])
+    lines = ([f'<td style="{_CELL}">{escape(str(t))}</td>' for t in r.values()] for r in rows)
+    body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
@@ -51,27 +52,26 @@ def _layout(flow: Dataflow) -> tuple[list[Box], list[tuple[int, int, str]]]:
     boxes += [Box(1 + o.level, o.name, _operator_lines(o)) for o in flow.operators]
     last = flow.levels + 1
     arrows = [
-        (n, first + r.operator, _steps(r.steps) if len(i.routes) > 1 else "")
+        (n, first + r.operator, "; ".join(map(str, r.steps)) if len(i.routes) > 1 else "")
         for n, i in enumerate(flow.inputs)
         for r in i.routes
     ]
     arrows += [
-        (first + n, first + r.operator, _steps(r.steps))
+        (first + n, first + r.operator, "; ".join(map(str, r.steps)))
         for n, o in enumerate(flow.operators)
         for r in o.routes
     ]
     for output in flow.outputs:
         boxes.append(Box(last, output.name, (), "end"))
-        arrows.append((first + output.operator, len(boxes) - 1, _steps(output.steps)))
+        label = "; ".join(map(str, output.steps))
+        arrows.append((first + output.operator, len(boxes) - 1, label))
     return boxes, arrows
 
 
 def _input_lines(start: Input) -> tuple[str, ...]:
     """Return the time column of an input, and the steps that all its rows pass."""
-    steps = [str(s) for s in start.before]
-    if len(start.routes) == 1:
-        steps += [str(s) for s in start.routes[0].steps]
-    return (f"by {start.axis.column}", *steps)
+    common = start.routes[0].steps if len(start.routes) == 1 else ()
+    return (f"by {start.axis.column}", *map(str, (*start.before, *common)))
 
 
 def _operator_lines(operator: Operator) -> tuple[str, ...]:
@@ -83,22 +83,16 @@ def _operator_lines(operator: Operator) -> tuple[str, ...]:
     return (words, slide and f"{comma[2:]}{slide}", by)
 
 
-def _steps(steps: object) -> str:
-    return "; ".join(str(s) for s in steps) if isinstance(steps, tuple) else ""
-
-
 def _places(boxes: list[Box]) -> list[tuple[int, int]]:
     """Return the top left corner of each box; each column is centred vertically."""
-    counts: dict[int, int] = {}
-    rows = []
-    for box in boxes:
-        rows.append(counts.get(box.column, 0))
-        counts[box.column] = rows[-1] + 1
+    columns = [box.column for box in boxes]
+    counts = Counter(columns)
     most = max(counts.values())
     places = []
-    for box, row in zip(boxes, rows, strict=True):
-        free = (most - counts[box.column]) * (_HIGH + _GAP_Y) // 2
-        x = _EDGE + box.column * (_WIDE + _GAP_X)
+    for number, column in enumerate(columns):
+        free = (most - counts[column]) * (_HIGH + _GAP_Y) // 2
+        row = columns[:number].count(column)
+        x = _EDGE + column * (_WIDE + _GAP_X)
         places.append((x, _EDGE + free + row * (_HIGH + _GAP_Y)))
     return places
 

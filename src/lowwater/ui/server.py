@@ -45,8 +45,7 @@ class Channel:
         self.snapshot = snapshot
         self.changed = threading.Condition()
         self.number, self.event = 0, b""
-        self.closed = False
-        self.pages = 0
+        self.closed, self.pages = False, 0
 
     def count(self, change: int) -> None:
         """Count an opened (+1) or closed (-1) page."""
@@ -100,8 +99,7 @@ class Server(ThreadingHTTPServer):
         actions: Mapping[str, Callable[[dict[str, Any]], str]],
         metrics: Callable[[], str] = str,
     ) -> None:
-        self.token, self.channel, self.actions = token, channel, actions
-        self.metrics = metrics
+        self.token, self.channel, self.actions, self.metrics = token, channel, actions, metrics
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as problem:
@@ -113,7 +111,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """The port in use, also where 0 was given."""
+        """The port in use; for port 0, the one that the system has chosen."""
         return int(self.server_address[1])
 
 
@@ -154,13 +152,16 @@ class _Handler(BaseHTTPRequestHandler):
         kind, _, token = self.headers.get("Authorization", "").partition(" ")
         return token.strip() if kind.lower() == "bearer" else None
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
+    def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        """Send the head of an answer."""
         self.send_response(status)
-        for name, value in _HEADERS.items():
+        for name, value in {**_HEADERS, **headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        self._start(status, headers)
         self.wfile.write(body)
 
     # -- requests -------------------------------------------------------------------------------
@@ -207,11 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             body = b"Too many pages are open; close one and load this again.\n"
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, body)
             return
-        self.send_response(HTTPStatus.OK)
-        for name, value in _HEADERS.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
+        self._start(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
         channel.count(1)
         try:
             received: int | None = None

@@ -172,11 +172,8 @@ def quality(
         granularity=granularity,
         decay=decay,
     )
-    stream: dict[str, Any]
-    stream = {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "clock": clock}
-    if by is None:
-        return replace(policy, **stream)
-    return PerSource(column=by, each=policy, **stream)
+    rest: dict[str, Any] = {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "clock": clock}
+    return replace(policy, **rest) if by is None else PerSource(column=by, each=policy, **rest)
 
 
 @renamed(lull="idle_timeout", idle="idle_timeout", track="interval")

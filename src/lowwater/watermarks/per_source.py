@@ -87,7 +87,8 @@ class SourcesTracker(Tracker[SourcesMemory]):
     """Computes a watermark for each source, and the minimum over the active sources.
 
     The watermark of a source is its newest time - span; without a span, minus the slack that the
-    adapter chose for the source.
+    adapter chose for the source. A source with new rows is active once it has reached the common
+    watermark, and idle after a timeout without rows.
     """
 
     memory_type = SourcesMemory
@@ -98,38 +99,23 @@ class SourcesTracker(Tracker[SourcesMemory]):
         self.source, self.span, self.idle, self.consistent = column, span, idle, consistent
 
     def advance(  # noqa: D102
-        self, memory: SourcesMemory, seen: InputReport, now: int
+        self, memory: SourcesMemory, report: InputReport, now: int
     ) -> tuple[SourcesMemory, Watermarks]:
-        low = latest(memory.low, seen.out)
-        sources = dict(memory.sources)
-        for source, newest in seen.sources.items():
-            span = self._span(source, seen)
-            sources[source] = self._with_rows(sources.get(source), newest, span, low, now)
+        low, sources = latest(memory.low, report.out), dict(memory.sources)
+        for source, time in report.sources.items():
+            one = sources.get(source, SourceMemory(time, now, Activity.IDLE))
+            newest = max(time, one.newest)
+            caught_up = low is None or newest - self._span(source, report) >= low
+            activity = Activity.ACTIVE if caught_up else one.activity
+            sources[source] = SourceMemory(newest, now, activity)
         for source, one in sources.items():
-            if source not in seen.sources:
-                sources[source] = self._without_rows(one, now)
-        own = {s: one.newest - self._span(s, seen) for s, one in sources.items()}
+            silent = self.idle is not None and now - one.active_at >= self.idle
+            if silent and source not in report.sources:
+                sources[source] = replace(one, activity=Activity.IDLE)
+        own = {s: one.newest - self._span(s, report) for s, one in sources.items()}
         active = [own[s] for s, one in sources.items() if one.activity is Activity.ACTIVE]
         low = latest(low, min(active, default=None))
         return SourcesMemory(low, sources), Watermarks(low, own)
 
-    def _span(self, source: SourceKey, seen: InputReport) -> int:
-        return seen.slacks.get(source, seen.slack) if self.span is None else self.span
-
-    @staticmethod
-    def _with_rows(
-        one: SourceMemory | None, newest: int, span: int, low: int | None, now: int
-    ) -> SourceMemory:
-        """Return a source after rows; it is active once it has reached the common watermark."""
-        if one is None:
-            one = SourceMemory(newest, now, Activity.IDLE)
-        newest = max(newest, one.newest)
-        caught_up = low is None or newest - span >= low
-        return SourceMemory(newest, now, Activity.ACTIVE if caught_up else one.activity)
-
-    def _without_rows(self, one: SourceMemory, now: int) -> SourceMemory:
-        """Return a source after an epoch without its rows; it is idle after the timeout."""
-        silent = self.idle is not None and now - one.active_at >= self.idle
-        if silent and one.activity is Activity.ACTIVE:
-            return replace(one, activity=Activity.IDLE)
-        return one
+    def _span(self, source: SourceKey, report: InputReport) -> int:
+        return report.slacks.get(source, report.slack) if self.span is None else self.span

@@ -1,7 +1,7 @@
 """Watermark policies: how the watermark of a stream is computed (OOP 3.2).
 
-A policy is the noun that the user writes (`Slack`). Bound to a window attribute it becomes a
-tracker, which computes watermarks from the measurements of each epoch.
+The user gives a stream a policy (`Slack`). Bound to the stream's time column it becomes a tracker,
+which computes watermarks from the measurements of each epoch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WatermarkPolicy(ABC):
 
     @abstractmethod
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:
-        """Return the tracker for a window attribute; raise SpecError if the policy does not fit."""
+        """Return the tracker for a time column; raise SpecError if the policy does not fit it."""
 
     def bind(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:
         """Return the tracker, inside a heartbeat if `idle_timeout` is set."""
@@ -70,9 +70,8 @@ class WatermarkPolicy(ABC):
                 f"idle_timeout={self.idle_timeout!r} needs windows over time, but {axis.column!r} "
                 f"is a number; remove idle_timeout="
             )
-        return Heartbeat(
-            tracker, ticks(self.idle_timeout, name="idle_timeout"), wall=self.clock == "wall"
-        )
+        timeout = ticks(self.idle_timeout, name="idle_timeout")
+        return Heartbeat(tracker, timeout, wall=self.clock == "wall")
 
     def ahead(self, axis: Axis) -> int | None:
         """Return `max_ahead` in ticks."""

@@ -88,13 +88,13 @@ class PunctuationTracker(Tracker[PunctuationMemory]):
         self.mark_when, self.source, self.mark_since = when, by, since
 
     def advance(  # noqa: D102
-        self, memory: PunctuationMemory, seen: InputReport, now: int
+        self, memory: PunctuationMemory, report: InputReport, now: int
     ) -> tuple[PunctuationMemory, Watermarks]:
         del now
-        watermarks = memory.watermarks.raised(seen.marks)
+        watermarks = memory.watermarks.raised(report.marks)
         if self.source is None:
             return PunctuationMemory(watermarks), watermarks
-        sources = tuple(dict.fromkeys([*memory.sources, *seen.sources, *watermarks.sources]))
+        sources = tuple(dict.fromkeys([*memory.sources, *report.sources, *watermarks.sources]))
         own = [watermarks.sources.get(source) for source in sources]
         low = None if not own or None in own else min(w for w in own if w is not None)
         return PunctuationMemory(watermarks, sources), watermarks.raised(Watermarks(low))

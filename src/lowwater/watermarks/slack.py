@@ -32,9 +32,8 @@ class Slack(WatermarkPolicy):
                 f"lw.slack({self.span!r}, rows={self.rows!r}) needs either a span or rows=; write "
                 f"lw.slack('10 seconds') or lw.slack(rows=100)"
             )
-        if self.rows is not None and not (
-            isinstance(self.rows, int) and 0 <= self.rows <= MAX_ROWS
-        ):
+        countable = isinstance(self.rows, int) and 0 <= self.rows <= MAX_ROWS
+        if self.rows is not None and not countable:
             raise SpecError(
                 f"lw.slack(rows={self.rows!r}) must be a whole number from 0 to {MAX_ROWS:,}"
             )
@@ -70,13 +69,13 @@ class TimeSlack(Tracker[TimeSlackMemory]):
         self.span, self.consistent = span, consistent
 
     def advance(  # noqa: D102
-        self, memory: TimeSlackMemory, seen: InputReport, now: int
+        self, memory: TimeSlackMemory, report: InputReport, now: int
     ) -> tuple[TimeSlackMemory, Watermarks]:
         del now
-        newest = latest(memory.newest, seen.newest)
+        newest = latest(memory.newest, report.newest)
         if newest is None:
             return memory, Watermarks()
-        span = seen.slack if self.span is None else self.span
+        span = report.slack if self.span is None else self.span
         return TimeSlackMemory(newest), Watermarks(newest - span)
 
 
@@ -100,15 +99,14 @@ class RowSlack(Tracker[RowSlackMemory]):
     memory_type = RowSlackMemory
 
     def __init__(self, rows: int, *, consistent: bool) -> None:
-        self.tail, self.consistent = max(rows, 1), consistent
-        self.rows = rows
+        self.rows, self.tail, self.consistent = rows, max(rows, 1), consistent
 
     def advance(  # noqa: D102
-        self, memory: RowSlackMemory, seen: InputReport, now: int
+        self, memory: RowSlackMemory, report: InputReport, now: int
     ) -> tuple[RowSlackMemory, Watermarks]:
         del now
         count, at, newest = memory.count, list(memory.at), list(memory.newest)
-        for rows, steps, running in seen.tails:
+        for rows, steps, running in report.tails:
             for step, value in zip(steps, running, strict=True):
                 if not newest or value > newest[-1]:
                     at.append(count + step)

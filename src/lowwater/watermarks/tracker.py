@@ -37,12 +37,11 @@ class Tracker(ABC, Generic[Memory]):
         return self.memory_type()
 
     @abstractmethod
-    def advance(self, memory: Memory, seen: InputReport, now: int) -> tuple[Memory, Watermarks]:
+    def advance(self, memory: Memory, report: InputReport, now: int) -> tuple[Memory, Watermarks]:
         """Return the new memory and the watermarks after an epoch.
 
         The controller calls this once per epoch, in order. While no row arrives, it also calls this
-        with an empty report and ignores the result, except to learn whether the clock alone would
-        raise a watermark.
+        with an empty report, only to learn whether the clock alone would raise a watermark.
         """
 
 
@@ -75,23 +74,18 @@ class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
         return HeartbeatMemory(self.inner.begin())
 
     def advance(
-        self, memory: HeartbeatMemory[Memory], seen: InputReport, now: int
+        self, memory: HeartbeatMemory[Memory], report: InputReport, now: int
     ) -> tuple[HeartbeatMemory[Memory], Watermarks]:
         """Return the inner tracker's watermarks, raised by the heartbeat during silence."""
-        inner, watermarks = self.inner.advance(memory.inner, seen, now)
+        inner, watermarks = self.inner.advance(memory.inner, report, now)
         active = memory.active
-        if seen.rows or seen.marks != Watermarks() or active is None:
+        if report.rows or report.marks != Watermarks() or active is None:
             active = now
-        newest = latest(memory.newest, seen.newest)
-        beat = self._beat(newest, now - active, now)
-        after = HeartbeatMemory(inner, active, newest)
-        return after, watermarks if beat is None else watermarks.raised(Watermarks(beat))
-
-    def _beat(self, newest: int | None, silence: int, now: int) -> int | None:
-        """Return the heartbeat watermark; None before the timeout."""
-        if newest is None or silence < self.idle_timeout:
-            return None
-        return (now if self.wall else newest + silence) - self.idle_timeout
+        newest, silence = latest(memory.newest, report.newest), now - active
+        if newest is not None and silence >= self.idle_timeout:
+            beat = (now if self.wall else newest + silence) - self.idle_timeout
+            watermarks = watermarks.raised(Watermarks(beat))
+        return HeartbeatMemory(inner, active, newest), watermarks
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Windows: what a window is, which rows belong to it, and when it is complete (WID)."""
+"""Windows: their kinds, the rows that belong to them, and when they are complete (WID)."""

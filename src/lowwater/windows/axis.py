@@ -1,4 +1,4 @@
-"""The attribute a window is laid over, and how its values become ticks.
+"""The attribute that windows lie over, and the conversion of its values to ticks.
 
 | column type | a tick is |
 |---|---|
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.errors import SpecError
+from lowwater.schema import is_number
 from lowwater.ticks import instant_ticks, spoken, ticks
 
 LIMIT = 2**61
@@ -41,7 +42,7 @@ class Axis:
 
     def __post_init__(self) -> None:
         t = self.value_type
-        if not (pa.types.is_timestamp(t) or pa.types.is_date(t) or _is_text(t) or _is_number(t)):
+        if not (pa.types.is_timestamp(t) or pa.types.is_date(t) or _is_text(t) or is_number(t)):
             raise SpecError(
                 f"column {self.column!r} has type {t}: windows need an ordered attribute, "
                 f"a timestamp, a date, text that reads as a timestamp, or a number"
@@ -55,7 +56,7 @@ class Axis:
     @cached_property
     def kind(self) -> Kind:
         """Whether the attribute is a time or a number."""
-        return "number" if _is_number(self.value_type) else "time"
+        return "number" if is_number(self.value_type) else "time"
 
     @property
     def per_unit(self) -> int:
@@ -73,31 +74,31 @@ class Axis:
         return pa.int64() if pa.types.is_integer(self.value_type) else self.value_type
 
     def span(self, value: Any, *, name: str) -> int:
-        """Ticks of a length on this axis: a duration on time, a number elsewhere, 0 on any."""
+        """Return a length in ticks: a duration on a time, a number on others, 0 on all."""
         if isinstance(value, int) and value == 0:
             return 0
-        if self.kind == "time":
-            if isinstance(value, int | float | Decimal):
-                raise SpecError(
-                    f"{name}={value!r} is a bare number, but {self.column!r} is a time; "
-                    f"write a duration like '10 seconds'"
-                )
-            return self._near(ticks(value, name=name), value, name)
-        return self._near(self._number(value, name), value, name)
+        if self.kind == "number":
+            return self._number(value, name)
+        if isinstance(value, int | float | Decimal):
+            raise SpecError(
+                f"{name}={value!r} is a bare number, but {self.column!r} is a time; "
+                f"write a duration like '10 seconds'"
+            )
+        return self._limited(ticks(value, name=name), value, name)
 
     def point(self, value: Any, *, name: str) -> int:
-        """Ticks of a position on this axis."""
+        """Return a position in ticks."""
         if self.kind == "time":
             return instant_ticks(value, name=name)
-        return self._near(self._number(value, name), value, name)
+        return self._number(value, name)
 
-    def _near(self, found: int, value: Any, name: str) -> int:
-        if abs(found) >= LIMIT:
+    def _limited(self, at: int, value: Any, name: str) -> int:
+        if abs(at) >= LIMIT:
             raise SpecError(
-                f"{name}={value!r} is beyond what {self.column!r}, a {self.type}, is held in: "
-                f"the limit is {LIMIT // self.per_unit:,}"
+                f"{name}={value!r} exceeds the limit of {self.column!r}, a {self.type}: "
+                f"{LIMIT // self.per_unit:,}; give a smaller value"
             )
-        return found
+        return at
 
     def _number(self, value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -113,17 +114,13 @@ class Axis:
                 f"{name}={value!r} is finer than {self.column!r} resolves: "
                 f"a {self.type} is held in steps of 1/{self.per_unit}"
             )
-        return int(scaled)
+        return self._limited(int(scaled), value, name)
 
     def say(self, span: int) -> str:
         """Return a length on this axis as text, in its own unit."""
         if self.kind == "time":
             return spoken(span)
-        return (
-            f"{Fraction(span, self.per_unit)}"
-            if self.per_unit == 1
-            else str(Decimal(span) / self.per_unit)
-        )
+        return str(span if self.per_unit == 1 else Decimal(span) / self.per_unit)
 
     def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Return (ticks, valid). NULL, NaN, unreadable and out-of-range values are not valid."""
@@ -143,27 +140,23 @@ class Axis:
             beyond = pc.greater(values, pa.scalar(2**62, pa.uint64()))
             values = pc.if_else(beyond, pa.scalar(None, t), values)
         whole = values.cast(pa.int64())
-        valid = _validity(whole)
-        found = np.asarray(whole.fill_null(0))
-        near = (found < LIMIT) & (found > -LIMIT)
-        return found, (near if valid is None else valid & near)
+        numbers = np.asarray(whole.fill_null(0))
+        return numbers, _and_known((numbers < LIMIT) & (numbers > -LIMIT), whole)
 
     def value(self, tick: int | None) -> Any:
         """Return one tick as a Python value."""
         return None if tick is None else self.from_ticks(np.array([tick]))[0].as_py()
 
-    def from_ticks(self, found: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
-        """Return ticks as values of the result type."""
-        whole = pa.array(found, pa.int64(), mask=missing)
+    def from_ticks(self, ticks: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
+        """Return ticks as values of the result type; `missing` ones become NULL."""
+        whole = pa.array(ticks, pa.int64(), mask=missing)
         if self.kind == "time":
             return whole.cast(self.bound_type)
         if self.per_unit == 1:
             return whole
         if pa.types.is_decimal(self.value_type):
-            exact = [
-                None if v is None else Decimal(v).scaleb(-self.value_type.scale)
-                for v in whole.to_pylist()
-            ]
+            unit = Decimal(1).scaleb(-self.value_type.scale)
+            exact = [None if v is None else v * unit for v in whole.to_pylist()]
             return pa.array(exact, self.value_type)
         return pc.divide(whole.cast(pa.float64()), float(self.per_unit)).cast(self.value_type)
 
@@ -172,7 +165,7 @@ class Axis:
 class WindowTime(Axis):
     """The time of a window's result: the last tick of its window (semantics 9).
 
-    `inclusive` windows hold the tick they end at, as those do that a row ends.
+    `inclusive` windows hold the tick they end at, like windows that end at rows.
     """
 
     inclusive: bool = False
@@ -194,29 +187,22 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(pa.types.is_string(t) or pa.types.is_large_string(t))
 
 
-def _is_number(t: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
-
-
-def _validity(values: pa.Array) -> np.ndarray | None:
-    return None if values.null_count == 0 else np.asarray(values.is_valid())
+def _and_known(valid: np.ndarray, values: pa.Array) -> np.ndarray:
+    """Return which values are valid and not NULL."""
+    return valid if values.null_count == 0 else valid & np.asarray(values.is_valid())
 
 
 def _from_times(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    unit = (
-        "D"
-        if pa.types.is_date32(values.type)
-        else ("ms" if pa.types.is_date64(values.type) else values.type.unit)
-    )
+    unit = {pa.date32(): "D", pa.date64(): "ms"}.get(values.type) or values.type.unit
     narrow = values.view(pa.int32()).cast(pa.int64()) if unit == "D" else values.view(pa.int64())
     whole = np.asarray(narrow.fill_null(0))
     per = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000}.get(unit, 1)
     valid = (whole < LIMIT // per) & (whole > -LIMIT // per)
-    known = _validity(narrow)
-    ticks = (
-        whole // 1_000 if unit == "ns" else np.where(valid, whole, 0) * per if per > 1 else whole
-    )
-    return ticks, valid if known is None else valid & known
+    if unit == "ns":
+        whole = whole // 1_000
+    elif per > 1:
+        whole = np.where(valid, whole, 0) * per
+    return whole, _and_known(valid, narrow)
 
 
 def _from_floats(values: pa.Array, per_unit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -230,10 +216,8 @@ def _from_floats(values: pa.Array, per_unit: int) -> tuple[np.ndarray, np.ndarra
 def _from_decimals(values: pa.Array, scale: int) -> tuple[np.ndarray, np.ndarray]:
     as_int = [None if v is None else int(v.scaleb(scale)) for v in values.to_pylist()]
     valid = np.fromiter((v is not None and abs(v) < LIMIT for v in as_int), bool, len(as_int))
-    found = np.fromiter(
-        (v if ok else 0 for v, ok in zip(as_int, valid, strict=True)), np.int64, len(as_int)
-    )
-    return found, valid
+    ticks = [v if ok else 0 for v, ok in zip(as_int, valid, strict=True)]
+    return np.array(ticks, np.int64), valid
 
 
 def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ class PanedSliding(Sliding):
 
 @dataclass(frozen=True)
 class Shared(WindowSpec):
-    """Named sliding windows on common panes: the longest interval that no boundary of any cuts.
+    """Named sliding windows on common panes: the longest intervals that no window boundary cuts.
 
     >>> both = Shared((("short", Sliding(range=4)), ("long", Sliding(range=18, slide=6))))
     >>> both.pane, [w.panes for _, w in both]
@@ -69,21 +69,19 @@ class Shared(WindowSpec):
         return tuple((name, PanedSliding(w, self.pane)) for name, w in self.named)
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """The pane that holds position `at`."""
+        """Return the pane that holds position `at`."""
         return (at - self.named[0][1].origin) // self.pane
 
     def align(self, mark: int) -> int:
-        """The largest end ≤ `mark` of any window."""
+        """Return the largest end ≤ `mark` of any window."""
         return max(w.align(mark) for _, w in self.named)
 
-    # Each window has a first open one of its own; `first_open` is the watermark they share.
+    # Each named window has its own first open id; `first_open` is the watermark they share.
 
     def first_pane(self, mark: Ticks) -> Ticks:
-        """The first pane that a window which `mark` does not complete may need."""
-        needed = [w.first_open(mark) * w.panes_per_slide for _, w in self]
-        return np.minimum.reduce(needed)
+        """Return the first pane of any window that watermark `mark` does not complete."""
+        return np.minimum.reduce([w.first_open(mark) * w.panes_per_slide for _, w in self])
 
     def outside(self, at: np.ndarray) -> np.ndarray:
-        """Which positions belong to no window at all."""
-        apart = [w.last(at) < w.first(at) for _, w in self.named]
-        return np.asarray(np.logical_and.reduce(apart))
+        """Return which positions belong to no window at all."""
+        return np.asarray(np.logical_and.reduce([w.outside(at) for _, w in self.named]))

@@ -1,7 +1,7 @@
-"""Windows that rows make: they end at rows, or where rows leave a gap.
+"""Windows that rows define: they end at rows, or where rows leave a gap.
 
-They exist only once rows have arrived, so their ids are positions instead of counts. A pane is a
-position, and a window may end at any, so no watermark is too fine.
+They exist only after rows have arrived, so their ids are positions instead of counts. A pane is a
+position, and a window may end at any position, so every watermark may close windows.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Arrival:
 
 
 arrival: Final = Arrival()
-"""The place of a row in the order of arrival: what `on=` and `slide_on=` take for row numbers."""
+"""The row number in the order of arrival, for `on=` and `slide_on=`."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The place of a row in the order of an attribute: `lw.rank("ts")` (semantics 13)."""
+    """The row number in the order of an attribute: `lw.rank("ts")` (semantics 13)."""
 
     column: str
 
@@ -68,10 +68,10 @@ class RowWindow(WindowSpec):
 
     extent(w) = (w − range, w]
 
-    A window's id is the position it ends at; the one that ends at a watermark is open. `slide_on`
-    names the attribute whose multiples of `slide` make a row end a window; without it rows are
-    counted in the order of their position (rank). Rows at one position end one window (semantics
-    13).
+    A window's id is the position it ends at; the one that ends at a watermark is open. With
+    `slide_on`, a row ends a window if its value of that attribute is a multiple of `slide`; else
+    rows are counted in the order of their position (rank). Rows at one position end one window
+    (semantics 13).
 
     >>> RowWindow(range=300).last(100)
     399
@@ -95,19 +95,19 @@ class RowWindow(WindowSpec):
         return "slide-by-tuple" if self.slide == 1 else "slide-by-rows"
 
     def start(self, wid: Ticks) -> Ticks:
-        """Where window `wid` begins (exclusive)."""
+        """Return where window `wid` begins (exclusive)."""
         return wid - self.range
 
     def end(self, wid: Ticks) -> Ticks:
-        """Where window `wid` ends (inclusive)."""
+        """Return where window `wid` ends (inclusive)."""
         return wid
 
     def first(self, at: Ticks) -> Ticks:
-        """The first window that may hold position `at`: the one that ends there."""
+        """Return the first window that may hold position `at`: the one that ends there."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """The last window that may hold position `at`."""
+        """Return the last window that may hold position `at`."""
         return at + self.range - 1
 
 
@@ -122,11 +122,8 @@ class SessionWindow(WindowSpec):
 
     kind: ClassVar[WindowKind] = "session"
     driven: ClassVar[bool] = True
-
-    @property
-    def wclass(self) -> WindowClass:
-        """The context that a row's windows depend on: all later rows."""
-        return "FCU"
+    wclass: ClassVar[WindowClass] = "FCU"
+    """The context that a row's windows depend on: all later rows."""
 
     def describe(self) -> str:
         """Return the name of the kind."""
@@ -138,21 +135,21 @@ class SessionWindow(WindowSpec):
         return self.gap
 
     def start(self, wid: Ticks) -> Ticks:
-        """Where the session of a single row begins."""
+        """Return where the session of a single row begins."""
         return wid
 
     def end(self, wid: Ticks) -> Ticks:
-        """Where the session of a single row ends (exclusive)."""
+        """Return where the session of a single row ends (exclusive)."""
         return wid + self.gap
 
     def first(self, at: Ticks) -> Ticks:
-        """The session that a row begins if it stands alone."""
+        """Return the session that a row without neighbours begins."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """The session that a row belongs to if it stands alone."""
+        """Return the session that a row without neighbours belongs to."""
         return at
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """The first single row whose session watermark `mark` does not complete."""
+        """Return the first row whose session, without neighbours, `mark` does not complete."""
         return mark - self.gap + 1

@@ -30,7 +30,7 @@ class Extent:
 def extent(spec: OneWindow, wid: int, positions: Iterable[int] | None = None) -> Extent:
     """Return the positions that belong to window `wid`, as `[start, end)`.
 
-    What a session holds, only the rows tell: it needs their `positions`.
+    The extent of a session depends on the rows: give their `positions`.
 
     >>> extent(Sliding(range=10, slide=4), 2)
     Extent(start=8, end=18)
@@ -58,8 +58,8 @@ def wids(
 ) -> Sequence[int]:
     """Return the ids of the windows that hold position `at`: the inverse of `extent`.
 
-    A landmark window's ids have no end; the range then stops at the largest tick. Windows that the
-    data drive are those of the rows at `positions`.
+    A landmark window's ids have no end; the range then stops at the largest tick. Row and session
+    windows depend on the rows: give their `positions`.
 
     >>> wids(Sliding(range=10, slide=4), 9)
     range(0, 3)
@@ -67,8 +67,8 @@ def wids(
     [25, 30]
     """
     if isinstance(spec, RowWindow):
-        known = window_ids(spec, _given(positions), slide_values)
-        return [int(w) for w in known if at <= w < at + spec.range]
+        ids = window_ids(spec, _given(positions), slide_values)
+        return [int(w) for w in ids if at <= w < at + spec.range]
     if isinstance(spec, SessionWindow):
         rows = _given(positions)
         return [int(w) for w in window_ids(spec, rows) if at in extent(spec, int(w), rows)]
@@ -82,8 +82,7 @@ def window_ids(
     """Return the ids, ascending, of the windows that hold at least one of `positions`.
 
     Landmark windows stop at the window of the last position: every later one would hold it, too.
-    `slide_values` are the values of the attribute that a window slides over, where it is not the
-    one it reaches over.
+    `slide_values` are the values of the attribute that `slide_on` names.
 
     >>> window_ids(Sliding(range=10, slide=10), [3, 25]).tolist()
     [0, 2]
@@ -98,12 +97,9 @@ def window_ids(
         return np.asarray(at[np.diff(at, prepend=at[:1] - spec.gap) >= spec.gap])
     if isinstance(spec, Landmark):
         at = np.asarray(at[spec.last(at) == END])
-        if not len(at):
-            return at
-        return np.arange(spec.first(at.min()), spec.first(at.max()) + 1)
-    found = [np.arange(spec.first(p), spec.last(p) + 1) for p in np.unique(at)]
-    held: np.ndarray = np.unique(np.concatenate(found or [at]))
-    return held
+        return np.arange(spec.first(at.min()), spec.first(at.max()) + 1) if len(at) else at
+    ids = [np.arange(spec.first(p), spec.last(p) + 1) for p in np.unique(at)]
+    return np.asarray(np.unique(np.concatenate(ids or [at])))
 
 
 def _ends(spec: RowWindow, at: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
@@ -112,12 +108,10 @@ def _ends(spec: RowWindow, at: np.ndarray, slide_values: Iterable[int] | None) -
             raise SpecError(f"slide_values= is needed: the window slides over {spec.slide_on!r}")
         values: np.ndarray = np.fromiter(slide_values, np.int64)
         return np.unique(at[values % spec.slide == 0])
-    at = np.sort(at)
-    rank = np.arange(1, len(at) + 1)
-    return np.unique(at[rank % spec.slide == 0])
+    return np.unique(np.sort(at)[spec.slide - 1 :: spec.slide])
 
 
 def _given(positions: Iterable[int] | None) -> np.ndarray:
     if positions is None:
-        raise SpecError("positions= is needed: which windows there are, only the rows tell")
+        raise SpecError("positions= is needed: these windows depend on the positions of rows")
     return np.fromiter(positions, np.int64)

@@ -1,4 +1,4 @@
-"""Window specifications: what a window is, apart from any way to compute it (WID 3).
+"""Window specifications: the definition of a window, apart from any way to compute it (WID 3).
 
 A spec is a pure function between positions on an axis and window ids. All arithmetic is on ticks
 and works on plain integers and on numpy arrays alike.
@@ -37,24 +37,23 @@ unbounded: Final = Unbounded()
 
 
 def _checked(name: str, value: Any) -> int:
-    span = (
-        value if isinstance(value, int) and not isinstance(value, bool) else ticks(value, name=name)
-    )
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    span = value if whole else ticks(value, name=name)
     if span <= 0:
         raise SpecError(f"{name}={value!r} must be greater than zero")
     return span
 
 
 class WindowSpec(Protocol):
-    """A window kind: which windows there are, and where they lie on the axis.
+    """A window kind: which windows exist, and where they lie on the axis.
 
-    Every kind derives from it. The members with a body are the answers that most kinds share.
+    Every kind derives from it. The bodies of members are the defaults that most kinds share.
     """
 
     kind: ClassVar[WindowKind]
     """The kind of window, as the table of compatible features names it."""
     driven: ClassVar[bool] = False
-    """Whether rows make the windows, so that no id is known beforehand."""
+    """Whether rows define the windows, so that no id is known before rows arrive."""
     inclusive: ClassVar[bool] = False
     """Whether a window holds the position it ends at."""
 
@@ -181,31 +180,31 @@ class Sliding(WindowSpec):
         return "hopping with gaps" if self.has_gaps else "sliding"
 
     def start(self, wid: Ticks) -> Ticks:
-        """Where window `wid` begins (inclusive)."""
+        """Return where window `wid` begins (inclusive)."""
         return self.origin + wid * self.slide
 
     def end(self, wid: Ticks) -> Ticks:
-        """Where window `wid` ends (exclusive)."""
+        """Return where window `wid` ends (exclusive)."""
         return self.origin + wid * self.slide + self.range
 
     def first(self, at: Ticks) -> Ticks:
-        """The first window that holds position `at`."""
+        """Return the first window that holds position `at`."""
         return (at - self.origin - self.range) // self.slide + 1
 
     def last(self, at: Ticks) -> Ticks:
-        """The last window that holds position `at`; before `first(at)` when none does."""
+        """Return the last window that holds position `at`; before `first(at)` when none does."""
         return (at - self.origin) // self.slide
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """The first window that watermark `mark` does not complete: the first with end > mark."""
+        """Return the first window that watermark `mark` does not complete: with end > `mark`."""
         return (mark - self.origin - self.range) // self.slide + 1
 
     def align(self, mark: int) -> int:
-        """The largest window end ≤ `mark`: a punctuation finer than that would close nothing."""
+        """Return the largest window end ≤ `mark`: a finer punctuation closes no more windows."""
         return int(self.end(self.first_open(mark) - 1))
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """The pane that holds position `at`."""
+        """Return the pane that holds position `at`."""
         return (at - self.origin) // self.pane
 
 
@@ -258,32 +257,31 @@ class Landmark(WindowSpec):
         return self.landmark is not None
 
     def start(self, wid: Ticks) -> Ticks:
-        """Where window `wid` begins: at the landmark, for every window."""
-        begin = BEGIN if self.landmark is None else self.landmark
-        return begin + wid * 0
+        """Return where window `wid` begins: at the landmark, for every window."""
+        return wid * 0 + (BEGIN if self.landmark is None else self.landmark)
 
     def end(self, wid: Ticks) -> Ticks:
-        """Where window `wid` ends (exclusive)."""
+        """Return where window `wid` ends (exclusive)."""
         return self.origin + (wid + 1) * self.slide
 
     def first(self, at: Ticks) -> Ticks:
-        """The first window that holds position `at`."""
+        """Return the first window that holds position `at`."""
         return (at - self.origin) // self.slide
 
     def last(self, at: Ticks) -> Ticks:
-        """Every later window holds `at`, too; none does when it is before the landmark."""
+        """Return END: every later window holds `at`, too. Return BEGIN before the landmark."""
         if self.landmark is None:
             return at * 0 + END
         return np.where(np.asarray(at) < self.landmark, BEGIN, END)[()]
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """The first window that watermark `mark` does not complete."""
+        """Return the first window that watermark `mark` does not complete."""
         return (mark - self.origin) // self.slide
 
     def align(self, mark: int) -> int:
-        """The largest window end ≤ `mark`."""
+        """Return the largest window end ≤ `mark`."""
         return int(self.end(self.first_open(mark) - 1))
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """The pane that holds position `at`."""
+        """Return the pane that holds position `at`."""
         return (at - self.origin) // self.slide

@@ -480,7 +480,7 @@ _PAIRS = STREAM.join(STREAM.select("ts", "k"), on="k", band=("0 seconds", "1 sec
         (STREAM, {"range": "1 hour", "allowed_lateness": lw.rows(5)}, "allowed_lateness="),
         (STREAM, {"range": 5, "on": "t", "allowed_lateness": "1 hour"}, "give a number"),
         (STREAM, {"range": 5, "on": "t", "allowed_lateness": True}, "give a number"),
-        (STREAM, {"range": 5, "on": "t", "allowed_lateness": 2**61}, "beyond what 't'"),
+        (STREAM, {"range": 5, "on": "t", "allowed_lateness": 2**61}, "exceeds the limit of 't'"),
         (STREAM, {**HOUR, "range": lw.unbounded, "slide": "1 hour"}, "take a bounded range="),
         (STREAM, {"gap": "1 hour", "allowed_lateness": "1 hour"}, "take range= instead of gap="),
         (STREAM, {**HOUR, "slide": lw.rows(1)}, "take slide= on the time"),

@@ -1,1 +1,1 @@
-"""Accumulators: what a cell keeps for an aggregate, for many cells at once."""
+"""Accumulators: the state of an aggregate in a cell, for many cells at once."""

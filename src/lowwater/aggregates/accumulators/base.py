@@ -37,6 +37,10 @@ class AccumulatorColumns:
         """The size of each cell; more than one where cells grow with their rows."""
         return np.ones(len(self), np.int64)
 
+    def copy(self) -> AccumulatorColumns:
+        """Return a copy of the cells that `put` may overwrite."""
+        return replace(self, arrays=tuple([a.copy() for a in self.arrays]))
+
     def take(self, index: Any) -> AccumulatorColumns:
         """Return the cells at `index`: an index array, a mask or a slice."""
         return replace(self, arrays=tuple([a[index] for a in self.arrays]))
@@ -92,7 +96,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:
-        """Reduce rows to n cells; `codes[i]` is the cell of row i, rows are in arrival order."""
+        """Return n cells of rows in arrival order; `codes[i]` is the cell of row i."""
 
     @abstractmethod
     def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:
@@ -100,12 +104,12 @@ class Accumulator(ABC):
 
     @abstractmethod
     def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
-        """Combine cells elementwise; `a` holds what arrived, or stands, before `b`."""
+        """Return cells combined elementwise; the rows of `a` come before those of `b`."""
 
     def absorb(
         self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
     ) -> AccumulatorColumns:
-        """Add rows to existing cells."""
+        """Return existing cells with rows added."""
         return self.combine(*self._comparable(cells, self.lift(rows, codes, len(cells))))
 
     def _comparable(
@@ -119,7 +123,7 @@ class Accumulator(ABC):
         return both.take(slice(None, len(a))), both.take(slice(len(a), None))
 
     def merge(self, cells: AccumulatorColumns, codes: np.ndarray, n: int) -> AccumulatorColumns:
-        """Reduce cells to n coarser ones, in order: neighbours combine, then neighbours again."""
+        """Return n coarser cells, `codes[i]` that of cell i; neighbours combine in pairs."""
         order = np.argsort(codes, kind="stable")
         cells, codes = cells.take(order), codes[order]
         while True:
@@ -131,7 +135,7 @@ class Accumulator(ABC):
             kept = np.flatnonzero(rank % 2 == 0)
             paired = kept[np.append(same, False)[kept]]
             joined = self.combine(cells.take(paired), cells.take(paired + 1))
-            copied = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
+            copied = cells.copy()
             copied.put(paired, joined)
             cells, codes = copied.take(kept), codes[kept]
         out = self.empty(n, cells)
@@ -139,15 +143,15 @@ class Accumulator(ABC):
         return out
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Combine each row of a grid with all rows above it (a running total down the rows)."""
-        out = AccumulatorColumns(tuple(a.copy() for a in grid.arrays), grid.values)
+        """Return a grid with each row combined with all rows above it: a running total."""
+        out = grid.copy()
         for row in range(1, len(out)):
             out.put(row, self.combine(out.take(row - 1), out.take(row)))
         return out
 
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Combine each row of a grid with all rows below it, the lower rows last."""
-        out = AccumulatorColumns(tuple(a.copy() for a in grid.arrays), grid.values)
+        """Return a grid with each row combined with all rows below it, the lower rows last."""
+        out = grid.copy()
         for row in range(len(out) - 2, -1, -1):
             out.put(row, self.combine(out.take(row), out.take(row + 1)))
         return out
@@ -203,13 +207,11 @@ class ColumnwiseAccumulator(Accumulator):
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
         pairs = zip(self.slots, grid.arrays, strict=True)
-        return AccumulatorColumns(
-            tuple(s.ufunc.accumulate(a, axis=0) for s, a in pairs), grid.values
-        )
+        return replace(grid, arrays=tuple([s.ufunc.accumulate(a, axis=0) for s, a in pairs]))
 
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
-        flipped = AccumulatorColumns(tuple(a[::-1] for a in grid.arrays), grid.values)
-        return self.scan(flipped).take(slice(None, None, -1))
+        upwards = slice(None, None, -1)
+        return self.scan(grid.take(upwards)).take(upwards)
 
 
 def valid_mask(column: pa.Array) -> np.ndarray | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,12 @@ from lowwater.aggregates.accumulators.base import (
     Slot,
     valid_mask,
 )
-from lowwater.aggregates.accumulators.sort_keys import from_keys, is_ranked, to_keys
+from lowwater.aggregates.accumulators.sort_keys import (
+    decimal_words,
+    from_keys,
+    is_ranked,
+    to_keys,
+)
 from lowwater.windows.axis import Axis
 
 _INT64 = pa.int64()
@@ -73,9 +79,8 @@ class ValueCount(ColumnwiseAccumulator):
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         valid = valid_mask(rows.column(self.column))
-        return AccumulatorColumns(
-            (np.bincount(codes if valid is None else codes[valid], minlength=n),)
-        )
+        known = codes if valid is None else codes[valid]
+        return AccumulatorColumns((np.bincount(known, minlength=n),))
 
 
 @dataclass(frozen=True)
@@ -87,9 +92,8 @@ class FloatSum(ColumnwiseAccumulator):
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         column = rows.column(self.column).cast(pa.float64()).fill_null(0.0)
-        return AccumulatorColumns(
-            (np.bincount(codes, column.to_numpy(zero_copy_only=False), minlength=n),)
-        )
+        numbers = column.to_numpy(zero_copy_only=False)
+        return AccumulatorColumns((np.bincount(codes, numbers, minlength=n),))
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class ExactSum(ColumnwiseAccumulator):
     column: str
     limbs: int
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:  # noqa: D102
         return _COUNT * self.limbs
 
@@ -130,9 +134,7 @@ def carried(limbs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
 
 def _limbs(column: pa.Array, count: int) -> list[np.ndarray]:
     if pa.types.is_decimal(column.type):
-        wide = column.cast(pa.decimal128(38, column.type.scale)).fill_null(0)
-        words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
-        words = words[wide.offset : wide.offset + len(wide)]
+        words = decimal_words(column)
     else:
         words = column.cast(_INT64).fill_null(0).to_numpy(zero_copy_only=False)[:, None]
     halves = [half for word in words.T for half in (word & MASK32, (word >> 32) & MASK32)]
@@ -148,16 +150,21 @@ class Extreme(ColumnwiseAccumulator):
     type: pa.DataType
     greatest: bool
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:  # noqa: D102
         most, least = Slot(_INT64, np.maximum, _LEAST), Slot(_INT64, np.minimum, _GREATEST)
         key = most if self.greatest else least
         # Only an int64 column can hold the key that marks an empty cell.
         return (key, Slot(_INT64, np.maximum, 0)) if self.type == _INT64 else (key,)
 
-    @property
+    @cached_property
+    def ranked(self) -> bool:
+        """Whether cells hold codes into sorted values instead of keys."""
+        return is_ranked(self.type)
+
+    @cached_property
     def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
-        return (self.type,) if is_ranked(self.type) else super().types
+        return (self.type,) if self.ranked else super().types
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         keys, valid, values = to_keys(rows.column(self.column), both_zeros=True)
@@ -181,10 +188,10 @@ class Extreme(ColumnwiseAccumulator):
         return from_keys(cells.arrays[0], self.type, missing=missing, values=cells.values)
 
     def store(self, cells: AccumulatorColumns) -> list[pa.Array]:  # noqa: D102
-        return [self.lower(cells)] if is_ranked(self.type) else super().store(cells)
+        return [self.lower(cells)] if self.ranked else super().store(cells)
 
     def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:  # noqa: D102
-        if not is_ranked(self.type):
+        if not self.ranked:
             return super().load(columns)
         keys, valid, values = to_keys(columns[0])
         if valid is not None:

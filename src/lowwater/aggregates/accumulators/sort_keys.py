@@ -56,7 +56,7 @@ def to_keys(
 def from_keys(
     keys: np.ndarray, t: pa.DataType, *, missing: np.ndarray, values: pa.Array | None
 ) -> pa.Array:
-    """Turn keys back into values; `missing` ones become NULL."""
+    """Return the values of keys; `missing` ones become NULL."""
     if is_ranked(t):
         if values is None:
             return pa.nulls(len(keys), t)
@@ -81,16 +81,21 @@ def to_doubles(column: pa.Array) -> np.ndarray:
     t = column.type
     if not pa.types.is_decimal(t) or not len(column):
         return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-    wide = column.cast(pa.decimal128(38, t.scale)).fill_null(0)
-    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
-    low, high = words[wide.offset : wide.offset + len(wide)].T
+    low, high = decimal_words(column).T
     out = low / 10.0**t.scale
     # The quotient of two exact doubles is rounded once; others need decimal arithmetic.
     exact = (high == low >> 63) & (np.abs(low) < _EXACT) & (t.scale <= _EXACT_POWER)
     for i in np.flatnonzero(~exact).tolist():
-        out[i] = float(wide[i].as_py())
+        out[i] = float(column[i].as_py() or 0)
     valid = valid_mask(column)
     return out if valid is None else np.where(valid, out, np.nan)
+
+
+def decimal_words(column: pa.Array) -> np.ndarray:
+    """Return the low and the high 64-bit word of each unscaled decimal; NULL becomes 0."""
+    wide = column.cast(pa.decimal128(38, column.type.scale)).fill_null(0)
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
+    return words[wide.offset : wide.offset + len(wide)]
 
 
 def to_texts(values: pa.Array) -> list[str]:
@@ -104,7 +109,7 @@ def to_texts(values: pa.Array) -> list[str]:
 
 
 def from_texts(texts: list[str], t: pa.DataType) -> pa.Array:
-    """Turn what `to_texts` wrote back into values."""
+    """Return the values that `to_texts` wrote as text."""
     if not is_ranked(t):
         keys = np.array(list(map(int, texts)), np.int64)
         return from_keys(keys, t, missing=np.zeros(len(keys), bool), values=None)

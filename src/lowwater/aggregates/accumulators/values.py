@@ -113,17 +113,17 @@ def counted(
     if n * width <= _DENSE * len(key):
         total = np.zeros(n * width, np.int64)
         np.add.at(total, key, count)
-        found = np.flatnonzero(total)
-        total = total[found]
+        distinct = np.flatnonzero(total)
+        total = total[distinct]
     else:
         order = np.argsort(key, kind="stable")
         key = key[order]
         first = np.flatnonzero(np.diff(key, prepend=-1))
-        found = key[first]
+        distinct = key[first]
         total = np.add.reduceat(count[order], first) if len(first) else count[:0]
-    sizes = np.bincount(found // width, minlength=n)
+    sizes = np.bincount(distinct // width, minlength=n)
     stop = np.cumsum(sizes)
-    return Bags((stop - sizes, stop), values, rank=found % width, count=total)
+    return Bags((stop - sizes, stop), values, rank=distinct % width, count=total)
 
 
 @dataclass(frozen=True)

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+_FILE = typer.Argument(metavar="FILE", help="A file, or a folder of them: Parquet, CSV, JSON.")
+_column = partial(typer.Option, metavar="COLUMN")
+_TIME = _column(help="The column of event time.", show_default="the only timestamp")
+_ARRIVAL = _column(help="The column of arrival time.", show_default="the order in the file")
+_FORMAT = typer.Option(metavar="FORMAT", help="parquet, csv or json.", show_default="by the ending")
+_PLOT = typer.Option(metavar="FILE.png", help="Save a plot of the late degrees.")
+_JSON = typer.Option("--json", metavar="", help="Print it as JSON.")
+
 
 def profile(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A file, or a folder of them: Parquet, CSV, JSON."),
-    ],
+    file: Annotated[Path, _FILE],
     *,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The column of event time.", show_default="the only timestamp"
-        ),
-    ] = None,
-    arrival: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="The column with the time of arrival.",
-            show_default="the order of rows in the file",
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(metavar="FORMAT", help="parquet, csv or json.", show_default="by the ending"),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Save a plot of the late degrees.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print it as JSON.")] = False,
+    time: Annotated[str | None, _TIME] = None,
+    arrival: Annotated[str | None, _ARRIVAL] = None,
+    format: Annotated[str | None, _FORMAT] = None,
+    plot: Annotated[Path | None, _PLOT] = None,
+    as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Measure how disordered a stream is, and print settings that suit it.
 

@@ -1,4 +1,4 @@
-"""How disordered the rows of files are: late degrees, bursts, silences, and fitting settings.
+"""The disorder of the rows of files: late degrees, bursts and silences, and settings for them.
 
 The late degree of a row is how far its time is behind the newest time that arrived before it
 (semantics 25). A row of degree 0 is in order. With a slack of K, rows of a degree above K are late.
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.cli.run.sources import SourceArgs, columns_of, files_of, format_of, time_of
-from lowwater.errors import SpecError, unknown_name
-from lowwater.sources.formats import ENDINGS, Format, read_table
+from lowwater.cli.run.sources import SourceArgs, files_of, source_format, source_schema, time_of
+from lowwater.errors import SpecError
+from lowwater.sources.formats import read_table
 from lowwater.windows.axis import Axis
 
 COVERED = (0.95, 0.99, 0.999)
@@ -86,7 +86,7 @@ class Profile:
 
     @property
     def burstiness(self) -> float | None:
-        """How uneven the arrivals are: (σ − μ) / (σ + μ) of the pauses between rows.
+        """Unevenness of arrivals: (σ − μ) / (σ + μ) of the pauses between rows.
 
         −1 for a regular stream, 0 for a random one (Poisson), towards 1 for bursts.
         """
@@ -235,31 +235,14 @@ def read_profile(path: Path, time: str | None, arrival: str | None, form: str | 
     """Return the profile of the files at a path."""
     if not path.exists():
         raise SpecError(f"no file or folder {str(path)!r} exists")
-    known = _format(path, form)
-    schema = columns_of(path, known)
-    options = {} if time is None else {"time": time}
-    time = time_of(SourceArgs(path.name, str(path), options), schema)
-    for column in (time, arrival):
-        if column is not None and column not in schema.names:
-            raise unknown_name("column", column, schema.names)
-    wanted = dict.fromkeys(c for c in (time, arrival) if c is not None)
-    narrow = pa.schema([schema.field(c) for c in wanted])
+    given = {"time": time, "arrival": arrival, "format": form}
+    source = SourceArgs(path.name, str(path), {n: v for n, v in given.items() if v is not None})
+    known = source_format(source, path)
+    schema = source_schema(source, path, known)
+    names = [time_of(source, schema)] + ([] if arrival is None else [arrival])
+    narrow = pa.schema([schema.field(name) for name in dict.fromkeys(names)])
     table = pa.concat_tables([read_table(p, known, narrow) for p in files_of(path, known)])
-    axis = Axis(time, schema.field(time).type)
-    arrivals = None if arrival is None else _ticks(table, Axis(arrival, schema.field(arrival).type))
-    per_unit = 1 if axis.kind == "time" else axis.per_unit
-    return profile_of(_ticks(table, axis), arrivals, timed=axis.kind == "time", per_unit=per_unit)
-
-
-def _ticks(table: pa.Table, axis: Axis) -> tuple[np.ndarray, np.ndarray]:
-    return axis.to_ticks(table.column(axis.column))
-
-
-def _format(path: Path, given: str | None) -> Format:
-    form = given or format_of(path)
-    if form not in ENDINGS or form == "arrow":
-        if given:
-            raise SpecError(f"--format {given!r} is unknown; write parquet, csv or json")
-        problem = f"the ending of {str(path)!r} does not show its format"
-        raise SpecError(f"{problem}; add --format parquet, csv or json")
-    return form
+    axes = [Axis(name, schema.field(name).type) for name in names]
+    times, *arrivals = (axis.to_ticks(table.column(axis.column)) for axis in axes)
+    timed, per_unit = axes[0].kind == "time", axes[0].per_unit
+    return profile_of(times, arrivals[0] if arrivals else None, timed=timed, per_unit=per_unit)

@@ -23,11 +23,12 @@ from lowwater.cli.spark_output import (
     stop_request,
     uninterrupted,
 )
-from lowwater.engine.outputs import output_writers, prepare
+from lowwater.engine.outputs import plan_writers, prepare
 from lowwater.errors import SinkError
+from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.query.start import RESULTS, start
 from lowwater.sinks.files import JsonValue, jsonable
-from lowwater.sinks.sink import Outputs, Sink
+from lowwater.sinks.sink import Outputs
 from lowwater.ui.history import accuracy_record
 
 if TYPE_CHECKING:
@@ -52,16 +53,19 @@ def execute(
     out: TextIO,
     on_start: Callable[[lw.Run], Dashboard] | None = None,
 ) -> RunEnd:
-    """Start the query, follow it to its end, and return its end.
+    """Start the query, show it until it ends or Ctrl-C stops it, and return its end.
 
     `on_start` is called with the run once it has started, and opens its page.
     """
     written: dict[str, int] = dict.fromkeys(request.targets, 0)
-    sinks = _sinks(request, screen, out, written)
-    _prepare(request, sinks)
+    sinks = {RESULTS: _outputs(request, screen, out, written)}
+    _prepare(request.assembly, sinks)
     with _folder(request) as folder, _host(request, screen):
         began = time.monotonic()
-        run = _start(request, folder, sinks)
+        # The local host needs no checkpoint unless one was named.
+        unnamed = request.host == "local" and request.checkpoint is None
+        checkpoint = None if unnamed else str(folder)
+        run = start(request.assembly, sinks, checkpoint=checkpoint, host=request.host)
         page = None if on_start is None else on_start(run)
         try:
             stopped = _follow(run, screen)
@@ -93,32 +97,19 @@ def _follow(run: lw.Run, screen: Screen) -> bool:
     return False
 
 
-def _sinks(
-    request: RunRequest, screen: Screen, out: TextIO, written: dict[str, int]
-) -> dict[str, Sink]:
-    """Return the sinks by their options; each counts its rows in `written`."""
+def _outputs(request: RunRequest, screen: Screen, out: TextIO, written: dict[str, int]) -> Outputs:
+    """Return the sinks of the query; each counts its rows in `written`."""
     sinks = {name: target.sink(out) for name, target in request.targets.items()}
     if request.shows_table and screen.live_rows:
         sinks["sink"] = lw.to_callback(screen.take)
-    return {name: CountSink(sink, name, written) for name, sink in sinks.items()}
+    counted = {name: CountSink(sink, name, written) for name, sink in sinks.items()}
+    return Outputs(*map(counted.get, OUTPUTS))
 
 
-def _start(request: RunRequest, folder: Path, sinks: dict[str, Sink]) -> lw.Run:
-    outputs = Outputs(*(sinks.get(name) for name in OUTPUTS))
-    # The local host needs no checkpoint unless one was named.
-    unnamed = request.host == "local" and request.checkpoint is None
-    checkpoint = None if unnamed else str(folder)
-    return start(request.assembly, {RESULTS: outputs}, checkpoint=checkpoint, host=request.host)
-
-
-def _prepare(request: RunRequest, sinks: dict[str, Sink]) -> None:
+def _prepare(plan: PhysicalPlan, sinks: dict[str, Outputs]) -> None:
     """Prepare the sinks before anything starts; a SinkError becomes a SpecError."""
-    assembly = request.assembly
-    writers = output_writers(
-        assembly.flow, prodded=assembly.prodder is not None, filled=assembly.filled
-    )
     try:
-        prepare(writers, {RESULTS: Outputs(*(sinks.get(name) for name in OUTPUTS))})
+        prepare(plan_writers(plan), sinks)
     except SinkError as problem:
         raise lw.SpecError(str(problem)) from problem
 
@@ -135,7 +126,7 @@ def _folder(request: RunRequest) -> Iterator[Path]:
 
 @contextmanager
 def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
-    """Keep the host ready; Spark's messages go to a file, which an error names."""
+    """Start and stop the host. Spark's messages go to a file; a HostError names that file."""
     if request.host == "local":
         with interruptible():
             yield

@@ -1,4 +1,4 @@
-"""The screen of a running query: metrics and the newest rows in a terminal, else nothing."""
+"""The screen of a running query: metrics and the newest rows; empty outside a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import lowwater as lw
-from lowwater.engine.outputs import given_out
+from lowwater.engine.outputs import finals_emitted
 from lowwater.sinks.console import HIDDEN, show, show_in_row
 
 _BESIDE_ROWS = 10
@@ -27,7 +27,7 @@ _FEWEST, _MOST = 3, 20
 
 
 class Screen:
-    """Draws a run. `total` is the number of rows to read, where it is known.
+    """Draws a run on a terminal. `total` is the number of rows to read, None if unknown.
 
     With `live_rows` the newest results are drawn, too.
     """
@@ -43,12 +43,12 @@ class Screen:
         self._live: Live | None = None
 
     def waiting(self, activity: str) -> AbstractContextManager[object]:
-        """Show an activity while it goes on."""
+        """Show the name of an activity until the context ends."""
         return self.console.status(activity) if self.console.is_terminal else nullcontext()
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw while inside; leave the last state of the table on the screen."""
+        """Draw until the context ends; leave the newest rows on the screen."""
         if not self.console.is_terminal:
             yield
             return
@@ -72,7 +72,7 @@ class Screen:
     def show(self, run: lw.Run) -> None:
         """Show the status of the run. Called several times a second."""
         self.status = run.status()
-        self.results = given_out(run.flow, self.status)
+        self.results = finals_emitted(run.flow, self.status)
         self._draw()
 
     def _draw(self) -> None:

@@ -1,7 +1,4 @@
-"""From settings, of the command line and of a file, to a query that can start.
-
-Mistakes are found here, before anything runs.
-"""
+"""The settings of a run, from the command line and a file, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ class Settings:
 
     @property
     def watermark_text(self) -> str | None:
-        """The watermark policy as text; `quality` is one of these policies."""
+        """The watermark policy as text, from --watermark or --quality."""
         if self.quality is None:
             return self.watermark
         if self.watermark is not None:
@@ -84,7 +81,6 @@ RENAMED = {"progress": "watermark", "prods": "early", "left_out": "dropped"}
 """Settings of earlier versions, with the settings that replaced them."""
 _FLAGS = ("follow", "ui", "ui_control", "json")
 _NUMBERS = ("epoch_rows", "ui_port")
-_SINKS = ("sink", "late", "malformed", "dropped")
 
 
 def _is_text(query: str) -> bool:
@@ -160,7 +156,7 @@ def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
     """Return a setting whose paths are relative to the folder of the file."""
     if name == "checkpoint" or (name == "query" and not _is_text(value)):
         return str(folder / value)
-    if name in _SINKS:
+    if name in OUTPUTS:
         form, colon, place = value.partition(":")
         fixed = place in ("", "-") or form == "postgres"
         return value if fixed else f"{form}{colon}{folder / place}"
@@ -233,8 +229,7 @@ def query_of(settings: Settings) -> lw.Stream:
 
 def explain_text(settings: Settings) -> str:
     """Return the plan of a query in words."""
-    query = query_of(settings)
-    policies = _policies(settings)
+    query, policies = query_of(settings), _policies(settings)
     return query.explain(sideline=policies["sideline"], shed=policies["shed"])
 
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +21,7 @@ from lowwater.sources.formats import ENDINGS, Format, infer_schema, row_count
 from lowwater.sources.source import BlockSource
 from lowwater.sources.stdin import StdinSource
 
+FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
 OPTIONS = ("time", "arrival", "format", "schema", "speed", "watermark")
 USUAL_TIMES = ("ts", "time", "timestamp", "event_time")
 _FEWEST_ROWS, _MOST_ROWS, _EPOCHS = 1_000, 250_000, 20
@@ -66,10 +66,8 @@ class ReadOptions:
         """Return a source as a stream; its own watermark policy overrides the common one."""
         text = named.options.get("watermark", watermark)
         if text is None:
-            raise SpecError(
-                f"source {named.name!r} has no watermark policy, so no window could close; give "
-                f"one, as in --watermark 'slack 10 seconds'"
-            )
+            problem = f"source {named.name!r} has no watermark policy, so no window could close"
+            raise SpecError(f"{problem}; give one, as in --watermark 'slack 10 seconds'")
         policy = watermark_of(text)
         source = self._source(named)
         stream = lw.stream(source, time=time_of(named, source.schema), watermark=policy)
@@ -86,8 +84,8 @@ class ReadOptions:
             if stray := re.search(r",\s*(\w+)=[^,/]*$", named.path):
                 problem = f"{stray[1]!r} is not an option; options are: {', '.join(OPTIONS)}"
             raise SpecError(f"source {named.name!r}: {problem}")
-        form = _format(named, path)
-        schema = _schema(named, path, form)
+        form = source_format(named, path)
+        schema = source_schema(named, path, form)
         if path.is_file():
             return lw.replay(
                 path,
@@ -108,19 +106,15 @@ class ReadOptions:
         return source if self.follow else source.bounded()
 
     def _stdin(self, named: SourceArgs) -> StdinSource:
-        form = named.options.get("format", "json")
+        options, source = named.options, f"source {named.name!r}"
+        form = options.get("format", "json")
         if form != "json":
-            raise SpecError(
-                f"source {named.name!r}: standard input is read as JSON lines, not as {form}; "
-                f"remove format=, or name a file"
-            )
-        for option in ("arrival", "speed"):
-            if option in named.options:
-                raise SpecError(
-                    f"source {named.name!r}: {option}= replays a file, but rows of standard input "
-                    f"are read as they arrive; remove it"
-                )
-        first = b"" if "schema" in named.options else _first_lines(sys.stdin.fileno())
+            problem = f"standard input is read as JSON lines, not as {form}"
+            raise SpecError(f"{source}: {problem}; remove format=, or name a file")
+        for option in sorted({"arrival", "speed"} & options.keys()):
+            problem = "replays a file, but rows of standard input are read as they arrive"
+            raise SpecError(f"{source}: {option}= {problem}; remove it")
+        first = b"" if "schema" in options else _first_lines(sys.stdin.fileno())
         schema = _stdin_schema(named, first)
         return StdinSource(schema, sys.stdin.fileno(), first, self.epoch_rows or _MOST_ROWS)
 
@@ -133,17 +127,14 @@ def files_of(path: Path, form: Format) -> list[Path]:
     return [p for p in visible if p.name.endswith(ENDINGS[form])]
 
 
-def format_of(path: Path) -> Format | None:
+def _format_of(path: Path) -> Format | None:
     """Return the format by the ending of a file, or of the first file in a folder."""
     names = [path.name] if path.is_file() else sorted(p.name for p in path.iterdir())
-    for name in names:
-        for form, endings in ENDINGS.items():
-            if name.endswith(endings) and name[0] not in "._" and form != "arrow":
-                return form
-    return None
+    formats = ((n, f) for n in names if n[0] not in "._" for f in FORMATS)
+    return next((form for name, form in formats if name.endswith(ENDINGS[form])), None)
 
 
-def columns_of(path: Path, form: Format) -> pa.Schema:
+def _columns_of(path: Path, form: Format) -> pa.Schema:
     """Return the columns of the files at a path."""
     paths = files_of(path, form)
     if not paths:
@@ -170,20 +161,21 @@ def time_of(named: SourceArgs, schema: pa.Schema) -> str:
     )
 
 
-def _format(named: SourceArgs, path: Path) -> Format:
-    name = named.options.get("format") or format_of(path)
-    known = [f for f in get_args(Format) if f != "arrow"]
-    if name not in known:
-        hidden = f"the ending of {str(path)!r} does not show its format"
-        problem = hidden if name is None else f"format={name} is unknown"
-        raise SpecError(f"source {named.name!r}: {problem}; write format= {' or '.join(known)}")
-    form: Format = name  # type: ignore[assignment]
-    return form
+def source_format(named: SourceArgs, path: Path) -> Format:
+    """Return the format of a source: that of its options, else by the ending of its files."""
+    name = named.options.get("format") or _format_of(path)
+    for form in FORMATS:
+        if name == form:
+            return form
+    hidden = f"the ending of {str(path)!r} does not show its format"
+    problem = hidden if name is None else f"format={name} is unknown"
+    raise SpecError(f"source {named.name!r}: {problem}; give its format: {', '.join(FORMATS)}")
 
 
-def _schema(named: SourceArgs, path: Path, form: Format) -> pa.Schema:
+def source_schema(named: SourceArgs, path: Path, form: Format) -> pa.Schema:
+    """Return the columns of a source; raise SpecError unless they include `time` and `arrival`."""
     text = named.options.get("schema")
-    schema = columns_of(path, form) if text is None else parse_schema(text)
+    schema = _columns_of(path, form) if text is None else parse_schema(text)
     for option in ("time", "arrival"):
         column = named.options.get(option)
         if column is not None and column not in schema.names:
@@ -236,13 +228,11 @@ def streams_of(
     """Return the streams of a query by name."""
     named = [SourceArgs.of(text) for text in sources]
     if not named:
-        hint = "give --source NAME=PATH, as in traffic=readings.parquet"
-        raise SpecError(f"a run needs a source; {hint}")
+        raise SpecError("a run needs a source; give --source NAME=PATH, as in s=readings.parquet")
     names = [one.name for one in named]
     twice = [n for n in names if names.count(n) > 1]
     if twice:
         raise SpecError(f"source {twice[0]!r} is given twice; give each source its own name")
     if sum(one.path == "-" for one in named) > 1:
-        problem = "two sources read standard input"
-        raise SpecError(f"{problem}; only one can, so name a file for the other")
+        raise SpecError("two sources read standard input; only one can: name a file for the other")
     return {one.name: read_options.stream(one, watermark) for one in named}

@@ -6,25 +6,23 @@ import ast
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from lowwater.control.context import InputProgress
 from lowwater.control.watermark import Watermarks
 from lowwater.engine.entry import Entry, ShardAccount
 from lowwater.engine.log import FolderLog
 from lowwater.errors import SpecError, StateError
-from lowwater.ticks import END
-from lowwater.windows.axis import Axis
+from lowwater.ticks import END, instant, spoken
 from lowwater.windows.sliding import Sliding
 
 _NAME = "lowwater.json"
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _LISTED = 20
-"""Up to this number open windows are listed; of more, the first and the last."""
+"""Largest number of open windows that are listed; of more, only the first and the last are."""
 
 
 @dataclass(frozen=True)
@@ -48,25 +46,27 @@ class Scale:
         return cls(column, 10 ** int(digits[1]) if digits else 1 if "int" in kind else 1_000_000)
 
     def value(self, tick: int | None) -> Any:
-        """Return the value of a tick; None for one without end."""
+        """Return the value of a tick; None if it is unknown, or the begin or end of a stream."""
         if tick is None or abs(tick) >= END:
             return None
         if self.per_unit is None:
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=tick)
+            return instant(tick)
         return tick if self.per_unit == 1 else tick / self.per_unit
 
 
 @dataclass(frozen=True)
 class CheckpointContents:
-    """A checkpoint on disk."""
+    """A checkpoint on disk. Before the first epoch ends, `newest` is an empty entry of epoch -1.
+
+    `begun` is whether the next epoch had begun and did not end; a resumed query runs it again.
+    """
 
     root: Path
     query: dict[str, Any]
     version: int
-    newest: Entry | None
+    newest: Entry
     entries: list[Entry]
     begun: bool
-    """Whether the next epoch had begun and did not end; a resumed query runs it again."""
 
     @classmethod
     def at(cls, root: Path, decisions: int) -> CheckpointContents:
@@ -81,11 +81,10 @@ class CheckpointContents:
         try:
             saved = json.loads((root / _NAME).read_bytes())
             log = FolderLog(str(root / "control"))
-            newest = log.newest()
-            last = -1 if newest is None else newest.epoch
-            numbers = range(max(0, last - decisions + 1), last + 1)
-            entries = [e for e in (log.read(n) for n in numbers) if e is not None]
-            begun = log.opened(last + 1) is not None
+            newest = log.newest() or Entry(-1)
+            numbers = range(max(0, newest.epoch - decisions + 1), newest.epoch + 1)
+            entries = [e for e in map(log.read, numbers) if e is not None]
+            begun = log.opened(newest.epoch + 1) is not None
             return cls(root, saved["query"], saved["version"], newest, entries, begun)
         except (ValueError, KeyError, TypeError) as problem:
             raise StateError(
@@ -99,15 +98,15 @@ class CheckpointContents:
         return {n: fields for n, fields in self.query.items() if re.fullmatch(r"input( \d+)?", n)}
 
     @cached_property
-    def operators(self) -> dict[str, Any]:
-        """The operators of the query, by name."""
+    def operators(self) -> list[tuple[str, dict[str, Any]]]:
+        """The name and the fields of each operator of the query."""
         others = {*self.inputs, "outputs", "shards"}
-        return {n: fields for n, fields in self.query.items() if n not in others}
+        return [(n, fields) for n, fields in self.query.items() if n not in others]
 
     @cached_property
     def ports(self) -> list[tuple[int, int]]:
         """The ports of all operators, in the order of a log entry."""
-        parts = [*self.inputs.values(), *self.operators.values()]
+        parts = [*self.inputs.values(), *(fields for _, fields in self.operators)]
         return sorted({(r[0], r[1]) for fields in parts for r in fields.get("routes", ())})
 
     @property
@@ -117,31 +116,31 @@ class CheckpointContents:
 
     def scale(self, operator: int) -> Scale:
         """Return how times at an operator are printed."""
-        fields = list(self.operators.values())[operator]
+        _, fields = self.operators[operator]
         return Scale.of(fields.get("over") or next(iter(self.inputs.values()))["over"])
 
     def window(self, operator: int) -> str | None:
-        """Return the windows of an operator in words, sliding ones by range and slide."""
-        written: str | None = list(self.operators.values())[operator].get("window")
+        """Return the windows of an operator as text, sliding ones by range and slide."""
+        written: str | None = self.operators[operator][1].get("window")
         spec = _sliding(written or "")
         if spec is None or self.scale(operator).per_unit is not None:
             return written
-        say = Axis("time", pa.timestamp("us", "UTC")).say
-        return f"range {say(spec.range)}, slide {say(spec.slide)}"
+        return f"range {spoken(spec.range)}, slide {spoken(spec.slide)}"
 
     def watermark(self, operator: int) -> int | None:
         """Return the watermark at an operator, in ticks."""
-        if self.newest is None or not self.newest.standing.ports:
-            return None
         ports = zip(self.ports, self.newest.standing.ports, strict=False)
         lows = [marks.low for (number, _), marks in ports if number == operator]
         known = [low for low in lows if low is not None]
         return min(known) if known and len(known) == len(lows) else None
 
     def open_windows(self, operator: int) -> dict[str, Any] | None:
-        """Return the windows that have begun and are not closed; None unless they slide."""
-        spec = _sliding(list(self.operators.values())[operator].get("window", ""))
-        inputs = () if self.newest is None else self.newest.standing.inputs
+        """Return the open windows of an operator, from the watermark to the newest row.
+
+        None if its windows do not slide, or hold no rows.
+        """
+        spec = _sliding(self.operators[operator][1].get("window", ""))
+        inputs = self.newest.standing.inputs
         newest = max((i.newest for i in inputs if i.newest is not None), default=None)
         if spec is None or newest is None or not sum(s.cells for s in self.shards(operator)):
             return None
@@ -156,8 +155,8 @@ class CheckpointContents:
         return {"count": len(bounds), "windows": listed}
 
     def shards(self, operator: int) -> list[ShardAccount]:
-        """Return cells, bytes and total rows of each shard of an operator."""
-        return [] if self.newest is None else self.newest.accounts.of(operator)
+        """Return the cells, bytes and rows of each shard of an operator."""
+        return self.newest.accounts.of(operator)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk, by part."""
@@ -190,71 +189,68 @@ def _sliding(written: str) -> Sliding | None:
     return Sliding(**named)
 
 
-def state_record(held: CheckpointContents) -> dict[str, Any]:
+def state_record(checkpoint: CheckpointContents) -> dict[str, Any]:
     """Return the contents of a checkpoint, by subject."""
-    newest = held.newest
-    epoch = -1 if newest is None else newest.epoch
-    last = held.last
+    newest, last = checkpoint.newest, checkpoint.last
     return {
-        "checkpoint": str(held.root),
-        "version": held.version,
-        "epoch": epoch if epoch >= 0 else None,
-        "ended": newest is not None and newest.ended,
-        "begun": epoch + 1 if held.begun else None,
-        "watermark": held.scale(last).value(held.watermark(last)),
-        "inputs": _inputs(held),
-        "operators": [_operator(held, number) for number in range(len(held.operators))],
-        "retuned": {} if newest is None else {n: vars(t) for n, t in newest.overrides.items()},
-        "bytes_on_disk": held.sizes(),
-        "decisions": [_decision(held, entry) for entry in reversed(held.entries)],
+        "checkpoint": str(checkpoint.root),
+        "version": checkpoint.version,
+        "epoch": newest.epoch if newest.epoch >= 0 else None,
+        "ended": newest.ended,
+        "begun": newest.epoch + 1 if checkpoint.begun else None,
+        "watermark": checkpoint.scale(last).value(checkpoint.watermark(last)),
+        "inputs": _inputs(checkpoint),
+        "operators": [_operator(checkpoint, number) for number in range(len(checkpoint.operators))],
+        "retuned": {n: vars(override) for n, override in newest.overrides.items()},
+        "bytes_on_disk": checkpoint.sizes(),
+        "decisions": [_decision(checkpoint, entry) for entry in reversed(checkpoint.entries)],
     }
 
 
-def _inputs(held: CheckpointContents) -> list[dict[str, Any]]:
-    standing = () if held.newest is None else held.newest.standing.inputs
-    rows = () if held.newest is None else held.newest.accounts.inputs
+def _inputs(checkpoint: CheckpointContents) -> list[dict[str, Any]]:
+    newest, inputs = checkpoint.newest, checkpoint.inputs.items()
     records = []
-    for number, (name, fields) in enumerate(held.inputs.items()):
-        scale = Scale.of(fields["over"])
-        known = standing[number] if number < len(standing) else None
+    for (name, fields), progress, rows in zip_longest(
+        inputs, newest.standing.inputs, newest.accounts.inputs
+    ):
+        scale, reached = Scale.of(fields["over"]), progress or InputProgress()
         records.append(
             {
                 "name": name,
                 "time": scale.column,
                 "policy": fields["progress"][0].lower(),
-                "rows": rows[number] if number < len(rows) else 0,
-                "newest": None if known is None else scale.value(known.newest),
-                "watermark": None if known is None else scale.value(known.marks.low),
-                "ended": known is not None and known.ended,
+                "rows": rows or 0,
+                "newest": scale.value(reached.newest),
+                "watermark": scale.value(reached.marks.low),
+                "ended": reached.ended,
             }
         )
     return records
 
 
-def _operator(held: CheckpointContents, number: int) -> dict[str, Any]:
-    name, fields = list(held.operators.items())[number]
-    shards = held.shards(number)
-    totals = {} if held.newest is None else held.newest.accounts.operators
+def _operator(checkpoint: CheckpointContents, number: int) -> dict[str, Any]:
+    name, fields = checkpoint.operators[number]
+    shards = checkpoint.shards(number)
     return {
         "name": name,
-        "window": held.window(number),
+        "window": checkpoint.window(number),
         "group_by": fields.get("group by", []),
         "aggregates": fields.get("aggregates", {}),
-        "watermark": held.scale(number).value(held.watermark(number)),
-        "counts": totals.get(number, {}),
-        "open": held.open_windows(number),
+        "watermark": checkpoint.scale(number).value(checkpoint.watermark(number)),
+        "counts": checkpoint.newest.accounts.operators.get(number, {}),
+        "open": checkpoint.open_windows(number),
         "cells": sum(shard.cells for shard in shards),
         "bytes": sum(shard.bytes for shard in shards),
-        "shards": len(shards) or held.query["shards"],
+        "shards": len(shards) or checkpoint.query["shards"],
     }
 
 
-def _decision(held: CheckpointContents, entry: Entry) -> dict[str, Any]:
+def _decision(checkpoint: CheckpointContents, entry: Entry) -> dict[str, Any]:
     ports = {}
     for port, control in entry.control.items():
-        operator, which = held.ports[port]
-        name = list(held.operators)[operator] + (f" port {which + 1}" if which else "")
-        scale = held.scale(operator)
+        operator, which = checkpoint.ports[port]
+        name = checkpoint.operators[operator][0] + (f" port {which + 1}" if which else "")
+        scale = checkpoint.scale(operator)
         ports[name] = _watermark_record(control.marks, scale)
         if control.prods:
             ports[name]["prods"] = [

@@ -6,12 +6,10 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Column, Table
 
 from lowwater.sinks.console import show
-
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-_STEP = 1000
 
 
 def print_state(record: dict[str, Any]) -> None:
@@ -40,7 +38,7 @@ def _facts(record: dict[str, Any]) -> list[tuple[str, str]]:
     for name, one in record["retuned"].items():
         text = f"{_parameter(name)} {one['value']} instead of {one['written']}"
         facts.append(("retuned", f"{text}, since epoch {one['epoch']}"))
-    parts = ", ".join(f"{n} {_bytes(size)}" for n, size in record["bytes_on_disk"].items() if size)
+    parts = ", ".join(f"{n} {decimal(size)}" for n, size in record["bytes_on_disk"].items() if size)
     facts.append(("on disk", parts or "nothing"))
     return facts
 
@@ -66,7 +64,7 @@ def _operator(one: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [(one["name"], ", ".join(parts) or "rows")]
     counts = [f"{n:,} {name}" for name, n in one["counts"].items() if n]
     facts.append(("  rows", ", ".join(counts) or "none yet"))
-    state = f"{one['cells']:,} cells in {one['shards']} shards, {_bytes(one['bytes'])}"
+    state = f"{one['cells']:,} cells in {one['shards']} shards, {decimal(one['bytes'])}"
     facts.append(("  state", state))
     if one["open"] is not None:
         windows = [f"[{_when(start)}, {_when(end)})" for start, end in one["open"]["windows"]]
@@ -81,12 +79,11 @@ def _decisions(decisions: list[dict[str, Any]]) -> Table:
     table.add_column("operator")
     table.add_column("control")
     for one in decisions:
-        for name, value in one.get("retuned", {}).items():
-            table.add_row(str(one["epoch"]), "the query", f"{_parameter(name)} {value}")
-        if not one["control"] and "retuned" not in one:
-            table.add_row(str(one["epoch"]), "", "nothing new")
-        for name, control in one["control"].items():
-            table.add_row(str(one["epoch"]), name, _control(control))
+        retuned = one.get("retuned", {}).items()
+        rows = [("the query", f"{_parameter(name)} {value}") for name, value in retuned]
+        rows += [(name, _control(control)) for name, control in one["control"].items()]
+        for subject, text in rows or [("", "nothing new")]:
+            table.add_row(str(one["epoch"]), subject, text)
     return table
 
 
@@ -108,11 +105,3 @@ def _parameter(name: str) -> str:
 
 def _when(value: Any) -> str:
     return "–" if value is None else show(value)
-
-
-def _bytes(size: float) -> str:
-    for unit in _UNITS:
-        if size < _STEP or unit == _UNITS[-1]:
-            return f"{size:.0f} {unit}" if unit == _UNITS[0] else f"{size:.1f} {unit}"
-        size /= _STEP
-    raise AssertionError

@@ -22,12 +22,13 @@ ALWAYS = ("window", "wid", "kind")
 
 
 class Items:
-    """The items of a query. `computed` collects the columns that its expressions become."""
+    """The items of SELECT and GROUP BY. Expressions among them become columns of `computed`."""
 
     def __init__(self, scope: Scope, select: exp.Select, *, on_both: bool = False) -> None:
         if select.args.get("distinct"):
             raise unsupported("SELECT DISTINCT over windows", scope.text, select, "remove DISTINCT")
         self.scope, self.select = scope, select
+        self.items: list[exp.Expr] = select.expressions
         self.always = (*ALWAYS, SECOND) if on_both else ALWAYS
         """The columns that every result has."""
         self.computed: dict[str, str] = {}
@@ -57,7 +58,7 @@ class Items:
             hint = "group by a column or an expression"
             raise self.cql_error("GROUP BY cannot contain an aggregate", given, hint)
         bare = self.scope.bare(node)
-        alias = next((i.alias for i in self._items() if i.alias and self._same(i, bare)), "")
+        alias = next((i.alias for i in self.items if i.alias and self._same(i, bare)), "")
         plain = isinstance(bare, exp.Column) and not bare.table
         name = alias or default_name(bare)
         if name in self.grouped:
@@ -72,7 +73,7 @@ class Items:
         """Return the item of SELECT that a name refers to; a column of that name goes first."""
         known = {name.lower() for name in self.scope.stream.schema.names}
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
-            for item in self._items():
+            for item in self.items:
                 if item.alias.lower() == node.name.lower():
                     return item.unalias()
         return node
@@ -84,18 +85,14 @@ class Items:
     # -- aggregates -------------------------------------------------------------------------------
 
     def aggregates(self) -> dict[str, Aggregate]:
-        """Return the aggregates by name."""
+        """Return the aggregates of SELECT by name; raise CqlError for items that are neither."""
         aggregates: dict[str, Aggregate] = {}
-        for item in self._items():
+        for item in self.items:
             node = item.unalias()
             if isinstance(node, exp.Star):
                 raise self.cql_error("SELECT * cannot stand over windows", node, "name aggregates")
             if self.is_call(node):
-                name = item.alias or default_name(self.scope.bare(node))
-                if name in aggregates:
-                    problem = f"two columns have the name {name!r}"
-                    raise self.cql_error(problem, item, "rename one with AS")
-                aggregates[name] = self.aggregate(node)
+                aggregates[self.name_of(item)] = self.aggregate(node)
             elif self.calls(node):
                 self.composed.append(item)
             else:
@@ -111,9 +108,8 @@ class Items:
             return
         if isinstance(node, exp.Anonymous | exp.AggFunc):
             name = node.name if isinstance(node, exp.Anonymous) else node.key
-            hint = suggestion(
-                name, AGGREGATES, otherwise=f"aggregates are: {', '.join(AGGREGATES)}"
-            )
+            known = f"aggregates are: {', '.join(AGGREGATES)}"
+            hint = suggestion(name, AGGREGATES, otherwise=known)
             raise self.cql_error(f"{name}() is not a known aggregate", node, hint)
         if not isinstance(node, exp.Column):
             raise self.neither(node)
@@ -130,11 +126,11 @@ class Items:
 
     def shown(self) -> list[exp.Expr]:
         """Return the items of SELECT that contain an aggregate."""
-        return [item for item in self._items() if self.calls(item)]
+        return [item for item in self.items if self.calls(item)]
 
-    def bare(self, item: exp.Expr) -> exp.Expr:
-        """Return the expression of an item without its name, and without streams before columns."""
-        return self.scope.bare(item.unalias())
+    def name_of(self, item: exp.Expr) -> str:
+        """Return the name of a column of the result: its alias, else its text without streams."""
+        return item.alias or default_name(self.scope.bare(item))
 
     def check_columns(self, partition: Sequence[str]) -> None:
         """Raise CqlError for a column of SELECT that is in neither GROUP BY nor PATTR."""
@@ -180,9 +176,6 @@ class Items:
             return stream.with_columns(**self.computed) if self.computed else stream
 
     # -- items ------------------------------------------------------------------------------------
-
-    def _items(self) -> list[exp.Expr]:
-        return list(self.select.expressions)
 
     @staticmethod
     def is_call(node: exp.Expr) -> bool:

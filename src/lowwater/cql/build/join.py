@@ -39,7 +39,7 @@ def join_streams(select: exp.Select, sides: Sequence[Side]) -> Scope:
     """Return the join of the streams of a query, from left to right, after its WHERE."""
     joins = select.args["joins"]
     hows = [_how(join, sides[0].scope.text) for join in joins]
-    _refuse_twice(sides)
+    _check_names(sides)
     where = select.args.get("where")
     pool = conjuncts(where.this if where else None)
     # WHERE also filters the rows that a later RIGHT or FULL join adds, so it comes last then.
@@ -62,14 +62,15 @@ def _how(join: exp.Join, text: str) -> How:
     return _HOWS[word]
 
 
-def _refuse_twice(sides: Sequence[Side]) -> None:
-    seen: set[str] = set()
+def _check_names(sides: Sequence[Side]) -> None:
+    """Raise CqlError if two streams have the same name."""
+    names: set[str] = set()
     for side in sides:
-        twice = seen & set(side.scope.known)
+        twice = names & set(side.scope.known)
         if twice:
             problem = f"two streams have the name {twice.pop()!r}"
             raise cql_error(problem, side.scope.text, side.node, "rename one with AS")
-        seen |= set(side.scope.known)
+        names |= set(side.scope.known)
 
 
 @dataclass
@@ -84,12 +85,9 @@ class _Join:
     used: list[exp.Expr] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.text = self.sources[SELF].scope.text
-        self.sides = Sides(
-            (self.sources[SELF].scope, self.sources[OTHER].scope),
-            self.later,
-            frozenset(name.name.lower() for name in self.join.args.get("using") or ()),
-        )
+        left, right = (side.scope for side in self.sources)
+        using = frozenset(name.name.lower() for name in self.join.args.get("using") or ())
+        self.text, self.sides = left.text, Sides((left, right), self.later, using)
 
     def run(self, pool: Sequence[exp.Expr]) -> Scope:
         """Return the result; `pool` are conditions of WHERE that may apply before it."""

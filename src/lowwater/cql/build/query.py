@@ -1,4 +1,4 @@
-"""Builds a query from a tree, by the calls that a user of the builder makes."""
+"""Builds a query from a syntax tree, by the calls of `lw.stream(...)` that a user would write."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def query_of(text: str, streams: Mapping[str, Stream]) -> Stream:
 
 
 class _Builder:
-    """Builds queries from trees; it holds the text for the positions of errors."""
+    """Builds queries from syntax trees. Errors quote the text."""
 
     def __init__(self, text: str, streams: Mapping[str, Stream]) -> None:
         self.text = text
@@ -74,9 +74,13 @@ class _Builder:
         rows = tree.copy()
         rows.set("expressions", [exp.Star()])
         groups = two_time_groups(self._rows(rows, source), tree)
-        if groups is None:
-            raise self._needs_a_window(tree, source)
-        return groups
+        if groups is not None:
+            return groups
+        hint = "write one after it, for example [RANGE 5 minutes SLIDE 1 minute]"
+        if not tree.args.get("joins"):
+            raise cql_error("the stream needs a window", self.text, source, hint)
+        place = "between SELECT and FROM, or group an inner join by the times of both streams"
+        raise cql_error("the join needs a window", self.text, source, f"write one {place}")
 
     def _rows(self, select: exp.Select, source: exp.Expr) -> Scope:
         """Return the rows of FROM and WHERE."""
@@ -120,13 +124,6 @@ class _Builder:
             query = windowed.group_by(*keys).agg(**results.aggregates)
         return Scope.of(self.text, results.after(query), "")
 
-    def _needs_a_window(self, select: exp.Select, source: exp.Expr) -> CqlError:
-        hint = "write one after it, for example [RANGE 5 minutes SLIDE 1 minute]"
-        if not select.args.get("joins"):
-            return cql_error("the stream needs a window", self.text, source, hint)
-        place = "between SELECT and FROM, or group an inner join by the times of both streams"
-        return cql_error("the join needs a window", self.text, source, f"write one {place}")
-
     # -- sources ----------------------------------------------------------------------------------
 
     def _source(self, source: exp.Expr) -> Scope:
@@ -137,13 +134,12 @@ class _Builder:
         more = [name for name, value in source.args.items() if value and name not in _NAMED]
         if more or (alias is not None and alias.args.get("columns")):
             raise unsupported(f"{normal_form(source)!r}", self.text, source)
-        name = source.alias or source.name
         if isinstance(source, StreamUnion):
             first, *others = (self._source(member).stream for member in source.expressions)
             with errors_at(self.text, source):
                 return Scope.of(self.text, first.union(*others), source.alias)
         if isinstance(source, exp.Table):
-            return Scope.of(self.text, self._named(source), name)
+            return Scope.of(self.text, self._named(source), source.alias or source.name)
         if not isinstance(source, exp.Subquery):
             raise unsupported(f"{normal_form(source)!r}", self.text, source)
         inner = self.scope(source.this)
@@ -210,14 +206,14 @@ def two_time_groups(scope: Scope, select: exp.Select) -> Scope | None:
 def _times(items: Items) -> dict[str, str]:
     """Return the keys that are times of the join, one of each stream, with their columns."""
     stream = items.scope.stream
-    found: dict[int, tuple[str, str]] = {}
+    by_side: dict[int, tuple[str, str]] = {}
     for key, node in items.grouped.items():
         plain = isinstance(node, exp.Column) and not node.table
         side = stream.jointly.get(node.name) if plain else None
         # The time of a window result is an interval, not a time that a result could repeat.
         if side is not None and not isinstance(stream.axis(node.name), WindowTime):
-            found.setdefault(side, (key, node.name))
-    return dict(found.values())
+            by_side.setdefault(side, (key, node.name))
+    return dict(by_side.values())
 
 
 def window_arguments(window: StreamWindow, scope: Scope) -> dict[str, Any]:
@@ -228,20 +224,17 @@ def window_arguments(window: StreamWindow, scope: Scope) -> dict[str, Any]:
             "WATTR is the attribute of RANGE and SLIDE, RATTR and SATTR are the attributes of one",
             *(scope.text, given["wattr"], "write WATTR, or RATTR and SATTR"),
         )
-    arguments: dict[str, Any] = {
-        name: value_of(given[name]) for name in ("range", "slide", "gap") if given.get(name)
-    }
-    if over := given.get("wattr") or given.get("rattr"):
-        both = isinstance(over, list)
-        arguments["on"] = (
-            tuple(_column(o, scope) for o in over) if both else _attribute(over, scope)
-        )
+    lengths = ("range", "slide", "gap", "allowed_lateness")
+    arguments: dict[str, Any] = {n: value_of(given[n]) for n in lengths if given.get(n)}
+    over = given.get("wattr") or given.get("rattr")
+    if isinstance(over, list):
+        arguments["on"] = tuple(_column(node, scope) for node in over)
+    elif over:
+        arguments["on"] = _attribute(over, scope)
     if given.get("sattr"):
         arguments["slide_on"] = _attribute(given["sattr"], scope)
     if given.get("pattr"):
         arguments["partition_by"] = [_column(node, scope) for node in given["pattr"]]
-    if given.get("allowed_lateness"):
-        arguments["allowed_lateness"] = value_of(given["allowed_lateness"])
     if (origin := given.get("origin")) is not None:
         arguments["origin"] = origin.name if origin.is_string else number_of(origin.name)
     return arguments

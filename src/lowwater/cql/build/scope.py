@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from lowwater.cql.errors import cql_error, errors_at, suggestion
-from lowwater.cql.names import find, identifier, spark_text
+from lowwater.cql.names import column, find, spark_text
 from lowwater.cql.nodes import KeepClause, Length, WindowedStream
 from lowwater.errors import CqlError
 from lowwater.operators.join.plan import OTHER, SELF
 from lowwater.query.stream import Stream
-
-_IN_FRONT = ("table", "db", "catalog")
-"""The arguments for the names before a column, from right to left."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Scope:
     stream: Stream
     known: Mapping[str, Mapping[str, str]]
     is_closed: bool = False
-    """Whether a column without a stream before it is one of the result, from any stream."""
+    """Whether a column without a stream before it is a column of the result only."""
 
     @classmethod
     def of(cls, text: str, stream: Stream, name: str) -> Scope:
@@ -76,8 +73,8 @@ class Scope:
         """Return the streams that have a column of a name, each with its name in the result."""
         if self.is_closed:
             return {}
-        held = {owner: find(name, columns) for owner, columns in self.known.items()}
-        return {owner: self.known[owner][c] for owner, c in held.items() if c is not None}
+        columns = {owner: find(name, names) for owner, names in self.known.items()}
+        return {owner: self.known[owner][c] for owner, c in columns.items() if c is not None}
 
     def _unknown(self, name: str, names: Sequence[str], node: exp.Column) -> CqlError:
         hint = suggestion(name, names, otherwise=f"it has: {', '.join(names)}")
@@ -91,10 +88,7 @@ class Scope:
                 return part
             path = self.path(part)
             # A column that needs no change keeps its node, so that a step keeps its text.
-            if path == [name.name for name in part.parts]:
-                return part
-            *before, last = map(identifier, path)
-            return exp.Column(this=last, **dict(zip(_IN_FRONT, reversed(before), strict=False)))
+            return part if path == [name.name for name in part.parts] else column(*path)
 
         return node.transform(strip)
 
@@ -144,7 +138,7 @@ class Side:
 
 
 def times_of(stream: Stream) -> tuple[str, ...]:
-    """Return the columns that progress: of a source, its time; of results, all that do."""
+    """Return the columns that have a watermark: the time of a source, or all times of results."""
     if stream.times is None:
         return (stream.time,)
     return tuple(dict.fromkeys([stream.time, *(axis.column for axis in stream.times)]))
@@ -167,16 +161,14 @@ class Sides:
             named = [i for i, scope in enumerate(everyone) if first.lower() in scope.known]
             if named:
                 return named[0] if named[0] <= OTHER else None
-        holding = [
-            i
-            for i, scope in enumerate(everyone)
-            if scope.owners(first) or find(first, scope.stream.schema.names) is not None
-        ]
+        owners = [scope.owners(first) for scope in everyone]
+        names = [find(first, scope.stream.schema.names) for scope in everyone]
+        holding = [i for i in range(len(everyone)) if owners[i] or names[i] is not None]
         if len(holding) > 1 and first.lower() in self.common:
             return SELF
         if len(holding) > 1:
-            owners = [owner for i in holding for owner in everyone[i].owners(first)]
-            hint = f"write {' or '.join(f'{o}.{first}' for o in owners)}" if owners else None
+            paths = [f"{owner}.{first}" for i in holding for owner in owners[i]]
+            hint = f"write {' or '.join(paths)}" if paths else None
             problem = f"{first!r} is a column of several streams"
             raise cql_error(problem, self.pair[SELF].text, node, hint)
         return holding[0] if holding and holding[0] <= OTHER else None

@@ -11,7 +11,7 @@ from lowwater.aggregates.aggregate import Aggregate
 from lowwater.cql.build.items import Items
 from lowwater.cql.build.scope import Scope
 from lowwater.cql.errors import cql_error, errors_at
-from lowwater.cql.names import column, default_name, extreme_of, find, spark_text
+from lowwater.cql.names import column, extreme_of, find, spark_text
 from lowwater.errors import CqlError
 from lowwater.expressions.evaluate import column_text
 from lowwater.expressions.steps import Select, WithColumns
@@ -37,22 +37,21 @@ def project(scope: Scope, select: exp.Select) -> Scope:
 
 
 def _choose(scope: Scope, select: exp.Select, columns: dict[str, str], *, every: bool) -> Scope:
+    """Return the scope with the columns of SELECT; `every` if `*` keeps all others."""
     stream = scope.stream
     if every:
         # An unchanged column needs no step: `SELECT *, max(a.ts, b.ts) AS time_max`.
-        there = [(n, column_text(n)) for n in stream.schema.names]
-        new = [column for column in columns.items() if column not in there]
+        unchanged = [(n, column_text(n)) for n in stream.schema.names]
+        new = tuple(column for column in columns.items() if column not in unchanged)
         with errors_at(scope.text, select):
-            return replace(scope, stream=stream.after(WithColumns(tuple(new)))) if new else scope
+            return replace(scope, stream=stream.after(WithColumns(new))) if new else scope
     with errors_at(scope.text, select):
         result = stream.after(Select(tuple(columns.items())))
-    called = {text: name for name, text in reversed(columns.items())}
-    known = {
-        owner: {
-            c: called[column_text(now)] for c, now in owned.items() if column_text(now) in called
-        }
-        for owner, owned in scope.known.items()
-    }
+    chosen = {text: name for name, text in reversed(columns.items())}
+    known = {}
+    for owner, owned in scope.known.items():
+        names = {old: chosen.get(column_text(current)) for old, current in owned.items()}
+        known[owner] = {old: name for old, name in names.items() if name is not None}
     return Scope(scope.text, result, known)
 
 
@@ -99,7 +98,7 @@ class Results:
         self.given: dict[str, exp.Expr | None] = {}
         """The columns of SELECT in their order, each with its expression; None for an aggregate."""
         for item in items.shown():
-            name = item.alias or default_name(items.bare(item))
+            name = items.name_of(item)
             if name in self.given or name in items.grouped:
                 problem = f"two columns have the name {name!r}"
                 raise items.cql_error(problem, item, "rename one with AS")
@@ -150,7 +149,7 @@ class Results:
         wanted = self.items.aggregate(call)
         name = next((n for n, known in self.aggregates.items() if known == wanted), None)
         if name is None:
-            name = default_name(self.items.bare(call))
+            name = self.items.name_of(call)
             self.aggregates[name] = wanted
         return name
 

@@ -77,14 +77,10 @@ class Bounds:
         """Add a condition on the times of both sides; return whether it is one."""
         if isinstance(condition, exp.EQ) and self._window(condition):
             return True
+        parts = [condition]
         if isinstance(condition, exp.Between):
-            low, high = condition.args["low"], condition.args["high"]
-            parts: list[exp.Expr] = [
-                exp.GTE(this=condition.this.copy(), expression=low.copy()),
-                exp.LTE(this=condition.this.copy(), expression=high.copy()),
-            ]
-        else:
-            parts = [condition]
+            ends = ((exp.GTE, condition.args["low"]), (exp.LTE, condition.args["high"]))
+            parts = [kind(this=condition.this.copy(), expression=e.copy()) for kind, e in ends]
         bounds = [self._compared(part) for part in parts]
         if None in bounds:
             return False
@@ -95,7 +91,7 @@ class Bounds:
         return True
 
     def _compared(self, node: exp.Expr) -> tuple[int | None, int | None] | None:
-        """Return the least and the greatest u that satisfy a comparison; None if it is another."""
+        """Return the least and the greatest u that satisfy a comparison; None for other nodes."""
         if type(node) not in _BOUNDS:
             return None
         first, second = linear(node.this), linear(node.expression)
@@ -167,7 +163,7 @@ class Bounds:
             raise self._unbounded(node)
         low, high = max(self.lows), min(self.highs)
         if low > high:
-            problem = "no rows can meet: the conditions on their times exclude each other"
+            problem = "no rows can join: the conditions on their times exclude each other"
             raise cql_error(problem, self.text, node)
         return span_of(axis, low), span_of(axis, high)
 
@@ -197,8 +193,8 @@ def _moved(bound: int, by: int | None, sign: int = 1) -> int | None:
 def _span(axis: Axis, node: exp.Expr) -> int:
     if isinstance(node, exp.Interval):
         unit = node.args.get("unit")
-        said = node.this.name if unit is None else f"{node.this.name} {unit.name}"
-        return axis.span(said, name="INTERVAL")
+        length = node.this.name if unit is None else f"{node.this.name} {unit.name}"
+        return axis.span(length, name="INTERVAL")
     return axis.span(number_of(node.name), name="band")
 
 

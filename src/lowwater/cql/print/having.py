@@ -15,6 +15,8 @@ from lowwater.operators.window.plan import SECOND, WindowPlan
 from lowwater.windows.axis import WindowTime
 from lowwater.windows.sliding import Sliding
 
+Expressions = Mapping[str, exp.Expr]
+
 
 class ResultClauses(NamedTuple):
     """The items of SELECT beside keys, HAVING, and the remaining steps.
@@ -22,19 +24,19 @@ class ResultClauses(NamedTuple):
     `times` are the times of a join by name, if the query groups by them instead of windows.
     """
 
-    items: Mapping[str, exp.Expr]
+    items: Expressions
     having: exp.Expr | None
     rest: tuple[Step, ...]
     times: Mapping[str, str]
 
 
 def result_clauses(
-    plan: WindowPlan,
-    steps: Sequence[Step],
-    calls: Mapping[str, exp.Expr],
-    inlined: Mapping[str, exp.Expr],
+    plan: WindowPlan, steps: Sequence[Step], calls: Expressions, inlined: Expressions
 ) -> ResultClauses:
-    """Return the clauses that reproduce the first steps; `calls` are the aggregates."""
+    """Return the clauses that reproduce the first steps after a window.
+
+    `calls` are the aggregates by name, `inlined` the computed columns that the text repeats.
+    """
     rest = list(steps)
     where = rest.pop(0) if rest and isinstance(rest[0], Where) else None
     times = times_named(plan, rest[0]) if rest else {}
@@ -67,11 +69,7 @@ class _Text:
     """
 
     def __init__(
-        self,
-        plan: WindowPlan,
-        calls: Mapping[str, exp.Expr],
-        inlined: Mapping[str, exp.Expr],
-        times: Mapping[str, str],
+        self, plan: WindowPlan, calls: Expressions, inlined: Expressions, times: Mapping[str, str]
     ) -> None:
         self.plan, self.calls, self.inlined, self.times = plan, calls, inlined, times
         self.keys, self.always = keys_of(plan), (*always_of(plan), "kind")
@@ -120,10 +118,6 @@ class _Text:
         return node
 
 
-_BEFORE = 3
-"""Columns before the times: window, wid, window_2."""
-
-
 def keys_of(plan: WindowPlan) -> tuple[str, ...]:
     """Return the keys of results beside windows."""
     return plan.keys if plan.second is None else plan.keys[1:]
@@ -135,7 +129,7 @@ def always_of(plan: WindowPlan) -> tuple[str, ...]:
 
 
 def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
-    """Return the names of the times in a step after windows of one tick, with their columns.
+    """Return the times of a join that a step after windows of one tick names, with their columns.
 
     `GROUP BY a.ts, b.ts` is read as windows of one tick and, after them, a step with the columns
     `window, wid, window_2, the times, keys, aggregates, kind`. Empty for other steps and windows.
@@ -146,7 +140,7 @@ def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
     of_windows = any(isinstance(axis, WindowTime) for axis in axes)
     if plan.spec != Sliding(range=1) or plan.partition or of_windows:
         return {}
-    given = step.columns[_BEFORE : _BEFORE + len(STARTS)]
+    given = step.columns[len(always_of(plan)) :][: len(STARTS)]
     if [normal(text) for _, text in given] != [normal(spark_text(start)) for start in STARTS]:
         return {}
     return {name: axis.column for (name, _), axis in zip(given, axes, strict=True)}

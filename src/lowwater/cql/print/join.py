@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from lowwater.cql.dialect import parse
-from lowwater.cql.names import conjunction, extreme_of, identifier
+from lowwater.cql.names import column, conjunction, extreme_of, identifier
 from lowwater.errors import SpecError
 from lowwater.expressions.steps import Select, Step
 from lowwater.operators.join.band import Band, SameWindow
@@ -21,7 +21,7 @@ _USUAL = {"right": "other", "full": "max"}
 
 
 def expression(text: str) -> exp.Expr:
-    """Return the tree of an expression of a step."""
+    """Return the syntax tree of an expression, as steps hold it."""
     tree: exp.Expr = parse(f"SELECT {text}").expressions[0]
     return tree
 
@@ -44,8 +44,8 @@ class JoinText:
                 "query without flush="
             )
         if plan.suffix != "_other":
-            problem = f"suffix={plan.suffix!r} has no text"
-            raise SpecError(f"{problem}; rename columns with select() instead")
+            remedy = "rename columns with select() instead"
+            raise SpecError(f"suffix={plan.suffix!r} has no text; {remedy}")
 
     def all(self) -> exp.Select:
         """Return the join with all its columns."""
@@ -53,13 +53,11 @@ class JoinText:
         items: list[exp.Expr] = [exp.Star()]
         if plan.time != _USUAL.get(plan.how, "self"):
             if plan.time == "both":
-                hint = "remove it, and name the time of the window by on="
-                raise SpecError(f"time='both' has no text; {hint}")
-            if plan.time == "other":
-                items.append(self._time(OTHER))
-            else:
-                name = identifier(plan.result_times[0])
-                items.append(exp.Alias(this=self._extreme(), alias=name))
+                remedy = "remove it, and name the time of the window by on="
+                raise SpecError(f"time='both' has no text; {remedy}")
+            alias = identifier(plan.result_times[0])
+            extreme = exp.Alias(this=self._extreme(), alias=alias)
+            items.append(self._time(OTHER) if plan.time == "other" else extreme)
         return self._select(items)
 
     def chosen(self, step: Select) -> exp.Select:
@@ -90,14 +88,14 @@ class JoinText:
         for side in (SELF, OTHER):
             for old, new in plan.names[side].items():
                 if new == first:
-                    return _path(self.names[side], old, *fields)
+                    return column(self.names[side], old, *fields)
         return node
 
     def _extreme(self) -> exp.Expr:
         return exp.Anonymous(this=self.plan.time, expressions=[self._time(SELF), self._time(OTHER)])
 
     def _time(self, side: int) -> exp.Column:
-        return _path(self.names[side], self.plan.axes[side].column)
+        return column(self.names[side], self.plan.axes[side].column)
 
     # -- ON ---------------------------------------------------------------------------------------
 
@@ -106,15 +104,11 @@ class JoinText:
         plan = self.plan
         times = tuple(axis.column for axis in plan.axes)
         if times in plan.on:
-            raise SpecError(
-                f"on={times!r} compares the times of both streams, which has no text; write "
-                f"band=(0, 0) instead"
-            )
+            problem = f"on={times!r} compares the times of both streams, which has no text"
+            raise SpecError(f"{problem}; write band=(0, 0) instead")
         near = [self._same_window()] if isinstance(plan.band, SameWindow) else self._band()
-        keys = [
-            exp.EQ(this=_path(self.names[SELF], mine), expression=_path(self.names[OTHER], other))
-            for mine, other in plan.on
-        ]
+        left, right = self.names
+        keys = [exp.EQ(this=column(left, a), expression=column(right, b)) for a, b in plan.on]
         return conjunction([*near, *keys])
 
     def _band(self) -> list[exp.Expr]:
@@ -168,12 +162,6 @@ def is_select_of(plan: JoinPlan, step: Step) -> bool:
 
 def _is_plain(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column) and len(node.parts) == 1
-
-
-def _path(owner: str, name: str, *fields: str) -> exp.Column:
-    *before, last = (identifier(part) for part in (owner, name, *fields))
-    words = ("table", "db", "catalog")
-    return exp.Column(this=last, **dict(zip(words, reversed(before), strict=False)))
 
 
 def _length(axis: Axis, span: int) -> exp.Expr:

@@ -24,7 +24,10 @@ from lowwater.operators.window.plan import WindowPlan
 
 
 def text_of(node: Node, names: Sequence[str], named: Mapping[str, Any]) -> str:
-    """Return the text of a node; `names` and `named` are what it calls the streams it reads."""
+    """Return the CQL text of a node.
+
+    `names` are the names of its sources in order, `named` streams of the query by name.
+    """
     return normal_form(_Printer(Names(node, names, named)).query(node))
 
 
@@ -37,20 +40,24 @@ class _Printer:
     def query(self, stream: Node) -> exp.Expr:
         """Return a stream as a query."""
         source = self.source(stream)
-        if isinstance(source, exp.Subquery):
-            tree: exp.Expr = source.this
-            return tree
-        return exp.select(exp.Star()).from_(source)
+        if not isinstance(source, exp.Subquery):
+            return exp.select(exp.Star()).from_(source)
+        tree: exp.Expr = source.this
+        return tree
 
     def source(self, stream: Node) -> exp.Expr:
         """Return a stream as it stands in FROM."""
-        return _after(*self._below(named_stream(stream, self.names)))
+        return _after(*self._below(stream))
 
-    def _below(self, found: NamedStream) -> tuple[exp.Expr, tuple[Step, ...]]:
-        """Return the source below steps, and the remaining steps."""
-        node, steps = found
-        if self.names.of(node) is not None or not isinstance(node, Apply):
-            return self._base(node), steps
+    def _below(self, stream: Node) -> tuple[exp.Expr, tuple[Step, ...]]:
+        """Return the source of a stream, and the steps after it."""
+        node, steps = named_stream(stream, self.names)
+        name = self.names.of(node)
+        if name is not None:
+            return exp.Table(this=identifier(name)), steps
+        if isinstance(node, Union):
+            return self._union(node), steps
+        assert isinstance(node, Apply)  # noqa: S101
         if isinstance(node.plan, JoinPlan) and not isinstance(node.plan, OrderedJoinPlan):
             select, steps = self._join(node.plan, node.of, steps)
         elif isinstance(node.plan, WindowPlan):
@@ -59,19 +66,11 @@ class _Printer:
             select = self._distinct(node)
         return select.subquery(copy=False), steps
 
-    def _base(self, stream: Node) -> exp.Expr:
-        name = self.names.of(stream)
-        if name is not None:
-            return exp.Table(this=identifier(name))
-        assert isinstance(stream, Union)  # noqa: S101
-        return self._union(stream)
-
     def _join(
         self, plan: JoinPlan, of: Sequence[Node], after: tuple[Step, ...]
     ) -> tuple[exp.Select, tuple[Step, ...]]:
         """Return a join as a query, and the remaining steps after it."""
-        mine, other = (self.source(side) for side in of)
-        join = JoinText(plan, mine, other)
+        join = JoinText(plan, *map(self.source, of))
         if after and isinstance(after[0], Select) and is_select_of(plan, after[0]):
             return join.chosen(after[0]), after[1:]
         return join.all(), after
@@ -90,19 +89,18 @@ class _Printer:
         if not isinstance(plan, DistinctPlan):
             problem = "rows in the order of time have no text"
             raise SpecError(f"{problem}: a text describes a set of rows")
-        (of,) = node.of
         if plan != DistinctPlan(plan.schema, plan.axis, tuple(plan.schema.names), 0):
             raise SpecError(
                 "distinct() of some columns, or within a time, has no text: only distinct() of "
                 "whole rows is SELECT DISTINCT *"
             )
-        return exp.select(exp.Star()).distinct().from_(self.source(of))
+        return exp.select(exp.Star()).distinct().from_(self.source(node.of[0]))
 
     def _windows(
         self, plan: WindowPlan, of: Node, after: tuple[Step, ...]
     ) -> tuple[exp.Select, tuple[Step, ...]]:
         """Return a window aggregate as a query, and the remaining steps after it."""
-        base, before = self._below(named_stream(of, self.names))
+        base, before = self._below(of)
         steps = list(before)
         inlined = _inlined(plan, of, steps)
         if inlined:
@@ -132,31 +130,31 @@ def _inlined(plan: WindowPlan, of: Node, steps: Sequence[Step]) -> dict[str, exp
     """
     if not steps or not isinstance(steps[-1], WithColumns):
         return {}
-    made = {name: expression(text) for name, text in steps[-1].columns}
-    used = [key for key in keys_of(plan) if key in made]
+    new = {name: expression(text) for name, text in steps[-1].columns}
+    used = [key for key in keys_of(plan) if key in new]
     for aggregate in plan.aggregates.values():
         call = call_of(aggregate)
-        used += [a for a in (call[1] if call else ()) if a in made and default_name(made[a]) == a]
-    before = plan.schema.names[: len(plan.schema.names) - len(made)]
+        used += [a for a in (call[1] if call else ()) if a in new and default_name(new[a]) == a]
+    before = plan.schema.names[: len(plan.schema.names) - len(new)]
     times = {axis.column for axis in (plan.axis, plan.second) if axis is not None}
     elsewhere = {*times, of.time, *plan.partition, *before}
-    fits = list(dict.fromkeys(used)) == list(made) and not elsewhere & set(made)
-    return made if fits and getattr(plan.spec, "slide_on", None) not in made else {}
+    fits = list(dict.fromkeys(used)) == list(new) and not elsewhere & set(new)
+    return new if fits and getattr(plan.spec, "slide_on", None) not in new else {}
 
 
 def _after(source: exp.Expr, steps: Sequence[Step]) -> exp.Expr:
-    """Return a source after steps, as nested queries; a filter joins the columns after it."""
-    held: exp.Expr | None = None
+    """Return a source after steps, as nested queries; one query holds a filter and new columns."""
+    condition: exp.Expr | None = None
     for step in steps:
         if isinstance(step, Where):
-            if held is not None:
-                source = _nested([exp.Star()], source, held)
-            held = expression(step.condition)
+            if condition is not None:
+                source = _nested([exp.Star()], source, condition)
+            condition = expression(step.condition)
             continue
         items = [_aliased(expression(text), alias) for alias, text in step.columns]
         every = [exp.Star()] if isinstance(step, WithColumns) else []
-        source, held = _nested([*every, *items], source, held), None
-    return source if held is None else _nested([exp.Star()], source, held)
+        source, condition = _nested([*every, *items], source, condition), None
+    return source if condition is None else _nested([exp.Star()], source, condition)
 
 
 def _nested(
@@ -176,44 +174,38 @@ def _aliased(node: exp.Expr, name: str) -> exp.Expr:
 
 def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr]:
     """Return the calls of the aggregates by name."""
-    found = {}
+    calls: dict[str, exp.Expr] = {}
     for alias, aggregate in plan.aggregates.items():
         call = call_of(aggregate)
         if call is None:
             problem = f"{alias}={aggregate} has no text: CQL has no name for it"
             raise SpecError(f"{problem}; remove it to print the query")
-        found[alias] = _call(*call, inlined)
-    return found
-
-
-def _call(name: str, given: tuple[object, ...], inlined: dict[str, exp.Expr]) -> exp.Expr:
-    if not given:
-        return exp.Anonymous(this=name, expressions=[exp.Star()])
-    arguments = [
-        inlined.get(value, column(value)).copy() if isinstance(value, str) else exp.convert(value)
-        for value in given
-    ]
-    return exp.Anonymous(this=name, expressions=arguments)
+        arguments = [
+            inlined.get(a, column(a)).copy() if isinstance(a, str) else exp.convert(a)
+            for a in call[1]
+        ]
+        calls[alias] = exp.Anonymous(this=call[0], expressions=arguments or [exp.Star()])
+    return calls
 
 
 class Names:
-    """The names of streams: those that were given to a stream, then those of sources, in order."""
+    """The names of the streams of a query: those that `named` gives, and those of its sources."""
 
     def __init__(self, node: Node, names: Sequence[str], named: Mapping[str, Any]) -> None:
         self._of = {}
         for name, given in named.items():
             if not hasattr(given, "node"):
-                raise SpecError(f"cql({name}={given!r}): give a stream of the query")
+                raise SpecError(f"sql({name}={given!r}): give a stream of the query")
             self._of[id(given.node)] = name
-        found = list(dict.fromkeys(self._sources(node)))
-        several = [f"s{i + 1}" for i in range(len(found))] if len(found) > 1 else ["s"]
-        if names and len(names) != len(found):
-            one = "there is 1" if len(found) == 1 else f"there are {len(found)}"
-            raise SpecError(f"cql{tuple(names)!r}: give a name for each stream; {one}")
-        self._of |= dict(zip(found, names or several, strict=False))
+        sources = list(dict.fromkeys(self._sources(node)))
+        several = [f"s{i + 1}" for i in range(len(sources))] if len(sources) > 1 else ["s"]
+        if names and len(names) != len(sources):
+            count = "there is 1" if len(sources) == 1 else f"there are {len(sources)}"
+            raise SpecError(f"sql{tuple(names)!r}: give a name for each stream; {count}")
+        self._of |= dict(zip(sources, names or several, strict=False))
 
     def of(self, node: Node) -> str | None:
-        """Return what a stream is called, if it has a name; steps of its source come after it."""
+        """Return the name of a stream, without the steps of a source; None if it has none."""
         return self._of.get(id(node))
 
     def _sources(self, node: Node) -> Iterator[int]:

@@ -87,12 +87,12 @@ class Calibrator:
 
     @staticmethod
     def _judged(memory: Regimes, learner: Learner, rows: EarlyRows) -> Estimate:
-        found = np.full((4, len(rows.raw)), np.nan)
+        judged = np.full((4, len(rows.raw)), np.nan)
         for regime, places in by_regime(rows.missing, np.arange(len(rows.raw))):
             known = _known(memory, regime) or learner.begin()
-            found[1:, places] = learner.judge(known, rows.take(places))
-        found[0] = rows.estimate
-        return Estimate(*found)
+            judged[1:, places] = learner.judge(known, rows.take(places))
+        judged[0] = rows.estimate
+        return Estimate(*judged)
 
     def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
         """Return the memory after final values, given in the order of windows."""
@@ -105,10 +105,8 @@ class Calibrator:
                 for regime, places in by_regime(rows.missing, window):
                     chosen = _teaching(places, rows.missing)
                     before = _known(new[name], regime) or learner.begin()
-                    leave = _leave(new[name], learner.alpha)
-                    new[name][regime] = last = learner.learn(
-                        before, rows.take(chosen), final[chosen], leave
-                    )
+                    leave, some = _leave(new[name], learner.alpha), rows.take(chosen)
+                    new[name][regime] = last = learner.learn(before, some, final[chosen], leave)
                 # The regime with the most missing rows is last, and had the window's first answer.
                 new[name][regime] = replace(last, first=last.first + 1)
         return new
@@ -151,7 +149,6 @@ def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
 
 def _rows(early: EarlyValues, name: str, kind: Kind) -> EarlyRows:
     """Return the early values of one aggregate."""
-    share, rows, raw = (
-        np.asarray(v, np.float64) for v in (early.completeness, early.rows, early.raw[name])
-    )
+    parts = (early.completeness, early.rows, early.raw[name])
+    share, rows, raw = (np.asarray(part, np.float64) for part in parts)
     return EarlyRows.of(share, rows, raw, kind)

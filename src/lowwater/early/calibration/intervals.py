@@ -31,13 +31,7 @@ import numpy as np
 
 from lowwater.control.completeness import Floats
 from lowwater.early.accuracy import ExpectedAccuracy, accuracy
-from lowwater.early.calibration.early_rows import (
-    POSITIONS,
-    TRUSTED,
-    EarlyRows,
-    Kind,
-    positions_of,
-)
+from lowwater.early.calibration.early_rows import POSITIONS, TRUSTED, EarlyRows, Kind, positions_of
 
 CAUTION = 5.0
 """Least width of intervals before the first pair, in widths for independent rows."""
@@ -100,7 +94,7 @@ def _at_positions() -> list[float]:
 
 @dataclass(frozen=True)
 class IntervalMemory:
-    """What is learned of one aggregate in one regime.
+    """The memory of a learner: of one aggregate in one regime.
 
     - `mean`, `deviation`: Mean and mean deviation of z, by way.
     - `quantile`, `loss`: q, and the fading sum of losses, by side and way.
@@ -130,7 +124,7 @@ class IntervalMemory:
     accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
 
     def borrowed(self) -> IntervalMemory:
-        """Return this as the first memory of the other regime, which has had no window yet."""
+        """Return the first memory of the other regime, which has had no window yet."""
         return replace(self, seen=min(self.seen, TRUSTED), first=0)
 
 

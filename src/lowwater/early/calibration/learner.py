@@ -1,4 +1,4 @@
-"""What is learned of an operator's early results: their errors, and their running accuracy.
+"""The learner of an operator's early results: it learns their errors and running accuracy.
 
 A sample of early results waits for their finals, because the control log cannot hold all of them. A
 hash of the group keys selects groups, always the same ones, so that the sample has all windows of a
@@ -155,10 +155,10 @@ class OperatorLearner:
         groups = [w.group for w in results]
         running, accuracies = {}, []
         for name in self.kinds:
-            said = [w.said[name] for w in results]
-            right = judged(said, by_name[name].tolist(), between, self.accuracy)
-            running[name] = memory.accuracy[name].advance(right, groups)
-            accuracies.append(right)
+            emitted = [w.said[name] for w in results]
+            accuracy = judged(emitted, by_name[name].tolist(), between, self.accuracy)
+            running[name] = memory.accuracy[name].advance(accuracy, groups)
+            accuracies.append(accuracy)
         after = replace(memory, calibration=calibration, accuracy=running)
         return after, _by_window(results, np.array(accuracies))
 

@@ -1,4 +1,4 @@
-"""Leaving: when rows without a partner leave a join, at once or gradually (OOP 6).
+"""When rows without a partner leave a join: at once or gradually (OOP 6).
 
 **Gradually.** When no partner can meet a row, it moves from the rows that join to a queue, by
 (time, arrival). All rows of a window get there in one epoch, so the epoch must not touch each of
@@ -92,8 +92,9 @@ class GradualLeave(Leave):
             since = begin if before is None else max(begin, before)
             if watermark <= since:
                 break
-            due = watermark >= end
-            turn = max(turn, count if due else _share(count, watermark - since, end - since))
+            # An even pace up to `end`, rounded up.
+            share = count if watermark >= end else -(-count * (watermark - since) // (end - since))
+            turn = max(turn, share)
         return min(turn, queue.before(open_from(reach, watermark - idle)))
 
     def finish(self) -> None:
@@ -106,8 +107,3 @@ class GradualLeave(Leave):
             excess = min(stored - room, self._queues[port].rows)
             if excess > 0:
                 super().leave(port, StoredRows.together(self._queues[port].first(excess)))
-
-
-def _share(count: int, part: int, whole: int) -> int:
-    """Return `part / whole` of a count, rounded up."""
-    return -(-count * part // whole)

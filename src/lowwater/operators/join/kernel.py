@@ -122,11 +122,7 @@ class JoinKernel(RowKernel):
         n, keyed = len(mine.rows), has_keys(self.plan, SELF, mine.rows.table)
         fresh = [np.arange(len(s.rows)) >= s.stored for s in sides]
         sought = _have_code(code[:n][fresh[SELF]], code)
-        by_time = SortedRows(
-            code[n:],
-            theirs.rows.ticks,
-            np.flatnonzero(fresh[OTHER] | sought[n:]),
-        )
+        by_time = SortedRows(code[n:], theirs.rows.ticks, np.flatnonzero(fresh[OTHER] | sought[n:]))
         self._match(sides, np.flatnonzero(keyed & fresh[SELF]), code, by_time)
         sought = _have_code(code[n:][fresh[OTHER]], code)[:n]
         stored = np.flatnonzero(keyed & ~fresh[SELF] & sought)

@@ -20,14 +20,30 @@ from lowwater.operators.row_store import RowStore, StoredRows
 from lowwater.ticks import END, FIRST_TICK
 
 
-class JoinObserver:
+class _Memory:
+    """The rows that a join remembers for its observer: none while `kernel.noted` is empty."""
+
+    plan: JoinPlan
+
+    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
+        self.kernel, self.plan = kernel, plan
+
+    def limit(self, limit: int) -> int:
+        """Return the time before which rows are evicted, given the limit without a memory."""
+        if limit >= END or not self.kernel.noted:
+            return limit
+        return max(limit - self.plan.remember, FIRST_TICK)
+
+    def near(self, store: RowStore, port: int, partners: StoredRows) -> list[StoredRows]:
+        """Return the rows in a store of a side that `partners` of the other side may meet."""
+        return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
+
+
+class JoinObserver(_Memory):
     """An observer of a join that measures nothing."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = ()
     """The stores that the observer adds to those of the ports."""
-
-    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
-        self.kernel, self.plan = kernel, plan
 
     def arrive(self, arrivals: list[PortRows]) -> None:
         """Called first in an epoch, with the rows of both ports."""
@@ -35,10 +51,6 @@ class JoinObserver:
     def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
         """Return the stored rows of a side that may still join."""
         return stored
-
-    def limit(self, limit: int) -> int:
-        """Return the time before which rows are evicted, given the limit without an observer."""
-        return limit
 
     def finish(self, limits: Sequence[int]) -> None:
         """Called last in an epoch, with the limit of each side."""
@@ -93,10 +105,10 @@ class LossCount(JoinObserver):
             if len(behind):
                 known = max(evicted - plan.remember, kernel.noted["since"][port])
                 kernel.counts["unseen"] += int((reach.first(behind.ticks) < known).sum())
-                partners = self._near(kernel.stores[other], other, behind, evicted)
-                self._add_pairs(port, behind, partners)
+                stored = self.near(kernel.stores[other], other, behind)
+                self._add_pairs(port, behind, [s.where(s.ticks < evicted) for s in stored])
             if self.late_stores[other].rows and len(rows):
-                self._add_pairs(port, rows, self._near(self.late_stores[other], other, rows))
+                self._add_pairs(port, rows, self.near(self.late_stores[other], other, rows))
         mine, theirs = fresh
         if mine.flags.any():
             self._add_pairs(SELF, mine.where(mine.flags), [theirs])
@@ -104,14 +116,6 @@ class LossCount(JoinObserver):
             self._add_pairs(OTHER, theirs.where(theirs.flags), [mine.where(~mine.flags)])
         for store, rows in zip(self.late_stores, fresh, strict=True):
             store.add(rows.where(rows.flags))
-
-    def _near(
-        self, store: RowStore, port: int, partners: StoredRows, before: int = END
-    ) -> list[StoredRows]:
-        """Return stored rows of a side, of times before a limit, that `partners` may meet."""
-        buckets = reached(store.all, self.plan.reaches[port], partners.ticks)
-        stored = (store.read(b) for b in buckets if b.low < before)
-        return [rows.where(rows.ticks < before) for rows in stored]
 
     def _add_pairs(self, port: int, rows: StoredRows, partners: list[StoredRows]) -> None:
         """Count the pairs of rows of a side with rows of the other side as lost."""
@@ -132,25 +136,14 @@ class LossCount(JoinObserver):
         limit = self._evicted(1 - port)
         return [rows.where(rows.ticks >= limit) for rows in stored]
 
-    def limit(self, limit: int) -> int:
-        """Return the time before which rows are evicted: a while later than without an observer."""
-        if limit >= END or not self.kernel.noted:
-            return limit
-        return max(limit - self.plan.remember, FIRST_TICK)
 
-
-class OrderedJoinObserver:
+class OrderedJoinObserver(_Memory):
     """An observer of a join in order of time that measures nothing."""
 
-    def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:
-        self.kernel, self.plan = kernel, plan
+    plan: OrderedJoinPlan
 
     def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
         """Called before new rows are stored, with the watermark of the results in force."""
-
-    def limit(self, limit: int) -> int:
-        """Return the time before which rows are evicted, given the limit without an observer."""
-        return limit
 
     def finish(self) -> None:
         """Called last in an epoch."""
@@ -178,14 +171,15 @@ class OrderedLossCount(OrderedJoinObserver):
             # Rows are remembered from here on; those evicted before this are unknown.
             since = [self.plan.kept_from(port, watermark) for port in (SELF, OTHER)]
             kernel.noted = {"since": since}
-            stored = [[store.read(b) for b in store.all] for store in kernel.stores]
-            self._count(stored[SELF], stored[OTHER], watermark)
+            both = [[store.read(b) for b in store.all] for store in kernel.stores]
+            self._count(both[SELF], both[OTHER], watermark)
         kernel.counts["unseen"] += sum(int(rows.dead.sum()) for rows in arrivals)
         for port, rows in enumerate(fresh):
             kernel.counts["unseen"] += self._unseen(port, rows, watermark)
         mine, theirs = fresh
-        self._count([mine], [*self._near(OTHER, mine), theirs], watermark)
-        self._count(self._near(SELF, theirs), [theirs], watermark)
+        stored = self.near(kernel.stores[OTHER], OTHER, mine)
+        self._count([mine], [*stored, theirs], watermark)
+        self._count(self.near(kernel.stores[SELF], SELF, theirs), [theirs], watermark)
 
     def _unseen(self, port: int, fresh: StoredRows, watermark: int) -> int:
         """Return how many rows may have lost pairs with rows that are not remembered."""
@@ -193,11 +187,6 @@ class OrderedLossCount(OrderedJoinObserver):
         limit = self.limit(self.plan.kept_from(1 - port, watermark))
         known = max(limit, self.kernel.noted["since"][1 - port])
         return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
-
-    def _near(self, port: int, partners: StoredRows) -> list[StoredRows]:
-        """Return stored rows of a side that `partners` of the other side may meet."""
-        store = self.kernel.stores[port]
-        return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
 
     def _count(self, mine: list[StoredRows], theirs: list[StoredRows], watermark: int) -> None:
         """Count the pairs of some rows: those behind the watermark as lost, others as made."""
@@ -208,12 +197,6 @@ class OrderedLossCount(OrderedJoinObserver):
             if since < until:
                 _, start, end = sides.met(self.plan, since, until)
                 self.kernel.counts[word] += int((end - start).sum())
-
-    def limit(self, limit: int) -> int:
-        """Return the time before which rows are evicted: a while after their results have left."""
-        if limit in (FIRST_TICK, END) or not self.kernel.noted:
-            return limit
-        return max(limit - self.plan.remember, FIRST_TICK)
 
     def finish(self) -> None:
         """Count all results as made while all rows are in order: then no pair is lost."""

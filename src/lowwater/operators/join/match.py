@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lowwater.operators.group_codes import code_column, compact
+from lowwater.operators.group_codes import code_column, compact, whole
 from lowwater.operators.join.band import PartnerRange
 from lowwater.operators.join.ordered_plan import OrderedJoinPlan
 from lowwater.operators.join.plan import OTHER, SELF, JoinPlan
@@ -30,7 +30,7 @@ def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> np.ndarray:
     codes, bound = np.zeros(n, np.int64), 1
     for pair in plan.on:
         sides = zip((mine, theirs), pair, strict=True)
-        both = [_whole(t.column(name)).cast(plan.key_type(pair)) for t, name in sides]
+        both = [whole(t.column(name)).cast(plan.key_type(pair)) for t, name in sides]
         more, width = code_column(pa.concat_arrays(both))
         codes, bound = codes * width + more, bound * width
         if bound > max(4 * n, _FEW):
@@ -43,14 +43,10 @@ def has_keys(plan: JoinPlan, port: int, table: pa.Table) -> np.ndarray:
     """Return which rows of a side can have a partner: as in SQL, a NULL key equals nothing."""
     present = np.ones(len(table), bool)
     for pair in plan.on:
-        column = _whole(table.column(pair[port]))
+        column = whole(table.column(pair[port]))
         if column.null_count:
             present &= column.is_valid().to_numpy(zero_copy_only=False)
     return present
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 _ROOM = 1 << 62

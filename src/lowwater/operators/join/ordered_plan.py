@@ -7,7 +7,7 @@ With t = max, as in QDJ, m is the window end E itself. Of a row of self:
 
     situation 1    ts <= E - W       dropped                      late: all its results are behind m
     situation 2    E - W < ts < E    joins other from E on        partly late: some are
-    situation 3    ts = E            joins what the window holds  in time
+    situation 3    ts = E            joins rows in the window     in time
     situation 4    ts > E            waits in the sync buffer     in time; results wait for m
 
 A window of W, which holds W ticks with the last, is a band that ends at W - 1. The window end of
@@ -62,7 +62,7 @@ class OrderedJoinPlan(JoinPlan):
         """The column that results are in order of, if it is one of a side."""
         return {side: name for side, name in super().own_times.items() if side == self.time}
 
-    # -- how far it has come ---------------------------------------------------------------------
+    # -- watermarks ------------------------------------------------------------------------------
 
     @property
     def rounds_marks(self) -> bool:
@@ -70,7 +70,7 @@ class OrderedJoinPlan(JoinPlan):
         return False
 
     def align(self, port: int, mark: int) -> int:
-        """Return the watermark itself: each emits other results."""
+        """Return the watermark itself: every watermark emits different results."""
         return mark
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
@@ -112,9 +112,9 @@ class OrderedJoinPlan(JoinPlan):
     def due(
         self, at: np.ndarray, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return where partners of rows of self lie whose pairs are of times in [since, until).
+        """Return the partners of rows of self whose pairs have times in [since, until).
 
-        That is one interval for every row, [first, last]; and whether there is one at all.
+        For each row these are the times [first, last] of other, and whether there are any.
         """
         first, last = self.band.first(at), self.band.last(at)
         before, after = at < since, at >= until

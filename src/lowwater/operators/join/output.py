@@ -11,30 +11,22 @@ from lowwater.operators.row_store import StoredRows
 
 
 def paired(
-    plan: JoinPlan,
-    mine: StoredRows,
-    theirs: StoredRows,
-    my_rows: np.ndarray,
-    their_rows: np.ndarray,
+    plan: JoinPlan, mine: StoredRows, theirs: StoredRows, left: np.ndarray, right: np.ndarray
 ) -> pa.Table:
-    """Return pairs of rows as results."""
-    left, right = pa.array(my_rows), pa.array(their_rows)
-    shown = [mine.table.column(f.name).take(left) for f in plan.schemas[SELF]]
-    shown += [theirs.table.column(name).take(right) for name in plan.added]
+    """Return the pairs of row `left[i]` of self and row `right[i]` of other as results."""
+    index = pa.array(left), pa.array(right)
+    shown = [mine.table.column(f.name).take(index[SELF]) for f in plan.schemas[SELF]]
+    shown += [theirs.table.column(name).take(index[OTHER]) for name in plan.added]
     if plan.time in {"min", "max"}:
-        shown.append(_time(plan, mine, theirs, my_rows, their_rows))
+        shown.append(_time(plan, mine, theirs, left, right))
     return _as_result(plan, shown)
 
 
 def _time(
-    plan: JoinPlan,
-    mine: StoredRows,
-    theirs: StoredRows,
-    my_rows: np.ndarray,
-    their_rows: np.ndarray,
+    plan: JoinPlan, mine: StoredRows, theirs: StoredRows, left: np.ndarray, right: np.ndarray
 ) -> pa.Array:
     """Return the earlier or the later time of each pair."""
-    at = mine.ticks[my_rows], theirs.ticks[their_rows]
+    at = mine.ticks[left], theirs.ticks[right]
     earlier = at[SELF] <= at[OTHER]
     of_mine = earlier if plan.time == "min" else ~earlier
     first, second = plan.axes
@@ -42,8 +34,8 @@ def _time(
         return first.from_ticks(np.where(of_mine, *at))
     return pc.if_else(
         pa.array(of_mine),
-        mine.table.column(first.column).take(pa.array(my_rows)),
-        theirs.table.column(second.column).take(pa.array(their_rows)),
+        mine.table.column(first.column).take(pa.array(left)),
+        theirs.table.column(second.column).take(pa.array(right)),
     )
 
 
@@ -62,17 +54,14 @@ def alone(plan: JoinPlan, port: int, rows: StoredRows) -> pa.Table:
         for name in plan.added
     ]
     if plan.time in {"min", "max"}:
-        same = plan.axes[SELF].type == plan.axes[OTHER].type
-        own = plan.axes[port]
-        shown.append(
-            rows.table.column(own.column) if same else plan.axes[SELF].from_ticks(rows.ticks)
-        )
+        mine, other = plan.axes
+        own = rows.table.column(plan.axes[port].column)
+        shown.append(own if mine.type == other.type else mine.from_ticks(rows.ticks))
     return _as_result(plan, shown)
 
 
 def _as_result(plan: JoinPlan, columns: list[pa.Array]) -> pa.Table:
-    schema = plan.result_schema
-    fitting = [
-        c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)
-    ]
-    return pa.table(fitting, schema=schema)
+    """Return columns as a table of the join's result schema."""
+    both = zip(columns, plan.result_schema, strict=True)
+    fitting = [c if c.type == f.type else c.cast(f.type) for c, f in both]
+    return pa.table(fitting, schema=plan.result_schema)

@@ -1,4 +1,4 @@
-"""The plan of a join: which rows belong together, what a result looks like, how far it has come."""
+"""The plan of a join: the pairs of rows that join, the columns of results, and their watermarks."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def reaches(self) -> tuple[PartnerRange, PartnerRange]:
-        """Where the partners of a row of each side lie."""
+        """The range of times in which the partners of a row of each side lie."""
         return self.band, self.band.inverse
 
     @property
@@ -107,7 +107,7 @@ class JoinPlan(JoinAnswers):
         """Whether rows of each side are emitted if they have found no partner."""
         return self.how in {"left", "full", "anti"}, self.how in {"right", "full"}
 
-    # -- what a result looks like ----------------------------------------------------------------
+    # -- columns of results ----------------------------------------------------------------------
 
     @cached_property
     def common(self) -> frozenset[str]:
@@ -133,7 +133,7 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def result_schema(self) -> pa.Schema:
-        """All columns of self, then those of other, then the time if it is of both."""
+        """The columns of a result: those of self, those of other, then a time of either side."""
         mine = list(self.schemas[SELF])
         if self.how == "anti":
             return pa.schema(mine)
@@ -192,7 +192,7 @@ class JoinPlan(JoinAnswers):
         """The columns of a late row of each side."""
         return tuple(late_schema(s) for s in self.schemas)
 
-    # -- how far it has come ---------------------------------------------------------------------
+    # -- watermarks ------------------------------------------------------------------------------
 
     @property
     def rounds_marks(self) -> bool:
@@ -208,7 +208,7 @@ class JoinPlan(JoinAnswers):
         return max(start + (mark - start) // step * step, self.band.align(mark - delay) + delay)
 
     def delay(self, port: int) -> int:
-        """How long rows of a side without a partner may stay when no partner can come any more."""
+        """Return how long (in ticks) complete rows of a side without a partner may wait."""
         return self.flush.delay if self.flush is not None and self.preserved[port] else 0
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
@@ -292,7 +292,7 @@ class JoinPlan(JoinAnswers):
 
 
 def both(first: str, second: str) -> str:
-    """Name two times as one attribute that progresses."""
+    """Return the name of two times as one attribute that progresses."""
     return f"{first}, {second}"
 
 

@@ -1,4 +1,4 @@
-"""Admission: which windows a row has missed, and what becomes of late and partly late rows.
+"""Admission: the windows that a row has missed, and the output of late and partly late rows.
 
 A row is *late* if it missed all its windows, *partly late* if it missed some. Both are emitted as
 late rows; a partly late row also enters the windows that are still open.
@@ -15,7 +15,7 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.control.watermark import WatermarkPair, Watermarks
 from lowwater.operators.batch import DEAD, TICK, without_hidden
-from lowwater.operators.group_codes import group_rows
+from lowwater.operators.group_codes import group_values
 from lowwater.operators.late import late_rows
 from lowwater.operators.packet import table_packet
 from lowwater.operators.window.epoch import WindowEpoch, window_bounds
@@ -78,7 +78,7 @@ def _missed_columns(epoch: WindowEpoch, missed: Missed, rows: pa.Table) -> list[
     """Return the columns of late rows for the windows that they missed."""
     plan, count = missed.plan, len(rows)
     named = [] if plan.name is None else [pa.repeat(pa.scalar(plan.name), count)]
-    kind = plan.late_schema.field(len(plan.late_schema) - 2).type
+    kind = plan.late_schema.field(-2).type
     if missed.first is None or missed.end is None:
         return [*named, pa.nulls(count, kind)]
     first, end = missed.first[missed.rows], missed.end[missed.rows]
@@ -107,9 +107,8 @@ def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) ->
         return _joint_watermarks(plan, table, int(low), watermarks.pair)
     if not (plan.sources_close_groups and watermarks.sources):
         return int(low)
-    column = table.column(plan.source).combine_chunks()
-    codes, chosen = group_rows([column], len(column))
-    own = [watermarks.of(s) for s in column.take(pa.array(chosen)).to_pylist()]
+    codes, sources = group_values(table.column(plan.source))
+    own = [watermarks.of(source) for source in sources]
     known = np.array([FIRST_TICK if w is None else w for w in own], np.int64)
     return np.asarray(known[codes])
 

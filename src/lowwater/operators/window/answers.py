@@ -126,7 +126,7 @@ class WindowAnswers(WindowTexts):
 
     @property
     def made_from(self) -> int:
-        """How far before a result the rows may lie that it aggregates."""
+        """The largest distance of a result from an earlier row that it aggregates."""
         return max(window.range - 1 for _, window in self.fixed_windows)
 
     def without_windows(self, results: Intervals) -> Self:
@@ -188,7 +188,7 @@ class WindowAnswers(WindowTexts):
 
 
 def _ahead(window: Sliding | Landmark) -> int:
-    """Return how many windows after the first hold a row."""
+    """Return the number of windows after the first that hold a row."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
 
 

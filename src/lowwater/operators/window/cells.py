@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
-from lowwater.operators.group_codes import compact, group_rows
+from lowwater.operators.group_codes import compact, group_rows, whole
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.row_windows import SessionWindow
 
@@ -86,34 +87,29 @@ class Cells:
 
 def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
     """Return the cells of several packs merged; of equal (group, pane) the earlier comes first."""
-    pane = np.concatenate([p.pane for p in packs])
-    keys, groups, code = unify(packs)
-    cell, code_out, pane_out = number_cells(code, groups, pane)
-    columns = [pa.concat_arrays(list(cs)) for cs in zip(*[p.columns for p in packs], strict=True)]
-    loaded = load(columns, parts)
-    unique = len(code_out) == len(cell)
-    order = _places(cell) if unique else cell
-    merged = [
-        cells.take(order) if unique else part.merge(cells, cell, len(code_out))
-        for part, cells in zip(parts, loaded, strict=True)
-    ]
-    return Cells(keys, groups, code_out, pane_out, merged)
+    cells = side_by_side(packs, parts)
+    cell, code, pane = number_cells(cells.code, cells.groups, cells.pane)
+    if len(code) == len(cell):
+        order = np.empty_like(cell)
+        order[cell] = np.arange(len(cell))
+        merged = [content.take(order) for content in cells.parts]
+    else:
+        both = zip(parts, cells.parts, strict=True)
+        merged = [part.merge(content, cell, len(code)) for part, content in both]
+    return Cells(cells.keys, cells.groups, code, pane, merged)
 
 
-def _places(permutation: np.ndarray) -> np.ndarray:
-    """Return the place of each number in a permutation of 0, 1, 2 …."""
-    places = np.empty_like(permutation)
-    places[permutation] = np.arange(len(permutation))
-    return places
-
-
-def unify(packs: Sequence[PackedCells]) -> tuple[pa.Table, int, np.ndarray]:
-    """Return common groups of several packs: (keys, number of groups, group of each cell)."""
+def side_by_side(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
+    """Return the cells of several packs one after the other, neither sorted nor merged."""
     keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
     offsets = np.cumsum([0, *[p.groups for p in packs]])
     unified, chosen = group_rows([whole(c) for c in keys.columns], int(offsets[-1]))
     code = unified[np.concatenate([p.code + o for p, o in zip(packs, offsets, strict=False)])]
-    return (keys.take(pa.array(chosen)) if keys.num_columns else keys), len(chosen), code
+    names = keys.take(pa.array(chosen)) if keys.num_columns else keys
+    columns = [pa.concat_arrays(list(cs)) for cs in zip(*[p.columns for p in packs], strict=True)]
+    bounds = pairwise(accumulate([len(part.types) for part in parts], initial=0))
+    loaded = [part.load(columns[a:b]) for part, (a, b) in zip(parts, bounds, strict=True)]
+    return Cells(names, len(chosen), code, np.concatenate([p.pane for p in packs]), loaded)
 
 
 def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
@@ -136,36 +132,21 @@ def number_cells(
     if span * groups < _MAX_BOUND:
         cell, distinct = compact(code * span + (pane - low), span * groups)
         return cell, distinct // span, distinct % span + low
-    place, known = compact_wide(pane)  # panes years apart
+    known, place = np.unique(pane, return_inverse=True)  # panes years apart
     cell, distinct = compact(code * len(known) + place, len(known) * groups)
     return cell, distinct // len(known), known[distinct % len(known)]
 
 
-def compact_wide(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers of distinct values: (number of each element, value of each number)."""
-    distinct, inverse = np.unique(values, return_inverse=True)
-    return inverse, distinct
+def first_cells(
+    code: np.ndarray, pane: np.ndarray, group: np.ndarray, *starts: np.ndarray
+) -> list[np.ndarray]:
+    """Return the first cell of each `group` at or after a pane, for each array of panes `starts`.
 
-
-def load(columns: Sequence[pa.Array], parts: Sequence[Accumulator]) -> list[AccumulatorColumns]:
-    """Return the contents of all parts from their columns."""
-    out, at = [], 0
-    for part in parts:
-        width = len(part.types)
-        out.append(part.load(columns[at : at + width]))
-        at += width
-    return out
-
-
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array."""
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks)
-        if column.num_chunks
-        else pa.array([], column.type)
-    )
+    Cells, given by `code` and `pane`, are sorted by both.
+    """
+    known, place = np.unique(pane, return_inverse=True)
+    ordered, base = code * (len(known) + 1) + place, group * (len(known) + 1)
+    return [np.searchsorted(ordered, base + np.searchsorted(known, start)) for start in starts]
 
 
 def lift(plan: WindowPlan, rows: RawRows) -> PackedCells:

@@ -1,31 +1,31 @@
 """Closing windows: from panes to windows, many windows and groups at once, without subtraction.
 
 Windows that close together are cut into batches of at most RANGE/SLIDE. All windows of a batch
-share a core of panes; what one window has beyond it is a suffix of the panes to the left of the
-core and a prefix of those to its right (two stacks; van Herk's blocks, anchored at the batch):
+share a core of panes. Beyond it, a window holds a suffix of the panes to the left of the core and a
+prefix of those to its right (two stacks; van Herk's blocks, anchored at the batch):
 
     panes      . . L L L C C R R R . .        window i = suffix of L from i, C, prefix of R to i
     window 0       |---------|
     window 1         |---------|
     window 3             |---------|
 
-Cells are folded once, suffixes and prefixes are running totals down a grid of (window in batch) ×
-(name, group, batch): windows of several names that are on the same panes are columns next to each
-other. The work is one step per cell and per result, whatever RANGE/SLIDE is.
+Cells are folded once. Suffixes and prefixes are running totals down a grid of (window in batch) ×
+(name, group, batch): windows of several names on the same panes are neighbouring columns. The work
+is one step per cell and per result, whatever RANGE/SLIDE is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns
+from lowwater.aggregates.accumulators.values import spread
 from lowwater.intervals import Intervals
-from lowwater.operators.window.cells import Cells, compact_wide, number_cells
+from lowwater.operators.window.cells import Cells, first_cells, number_cells
 from lowwater.operators.window.scan import PORTION, merged, portions
 from lowwater.shedding.drop_geometry import window_runs, within
 from lowwater.ticks import FIRST_TICK
@@ -61,20 +61,10 @@ class WindowRun:
     since: np.ndarray
     until: np.ndarray
 
-    @cached_property
-    def size(self) -> int:
-        """Panes in a window."""
-        return self.spec.panes
-
-    @cached_property
-    def step(self) -> int:
-        """Panes from the start of a window to the start of the next."""
-        return self.spec.panes_per_slide
-
     @property
     def batch(self) -> int:
         """The largest number of windows that have a pane in common."""
-        return max(1, self.size // self.step)
+        return max(1, self.spec.panes // self.spec.panes_per_slide)
 
     @property
     def height(self) -> int:
@@ -83,24 +73,21 @@ class WindowRun:
 
     def holding(self, cells: Cells) -> WindowRun:
         """Return the run without windows before or after all cells: watermarks may be far away."""
-        size, step = self.size, self.step
+        size, step = self.spec.panes, self.spec.panes_per_slide
         since = np.maximum(self.since, (cells.pane.min() - size) // step + 1)
         until = np.minimum(self.until, cells.pane.max() // step + 1)
         return WindowRun(self.spec, since, np.maximum(until, since))
 
     def spread(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         """Return (cell, batch) for every batch of windows that a cell belongs to."""
-        size, step = self.size, self.step
+        size, step, batch = self.spec.panes, self.spec.panes_per_slide, self.batch
         low, high = self.since[cells.code], self.until[cells.code]
         first = np.maximum((cells.pane - size) // step + 1, low)
         last = np.minimum(cells.pane // step, high - 1)
         used = np.flatnonzero(first <= last)
         low, first, last = low[used], first[used], last[used]
-        from_batch = (first - low) // self.batch
-        copies = (last - low) // self.batch - from_batch + 1
-        index = np.repeat(used, copies)
-        nth = np.arange(len(index)) - np.repeat(np.cumsum(copies) - copies, copies)
-        return index, np.repeat(from_batch, copies) + nth
+        number, which = spread((first - low) // batch, (last - low) // batch + 1)
+        return used[which], number
 
 
 def close(
@@ -119,15 +106,11 @@ def close(
     if isinstance(spec, Landmark):
         yield from _close_landmark(cells, parts, since, until)
     else:
-        yield from close_together(cells, parts, [WindowRun(spec, since, until)], dropped=dropped)
+        yield from close_together(cells, parts, [WindowRun(spec, since, until)], dropped)
 
 
 def close_together(
-    cells: Cells,
-    parts: Sequence[Accumulator],
-    runs: Sequence[WindowRun],
-    *,
-    dropped: Intervals = (),
+    cells: Cells, parts: Sequence[Accumulator], runs: Sequence[WindowRun], dropped: Intervals
 ) -> Iterator[ClosedWindows]:
     """Yield the windows of several runs, all on the panes of `cells`, that hold a row.
 
@@ -141,7 +124,8 @@ def close_together(
     owner = np.repeat(np.arange(len(runs)) * cells.groups, [len(i) for i, _ in spreads])
     segment, owner, batch = number_cells(owner + cells.code[index], len(runs) * cells.groups, batch)
     which, group = owner // cells.groups, owner % cells.groups
-    batch_size, size, step = np.array([(r.batch, r.size, r.step) for r in runs]).T[:, which]
+    sizes = [(r.batch, r.spec.panes, r.spec.panes_per_slide) for r in runs]
+    batch_size, size, step = np.array(sizes).T[:, which]
     begin = batch * batch_size + np.concatenate([r.since for r in runs])[owner]
     end = np.minimum(begin + batch_size, np.concatenate([r.until for r in runs])[owner])
     layout = which, group, begin, end, size, step
@@ -209,11 +193,14 @@ class _Grid:
         if all(part.bounded for part in parts):
             yield ClosedWindows(code, wid, [d for d in done if d is not None], which=which)
             return
-        ranges = _ranges(cells, segment, column, wid * self.step[column], self.size[column])
-        for chosen in portions(parts, cells.parts, *ranges, PORTION):
-            first, end = (r[chosen] for r in ranges)
+        start = wid * self.step[column]
+        until = start + self.size[column]
+        first, end = first_cells(segment, cells.pane, column, start, until)
+        for chosen in portions(parts, cells.parts, first, end, PORTION):
             finished = [
-                merged(part, content, first, end) if totals is None else totals.take(chosen)
+                merged(part, content, first[chosen], end[chosen])
+                if totals is None
+                else totals.take(chosen)
                 for part, content, totals in zip(parts, cells.parts, done, strict=True)
             ]
             yield ClosedWindows(code[chosen], wid[chosen], finished, which=which[chosen])
@@ -242,9 +229,8 @@ class _Grid:
     ) -> AccumulatorColumns:
         shape = self.height, len(self.begin)
         whole = part.merge(content.take(core[0]), core[1], shape[1]).reshape(1, shape[1])
-        grid = AccumulatorColumns(
-            tuple([np.broadcast_to(a, shape) for a in whole.arrays]), whole.values
-        )
+        wide = tuple([np.broadcast_to(a, shape) for a in whole.arrays])
+        grid = AccumulatorColumns(wide, whole.values)
         if len(left[0]):
             cut = part.merge(content.take(left[0]), left[1], shape[0] * shape[1])
             grid = part.combine(part.scan_up(cut.reshape(*shape)), grid)
@@ -252,16 +238,6 @@ class _Grid:
             cut = part.merge(content.take(right[0]), right[1], shape[0] * shape[1])
             grid = part.combine(grid, part.scan(cut.reshape(*shape)))
         return grid
-
-
-def _ranges(
-    cells: Cells, segment: np.ndarray, column: np.ndarray, start: np.ndarray, size: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cells [first, end) of each window of a column; cells are sorted by column."""
-    place, known = compact_wide(cells.pane)
-    ordered = segment * (len(known) + 1) + place
-    sought = [column * (len(known) + 1) + np.searchsorted(known, p) for p in (start, start + size)]
-    return np.searchsorted(ordered, sought[0]), np.searchsorted(ordered, sought[1])
 
 
 def _close_landmark(

@@ -1,4 +1,4 @@
-"""Completions: which windows are complete, which rows are late, and what an epoch does about it.
+"""Completions: which windows are complete, which rows are late, and the steps of an epoch.
 
 `WatermarkCompletion` closes windows in order, as the watermark passes their ends, and holds the
 order of steps of an epoch. `IntervalCompletion` closes windows under range punctuation: a
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.control.watermark import Watermarks
+from lowwater.intervals import Intervals, difference, union
 from lowwater.operators.window.admit import (
     Missed,
     account,
@@ -27,12 +28,9 @@ from lowwater.operators.window.cells import Cells, PackedCells, lift, merge
 from lowwater.operators.window.close import close
 from lowwater.operators.window.epoch import WindowEpoch
 from lowwater.operators.window.layout import SlidingLayout, Tables
-from lowwater.operators.window.per_window import absorb, no_cells, spread
+from lowwater.operators.window.per_window import absorb, no_cells, open_windows
 from lowwater.ticks import BEGIN, END
 from lowwater.windows.sliding import Sliding
-
-WindowRuns = list[tuple[int, int]]
-"""Runs `[first, end)` of window ids, in order and apart."""
 
 
 class WatermarkCompletion:
@@ -64,27 +62,25 @@ class WatermarkCompletion:
 
     # -- control -------------------------------------------------------------------------------
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
-        """Merge new data into state, close the windows that are complete, evict the rest."""
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
+        """Merge new data into state, close complete windows, evict cells that no window needs."""
         plan, epoch = self.plan, self.epoch
         meta, before = epoch.meta, epoch.meta.watermarks
         if plan.keeping == "panes":
             fresh = fresh + [lift(plan, r) for r in rows]
-        closing, late_by = watermarks != before, plan.late_by(before)
+        closing, late_by = after != before, plan.late_by(before)
         touched = meta.buckets.taking(self._new_panes(fresh, rows, late_by))
-        needed = touched | self.buckets_to_read(before, watermarks)
+        needed = touched | self.buckets_to_read(before, after)
         packs = epoch.read(needed)
-        meta.watermarks = watermarks
+        meta.watermarks = after
         if packs or fresh or rows:
             cells = merge(packs + fresh, plan.parts) if packs or fresh else no_cells(plan)
             if plan.keeping == "windows":
                 for some in rows:
                     cells = absorb(plan, cells, some, late_by)
-            self.emit(cells, before, watermarks)
+            self.emit(cells, before, after)
             if closing:
-                cells, changed = self.fold(cells, watermarks)
+                cells, changed = self.fold(cells, after)
                 touched |= meta.buckets.taking(changed)
             self.write(cells, touched, needed)
         if closing:
@@ -97,7 +93,7 @@ class WatermarkCompletion:
         """Return the panes (or windows) that new data falls into."""
         panes = [p.pane for p in fresh]
         if self.plan.keeping == "windows":
-            panes += [spread(self.plan, r, watermarks)[1] for r in rows]
+            panes += [open_windows(self.plan, r, watermarks)[1] for r in rows]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *panes]))
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
@@ -147,18 +143,26 @@ class WatermarkCompletion:
 class IntervalCompletion(WatermarkCompletion):
     """Windows close wherever an interval of time is complete, also before earlier windows."""
 
-    def complete(self, watermarks: Watermarks) -> WindowRuns:
-        """Return which windows are complete."""
-        spec = self.plan.positioned
-        low = watermarks.low
+    @property
+    def spec(self) -> Sliding:
+        """The window."""
+        assert isinstance(self.plan.spec, Sliding)  # noqa: S101
+        return self.plan.spec
+
+    def complete(self, watermarks: Watermarks) -> Intervals:
+        """Return the ids of complete windows, as intervals `[first, end)`."""
+        spec, low = self.spec, watermarks.low
         passed = [] if low is None else [(BEGIN, int(spec.first_open(low)))]
-        return passed + windows_within(spec, watermarks.ranges)
+        inside = [
+            (-((spec.origin - start) // spec.slide), int(spec.first_open(end)))
+            for start, end in watermarks.ranges
+        ]
+        return union(passed + inside)
 
     def admit(self, table: pa.Table, seq: int) -> RawRows:
         """Judge rows by the windows that are complete, and return those that enter a window."""
-        spec = self.plan.positioned
         ticks, _ = times_of(table)
-        first, last = spec.first(ticks), spec.last(ticks)
+        first, last = self.spec.first(ticks), self.spec.last(ticks)
         count, lowest, highest = among(self.complete(self.epoch.meta.watermarks), first, last)
         late = count > last - first
         missed = Missed(self.plan, count > 0, lowest, highest + 1)
@@ -173,13 +177,12 @@ class IntervalCompletion(WatermarkCompletion):
 
     def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
         """Emit the windows that have become complete."""
-        plan, seq = self.plan, 0
-        runs = _difference(self.complete(after), self.complete(before))
+        seq, runs = 0, difference(self.complete(after), self.complete(before))
         for some, first, end in (part for run in runs for part in self.cut(cells, *run)):
             if not len(some):
                 continue
             since, until = (np.full(some.groups, wid) for wid in (first, end))
-            for closed in close(some, plan.parts, plan.positioned, since, until):
+            for closed in close(some, self.plan.parts, self.spec, since, until):
                 self.epoch.emit(some, closed, seq)
                 seq += len(closed.wid) > 0
 
@@ -189,29 +192,19 @@ class IntervalCompletion(WatermarkCompletion):
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
         """Return the cells that open windows need, and the panes of the others."""
-        spec = self.plan.positioned
-        if not after.ranges or not isinstance(spec, Sliding):
+        if not after.ranges:
             return super().fold(cells, after)
-        last = cells.pane // spec.panes_per_slide
-        first = (cells.pane - spec.panes) // spec.panes_per_slide + 1
+        last = cells.pane // self.spec.panes_per_slide
+        first = (cells.pane - self.spec.panes) // self.spec.panes_per_slide + 1
         closed, _, _ = among(self.complete(after), first, last)
         needed = closed <= last - first
         return cells.take(needed), np.unique(cells.pane[~needed])
 
 
-def windows_within(spec: object, ranges: tuple[tuple[int, int], ...]) -> WindowRuns:
-    """Return which windows lie wholly in intervals of time."""
-    assert isinstance(spec, Sliding)  # noqa: S101
-    runs = [
-        (-((spec.origin - start) // spec.slide), int(spec.first_open(end))) for start, end in ranges
-    ]
-    return [(first, end) for first, end in runs if first < end]
-
-
 def among(
-    runs: WindowRuns, first: np.ndarray, last: np.ndarray
+    runs: Intervals, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many of the windows first … last lie in runs, the lowest and the highest."""
+    """Return the number of the windows first … last in runs of ids, the lowest and the highest."""
     count, lowest, highest = np.zeros_like(first), last.copy(), first.copy()
     for start, end in runs:
         low, high = np.maximum(first, start), np.minimum(last, end - 1)
@@ -220,19 +213,3 @@ def among(
         highest = np.where(some, high, highest)
         count = count + np.where(some, high - low + 1, 0)
     return count, lowest, highest
-
-
-def _difference(after: WindowRuns, before: WindowRuns) -> WindowRuns:
-    """Return the window ids that are in `after` and not in `before`."""
-    runs = []
-    for begin, end in after:
-        start = begin
-        for low, high in before:
-            if high <= start or low >= end:
-                continue
-            if low > start:
-                runs.append((start, low))
-            start = max(start, high)
-        if start < end:
-            runs.append((start, end))
-    return runs

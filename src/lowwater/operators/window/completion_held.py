@@ -3,9 +3,9 @@
 Windows close as under range punctuation. Lateness is judged by the watermark the stream would have
 without holds: holding rows never makes another row late or on time.
 
-So a window may stay open longer than the stream itself would keep it, and a row that has missed it
-must not enter it although it lies in one of its panes. The cells of such rows are stored apart, by
-the first window that the row has not missed, until all windows that it missed are closed.
+So a window may stay open longer than without holds, and a row that missed it must not enter it,
+although the row lies in one of its panes. The cells of such rows are stored apart, by the first
+window that the row has not missed, until all windows that it missed are closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from lowwater.operators.window.epoch import WindowEpoch
 from lowwater.operators.window.layout import SlidingLayout
 from lowwater.operators.window.per_window import no_cells
 from lowwater.ticks import BEGIN, END
-from lowwater.windows.sliding import Sliding
 
 _NAMES = "partly"
 
@@ -46,10 +45,9 @@ class HeldCompletion(IntervalCompletion):
 
         Rows that missed a window which is still open go to the partial cells.
         """
-        spec = self.plan.positioned
         ticks, dead = times_of(table)
-        first, last = spec.first(ticks), spec.last(ticks)
-        end = np.clip(spec.first_open(self._nominal(table, dead)), first, last + 1)
+        first, last = self.spec.first(ticks), self.spec.last(ticks)
+        end = np.clip(self.spec.first_open(self._nominal(table, dead)), first, last + 1)
         missed, late = end > first, end > last
         account(self.epoch, table, seq, late, [Missed(self.plan, missed, first, end)])
         rows = without_hidden(table)
@@ -72,24 +70,21 @@ class HeldCompletion(IntervalCompletion):
 
     # -- control -------------------------------------------------------------------------------
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
-        """Merge new data into state, close the windows that are complete, evict the rest.
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
+        """Merge new data into state, close complete windows, evict cells that no window needs.
 
-        With partial cells, all buckets are read: any of them may share a window with those.
+        If there are partial cells, all buckets are read: any may share a window with them.
         """
         if not self.partial:
-            super().advance(fresh, rows, watermarks)
+            super().advance(fresh, rows, after)
             return
         plan, epoch = self.plan, self.epoch
         before = epoch.meta.watermarks
         packs = [*epoch.read_all(), *fresh, *(lift(plan, r) for r in rows)]
         cells = merge(packs, plan.parts) if packs else no_cells(plan)
-        epoch.meta.watermarks = watermarks
-        self.emit(cells, before, watermarks)
-        cells = with_more(cells, self._settled(watermarks), plan.parts)
-        cells, _ = self.fold(cells, watermarks)
+        epoch.meta.watermarks = after
+        self.emit(cells, before, after)
+        cells, _ = self.fold(with_more(cells, self._settled(after), plan.parts), after)
         everything = set(epoch.meta.buckets.all)
         self.write(cells, everything, everything)
         self.evict()
@@ -104,8 +99,7 @@ class HeldCompletion(IntervalCompletion):
 
     def _settled(self, watermarks: Watermarks) -> list[PackedCells]:
         """Remove and return the partial cells whose missed windows are all closed."""
-        spec, complete = self.plan.positioned, self.complete(watermarks)
-        assert isinstance(spec, Sliding)  # noqa: S101
+        spec, complete = self.spec, self.complete(watermarks)
         settled = []
         for since, pack in sorted(self.partial.packs.items()):
             first = (pack.pane - spec.panes) // spec.panes_per_slide + 1

@@ -97,8 +97,7 @@ class CellStore:
         room = starts // TARGET_CELLS
         slot = np.searchsorted(list(self.all), panes[starts])
         new = (np.diff(room, prepend=-1) != 0) | (np.diff(slot, prepend=-1) != 0)
-        cuts = [*starts[new].tolist(), len(panes)]
-        return list(pairwise(cuts))
+        return list(pairwise([*starts[new].tolist(), len(panes)]))
 
 
 Kind = Literal["final", "revised"]
@@ -109,35 +108,28 @@ def window_bounds(
 ) -> list[pa.Array]:
     """Return the start of the first and the end of the last window, as values of the axis."""
     spec = plan.window
-    start = spec.start(first)
-    unknown = isinstance(spec, Landmark) and spec.landmark is None
-    missing = np.full(len(first), unknown)
+    missing = np.full(len(first), isinstance(spec, Landmark) and spec.landmark is None)
     return [
-        plan.bounds.from_ticks(np.where(missing, 0, start), missing),
+        plan.bounds.from_ticks(np.where(missing, 0, spec.start(first)), missing),
         plan.bounds.from_ticks(spec.end(last) if ends is None else ends),
     ]
 
 
-def result_rows(
-    plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind = "final"
-) -> pa.Table:
+def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind) -> pa.Table:
     """Return closed windows of the groups of `cells` as result rows."""
-    schema = plan.result_schema
-    window = pa.StructArray.from_arrays(
-        _shared_bounds(plan, plan.spec, closed)
-        if isinstance(plan.spec, Shared)
-        else window_bounds(plan, closed.wid, closed.wid, closed.ends),
-        fields=list(schema.field("window").type),
-    )
+    schema, named = plan.result_schema, []
+    if isinstance(plan.spec, Shared):
+        bounds = _shared_bounds(plan, plan.spec, closed)
+        named = [pa.array([name for name, _ in plan.spec.named]).take(pa.array(closed.which))]
+    else:
+        bounds = window_bounds(plan, closed.wid, closed.wid, closed.ends)
+    window = pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type))
     index = pa.array(closed.code)
     keys = [_key_values(plan, k, cells.keys.column(k).take(index)) for k in plan.keys]
     values = [
         a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
         for a in plan.aggregates.values()
     ]
-    named = []
-    if isinstance(plan.spec, Shared):
-        named = [pa.array([name for name, _ in plan.spec.named]).take(pa.array(closed.which))]
     kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
     return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kinds], schema=schema)
 
@@ -167,12 +159,6 @@ class Meta:
     buckets: CellStore
 
     @classmethod
-    def read(cls, state: Mapping[str, bytes]) -> Meta:
-        """Return the meta entry of a state; before the first epoch there is none."""
-        content = state.get(META)
-        return cls.from_json(None if content is None else json.loads(content))
-
-    @classmethod
     def from_json(cls, content: Mapping[str, Any] | None) -> Meta:
         """Return the meta entry that `to_json` wrote; None stands for a new shard."""
         if content is None:
@@ -194,7 +180,7 @@ class WindowEpoch:
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.plan, self.shard, self.state = plan, shard, state
-        self.meta = Meta.read(state)
+        self.meta = Meta.from_json(json.loads(state[META]) if META in state else None)
         self.out = Step()
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "outside", "results"), 0)
         self.observer: Observer = LossCount(plan) if plan.tracked else Observer()

@@ -69,7 +69,7 @@ class WindowTexts(OperatorPlan):
 
     @property
     def window_text(self) -> str:
-        """The kind, range and slide of the windows, and what they lie over."""
+        """The kind, range and slide of the windows, and the attribute they lie over."""
         spec, say, on = self.spec, self.bounds.say, self.axis.column
         by = f", partitioned by {', '.join(self.partition)}" if self.partition else ""
         if self.numbering is not None:
@@ -100,7 +100,7 @@ class WindowTexts(OperatorPlan):
 
     @property
     def _state_text(self) -> str:
-        """What state holds, and why."""
+        """The content of the state, with the reason for it."""
         spec, parts = self.spec, ", ".join(type(p).__name__ for p in self.parts)
         buffered = [type(p).__name__ for p in self.parts if not p.bounded]
         more = f"; all values, since these do not shrink: {', '.join(buffered)}" if buffered else ""

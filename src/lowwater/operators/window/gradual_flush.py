@@ -38,19 +38,16 @@ class SlicedFlush:
     def __init__(self, epoch: WindowEpoch, flush: GradualFlush) -> None:
         self.epoch, self.plan, self.flush = epoch, epoch.plan, flush
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
-        """Let each slice take in its cells, and close the windows that its watermark completes."""
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
+        """Merge new cells into their slices; each closes the windows its watermark completes."""
         parts = self._by_slice(fresh + [lift(self.plan, r) for r in rows])
         slices = self._slices()
         for one, cells in zip(slices, parts, strict=True):
-            due = self._due(watermarks, one.number)
+            due = self._due(after, one.number)
             if cells or due != one.epoch.meta.watermarks:
                 self._advance(one, cells, due)
-        self._make_room(slices, watermarks)
-        content = [one.epoch.meta.to_json() for one in slices]
-        meta = {"marks": watermarks.to_json(), "slices": content}
+        self._make_room(slices, after)
+        meta = {"marks": after.to_json(), "slices": [one.epoch.meta.to_json() for one in slices]}
         self.epoch.out.changes[META] = json.dumps(meta).encode()
         for one in slices:
             self.epoch.more_cells += one.epoch.meta.buckets.cells
@@ -58,8 +55,7 @@ class SlicedFlush:
 
     def _slices(self) -> list[_Slice]:
         """Return the slices as the state holds them."""
-        content = self.epoch.state.get(META)
-        count = self.plan.smooth_slices
+        content, count = self.epoch.state.get(META), len(self.flush.lags)
         metas = [None] * count if content is None else json.loads(content)["slices"]
         plan, shard, state = replace(self.plan, flush=None), self.epoch.shard, self.epoch.state
         slices = []
@@ -101,7 +97,7 @@ class SlicedFlush:
 
     def _by_slice(self, packs: list[PackedCells]) -> list[list[PackedCells]]:
         """Return the cells of each slice."""
-        count = self.plan.smooth_slices
+        count = len(self.flush.lags)
         parts: list[list[PackedCells]] = [[] for _ in range(count)]
         for packed in packs:
             keys = [packed.keys.column(k).combine_chunks() for k in self.plan.keys]

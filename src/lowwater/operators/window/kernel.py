@@ -1,14 +1,14 @@
 """The window kernel: one epoch of one shard of a window aggregate, composed of four strategies.
 
-| strategy | says | modules |
+| strategy | decides | modules |
 |---|---|---|
-| layout | where windows lie on panes | layout, layout_common_panes, layout_row |
+| layout | where windows lie on panes | layout, layout_row |
 | completion | which windows are complete, and which rows are late | completion, completion_held, |
 | | | revise, layout_row_numbers, layout_session |
 | flush | when closed windows are emitted | gradual_flush |
-| observer | what is measured of closed windows and late rows | loss_count |
+| observer | which counts of closed windows and late rows are measured | loss_count |
 
-The plan names them; the kernel only runs the order of steps.
+The plan names them; the kernel runs their steps in order.
 """
 
 from __future__ import annotations

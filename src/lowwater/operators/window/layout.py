@@ -1,8 +1,8 @@
 """Layouts: where windows lie on panes.
 
-A layout names the windows of a row, the buckets that closing windows read, the panes that open
-windows still need, and computes closed windows from cells. Which windows close is for the
-completion to say (completion.py).
+A layout names the windows of a row, the buckets that closing windows read and the panes that open
+windows still need, and computes closed windows from cells. The completion decides which windows
+close (completion.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from lowwater.operators.window.plan import WindowPlan
 from lowwater.ticks import BEGIN, END
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.semantics import OneWindow
-from lowwater.windows.sliding import Landmark
 
 Tables = list[tuple[int, pa.Table]]
 """Rows at the port, by their place in arrival order."""
@@ -36,7 +35,7 @@ class SlidingLayout:
     """Windows of a fixed range and slide, cut into panes."""
 
     keeps_all = False
-    """Whether every pane is needed for ever."""
+    """Whether open windows need every pane."""
 
     def __init__(self, epoch: WindowEpoch) -> None:
         self.epoch, self.plan = epoch, epoch.plan
@@ -65,28 +64,29 @@ class SlidingLayout:
 
     def group_open(self, cells: Cells, watermarks: Watermarks) -> np.ndarray:
         """Return the first open window of every group."""
-        plan = self.plan
-        if plan.groups_have_marks and cells.groups:
-            own = np.asarray(row_watermarks(plan, cells.keys, watermarks))
-            watermark = np.broadcast_to(own, cells.groups)
+        watermark = self.group_watermarks(cells.keys, cells.groups, watermarks)
+        return np.asarray(self.plan.spec.first_open(watermark))
+
+    def group_watermarks(self, keys: pa.Table, groups: int, watermarks: Watermarks) -> np.ndarray:
+        """Return the watermark of every group."""
+        if self.plan.groups_have_marks and groups:
+            own = np.asarray(row_watermarks(self.plan, keys, watermarks))
         else:
-            watermark = np.full(cells.groups, BEGIN if watermarks.low is None else watermarks.low)
-        return np.asarray(plan.spec.first_open(np.clip(watermark, BEGIN, END)))
+            own = np.array(BEGIN if watermarks.low is None else watermarks.low)
+        return np.asarray(np.clip(np.broadcast_to(own, groups), BEGIN, END))
 
     def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that windows reach into which close between two watermarks."""
+        """Return the buckets with cells of windows that close between two watermarks."""
         plan, buckets = self.plan, self.epoch.meta.buckets
-        spec = plan.positioned
-        if isinstance(spec, Landmark) or before.low is None or plan.groups_have_marks:
+        if before.low is None or plan.groups_have_marks or self.keeps_all:
             return set(buckets.all)
-        low = spec.first_open(before.low)
-        high = spec.first_open(before.low if after.low is None else after.low)
-        if low == high:
-            return set()
-        if plan.keeping == "panes":
-            step = spec.panes_per_slide
-            low, high = low * step, (high - 1) * step + spec.panes
-        return buckets.between(low, high)
+        reached = min(before.low if after.low is None else after.low, END)
+        needed: set[int] = set()
+        for _, window in plan.spec if isinstance(plan.spec, Shared) else plan.spec.fixed:
+            low, high = int(window.first_open(before.low)), int(window.first_open(reached))
+            if high > low:
+                needed |= buckets.between(*plan.panes_of(window, low, high))
+        return needed
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
         """Return which panes (or windows) belong to a window that is open."""
@@ -123,7 +123,7 @@ class SlidingLayout:
 
 
 class LandmarkLayout(SlidingLayout):
-    """Windows that all begin at a landmark, or at the beginning: no pane is ever done with."""
+    """Windows that all begin at a landmark, or at the beginning: they need every pane."""
 
     keeps_all = True
 
@@ -174,20 +174,6 @@ class SharedLayout(SlidingLayout):
         """The windows, each with the plan of a query that has only this one."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 
-    def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that windows of any name reach into between two watermarks."""
-        buckets = self.epoch.meta.buckets
-        if before.low is None or self.plan.groups_have_marks:
-            return set(buckets.all)
-        reached = min(before.low if after.low is None else after.low, END)
-        needed: set[int] = set()
-        for _, window in self.spec:
-            low, high = int(window.first_open(before.low)), int(window.first_open(reached))
-            if high > low:
-                step = window.panes_per_slide
-                needed |= buckets.between(low * step, (high - 1) * step + window.panes)
-        return needed
-
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
         """Return which panes belong to a window that is open."""
         return np.asarray(pane >= self.spec.first_pane(first_open))
@@ -197,4 +183,4 @@ class SharedLayout(SlidingLayout):
     ) -> Iterator[ClosedWindows]:
         """Yield the windows of every name that close between the watermarks of each group."""
         runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
-        return close_together(cells, self.plan.parts, runs, dropped=self.plan.dropped)
+        return close_together(cells, self.plan.parts, runs, self.plan.dropped)

@@ -21,12 +21,13 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.values import spread
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.packet import Packet, packed, table_of, unpacked
-from lowwater.operators.window.cells import Cells
+from lowwater.operators.window.cells import Cells, first_cells
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.explain import ARRIVAL
 from lowwater.operators.window.layout import SlidingLayout, Tables
 from lowwater.operators.window.layout_row_numbers import GroupCounts
-from lowwater.operators.window.scan import merged, places, portions, running, running_up
+from lowwater.operators.window.plan import WindowPlan
+from lowwater.operators.window.scan import merged, places, portions, running
 from lowwater.ticks import BEGIN, END
 from lowwater.windows.row_windows import RowWindow
 
@@ -57,13 +58,15 @@ class RowEnds:
     @classmethod
     def together(cls, tables: Sequence[pa.Table]) -> RowEnds:
         """Return the positions of several tables as one."""
-        whole = pa.concat_tables([*tables, cls.none().to_table()])
+        none = np.zeros(0, np.int64)
+        whole = pa.concat_tables([*tables, cls(none, none).to_table()])
         return cls.of(whole["tick"].to_numpy(), whole["rows"].to_numpy())
 
     @classmethod
-    def none(cls) -> RowEnds:
-        """Return no positions."""
-        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    def of_rows(cls, plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> RowEnds:
+        """Return the positions at which rows may end windows."""
+        chosen = ticks if plan.end_count is None else ticks[plan.end_count.chosen(table)]
+        return cls.of(chosen, np.ones(len(chosen), np.int64))
 
     def between(self, since: int, until: int) -> RowEnds:
         """Return the positions in [since, until)."""
@@ -81,17 +84,19 @@ class RowLayout(SlidingLayout):
         return self.plan.spec
 
     def prepare(self, packets: Sequence[Packet]) -> None:
-        """Read where windows may end, if rows of any group end them."""
-        watermarks = self.epoch.meta.watermarks
-        self.ends, self.before, self.received = RowEnds.none(), watermarks, False
+        """Read the positions that may end windows, if rows of any group end them."""
+        self.before, self.received = self.epoch.meta.watermarks, False
         if self.plan.ends_of_stream:
             stored = self.epoch.state.get(ENDS)
-            fresh = RowEnds.together([table_of(p) for p in packets if p.kind == "ends"])
-            if watermarks.low is not None:  # a window that ends behind the watermark is closed
-                fresh = fresh.between(watermarks.low, 2 * END)
-            self.received = bool(len(fresh.tick))
-            known = [] if stored is None else [unpacked(stored)]
-            self.ends = RowEnds.together([*known, fresh.to_table()])
+            self.ends = RowEnds.together([] if stored is None else [unpacked(stored)])
+            self._add_ends(RowEnds.together([table_of(p) for p in packets if p.kind == "ends"]))
+
+    def _add_ends(self, fresh: RowEnds) -> None:
+        """Add new positions; a window that ends behind the watermark is closed."""
+        low = self.before.low
+        fresh = fresh.between(BEGIN if low is None else low, 2 * END)
+        self.received |= bool(len(fresh.tick))
+        self.ends = RowEnds.together([self.ends.to_table(), fresh.to_table()])
 
     def arrive(self, tables: Tables) -> Tables:
         """Return the rows with their numbers in arrival order, if windows slide over those."""
@@ -108,20 +113,12 @@ class RowLayout(SlidingLayout):
 
     def admitted(self, rows: list[RawRows]) -> None:
         """Add the ends that only follow from the numbers of rows."""
-        if not (self.plan.counts_arrivals and self.plan.ends_of_stream):
-            return
-        low = self.epoch.meta.watermarks.low
-        part = self.plan.end_count
-        assert part is not None  # noqa: S101
-        for some in rows:
-            at = some.ticks[part.chosen(some.table)]
-            fresh = RowEnds.of(at, np.ones(len(at), np.int64))
-            fresh = fresh.between(BEGIN if low is None else low, 2 * END)
-            self.ends = RowEnds.together([self.ends.to_table(), fresh.to_table()])
-            self.received |= bool(len(fresh.tick))
+        if self.plan.counts_arrivals and self.plan.ends_of_stream:
+            for some in rows:
+                self._add_ends(RowEnds.of_rows(self.plan, some.table, some.ticks))
 
     def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that windows reach into which end between two watermarks."""
+        """Return the buckets with cells of windows that end between two watermarks."""
         buckets = self.epoch.meta.buckets
         if before.low is None or self.plan.sources_close_groups:
             return set(buckets.all)
@@ -154,9 +151,8 @@ class RowLayout(SlidingLayout):
         """Return the positions between two watermarks that end a window of every group."""
         closing = self._ends_between(before, after)
         settled = int(self.epoch.state.get(RANKS, b"0"))
-        return np.asarray(
-            closing.tick[self._ends_window(closing.rows, np.cumsum(closing.rows) + settled)]
-        )
+        rank = np.cumsum(closing.rows) + settled
+        return np.asarray(closing.tick[self._ends_window(closing.rows, rank)])
 
     def _own_ends(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> np.ndarray:
         """Return the cells at which a window of their own group ends."""
@@ -209,7 +205,8 @@ _Windows: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 def _own_windows(cells: Cells, ends: np.ndarray, spec: RowWindow) -> _Windows:
     """Return (wid, first cell, last cell) of the windows that end at cells of their own group."""
     wid = cells.pane[ends]
-    return wid, _first_after(cells, cells.code[ends], wid - spec.range), ends
+    (first,) = first_cells(cells.code, cells.pane, cells.code[ends], wid - spec.range + 1)
+    return wid, first, ends
 
 
 def _windows_at(
@@ -224,18 +221,11 @@ def _windows_at(
     following[np.flatnonzero(np.diff(cells.code))] = END
     begin = np.maximum(cells.pane, since[cells.code])
     stop = np.minimum(np.minimum(following, cells.pane + spec.range), until[cells.code])
-    first, end = np.searchsorted(ends, begin), np.searchsorted(ends, stop)
-    place, last = spread(first, np.maximum(first, end))
+    since_end, until_end = np.searchsorted(ends, begin), np.searchsorted(ends, stop)
+    place, last = spread(since_end, np.maximum(since_end, until_end))
     wid = ends[place]
-    return wid, _first_after(cells, cells.code[last], wid - spec.range), last
-
-
-def _first_after(cells: Cells, code: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the first cell of each group after a position."""
-    known, place = np.unique(cells.pane, return_inverse=True)
-    ordered = cells.code * (len(known) + 1) + place
-    sought = code * (len(known) + 1) + np.searchsorted(known, after, "right")
-    return np.searchsorted(ordered, sought)
+    (first,) = first_cells(cells.code, cells.pane, cells.code[last], wid - spec.range + 1)
+    return wid, first, last
 
 
 def _close(
@@ -254,7 +244,7 @@ def _close(
     totals = [
         None
         if few or not part.bounded
-        else (running_up(part, content, left), running(part, content, place))
+        else (running(part, content, left, up=True), running(part, content, place))
         for part, content in zip(parts, cells.parts, strict=True)
     ]
     own = wid // size

@@ -16,10 +16,10 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.batch import TICK
-from lowwater.operators.group_codes import group_rows
+from lowwater.operators.group_codes import group_rows, whole
 from lowwater.operators.packet import packed, unpacked
 from lowwater.operators.window.admit import Missed, account, raw_rows, times_of
-from lowwater.operators.window.cells import PackedCells, lift, merge, whole
+from lowwater.operators.window.cells import PackedCells, lift, merge
 from lowwater.operators.window.completion import WatermarkCompletion
 from lowwater.operators.window.scan import places
 from lowwater.ticks import BEGIN, END
@@ -53,24 +53,14 @@ class GroupCounts:
 
     def of(self, keys: pa.Table, groups: int) -> np.ndarray:
         """Return the counts of groups, 0 for a new group."""
-        mine, theirs, total = self._places(keys, groups)
-        count = np.zeros(total, np.int64)
-        count[mine] = self.count
-        return np.asarray(count[theirs])
+        known, place = self._including(keys, groups)
+        return np.asarray(known.count[place])
 
     def plus(self, keys: pa.Table, more: np.ndarray) -> GroupCounts:
         """Return the counts with `more[i]` added to that of group i of `keys`."""
-        mine, theirs, total = self._places(keys, len(more))
-        count = np.zeros(total, np.int64)
-        count[mine] = self.count
-        np.add.at(count, theirs, more)
-        if not self.names:
-            return GroupCounts(self.keys, count, self.names)
-        both = self._both(keys)
-        chosen = np.empty(total, np.int64)
-        place = np.concatenate([mine, theirs])
-        chosen[place[::-1]] = np.arange(len(place) - 1, -1, -1)
-        return GroupCounts(both.take(pa.array(chosen)), count, self.names)
+        known, place = self._including(keys, len(more))
+        np.add.at(known.count, place, more)
+        return known
 
     def numbered(self, table: pa.Table) -> tuple[np.ndarray, GroupCounts]:
         """Return the number of each row, counted on in its group, and the counts after the last."""
@@ -83,17 +73,20 @@ class GroupCounts:
         number = self.of(names, len(chosen))[code] + place
         return number, self.plus(names, np.bincount(code, minlength=len(chosen)))
 
-    def _both(self, keys: pa.Table) -> pa.Table:
-        wanted = keys.select(list(self.names))
-        return pa.concat_tables([self.keys, wanted]) if len(self.keys) else wanted
-
-    def _places(self, keys: pa.Table, groups: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return numbers for the groups of both sides: (mine, theirs, number of groups)."""
-        if not self.names:
-            return np.zeros(len(self.count), np.int64), np.zeros(groups, np.int64), 1
-        columns = [whole(c) for c in self._both(keys).columns]
-        code, chosen = group_rows(columns, len(self.count) + groups)
-        return code[: len(self.count)], code[len(self.count) :], len(chosen)
+    def _including(self, keys: pa.Table, groups: int) -> tuple[GroupCounts, np.ndarray]:
+        """Return counts that include new groups with count 0, and the place of each group there."""
+        both = keys.select(list(self.names))
+        if len(self.keys):
+            both = pa.concat_tables([self.keys, both])
+        n = len(self.count)
+        if self.names:
+            code, chosen = group_rows([whole(c) for c in both.columns], n + groups)
+            both = both.take(pa.array(chosen))
+        else:
+            code, chosen = np.zeros(n + groups, np.int64), np.zeros(1, np.int64)
+        count = np.zeros(len(chosen), np.int64)
+        count[code[:n]] = self.count
+        return GroupCounts(both, count, self.names), code[n:]
 
 
 HELD = "held"
@@ -117,14 +110,11 @@ class NumberedCompletion(WatermarkCompletion):
         account(self.epoch, table, seq, late, [Missed(self.plan, late)])
         return raw_rows(table, ticks, ~late)
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
         """Number the rows that have their place, merge them into state, close full windows."""
-        del fresh
-        ended = watermarks.low is not None and watermarks.low >= END
-        ready = self._by_rank(rows, watermarks) if self.plan.numbering == "rank" else rows
-        self.epoch.meta.watermarks = watermarks
+        ended = after.low is not None and after.low >= END
+        ready = self._by_rank(rows, after) if self.plan.numbering == "rank" else rows
+        self.epoch.meta.watermarks = after
         if ready or ended:
             self._take_in(ready, ended=ended)
         self.epoch.write_meta()
@@ -161,8 +151,8 @@ class NumberedCompletion(WatermarkCompletion):
         tables += [r.table.append_column(TICK, pa.array(r.ticks)) for r in rows]
         if not tables:
             return []
-        whole = pa.concat_tables(tables).combine_chunks()
-        ticks = whole.column(TICK).to_numpy()
+        waiting = pa.concat_tables(tables).combine_chunks()
+        ticks = waiting.column(TICK).to_numpy()
         watermark = BEGIN if watermarks.low is None else watermarks.low
         left = np.flatnonzero(ticks >= watermark)
         ready = np.flatnonzero(ticks < watermark)
@@ -170,10 +160,10 @@ class NumberedCompletion(WatermarkCompletion):
         if not rows and not len(ready):
             return []
         if len(left):
-            self.epoch.out.changes[HELD] = packed(whole.take(pa.array(left)))
+            self.epoch.out.changes[HELD] = packed(waiting.take(pa.array(left)))
         elif stored is not None:
             self.epoch.out.changes[HELD] = None
         if not len(ready):
             return []
         order = ready[np.argsort(ticks[ready], kind="stable")]
-        return [RawRows(whole.take(pa.array(order)).drop_columns([TICK]), ticks[order])]
+        return [RawRows(waiting.take(pa.array(order)).drop_columns([TICK]), ticks[order])]

@@ -14,12 +14,12 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import RawRows
 from lowwater.aggregates.accumulators.builtin import Span
 from lowwater.control.watermark import Watermarks
-from lowwater.operators.window.admit import Missed, account, raw_rows, row_watermarks, times_of
-from lowwater.operators.window.cells import Cells, PackedCells, lift, load, session_of, unify
+from lowwater.operators.window.admit import Missed, account, raw_rows, times_of
+from lowwater.operators.window.cells import Cells, PackedCells, lift, session_of, side_by_side
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.completion import WatermarkCompletion
 from lowwater.operators.window.layout import Tables
-from lowwater.ticks import BEGIN, END
+from lowwater.ticks import BEGIN
 from lowwater.windows.row_windows import SessionWindow
 
 SPAN = 1
@@ -62,17 +62,15 @@ class SessionCompletion(WatermarkCompletion):
             admitted.append(raw_rows(table, at, ~missed))
         return [rows for rows in admitted if len(rows)]
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
         """Join new pieces with the open sessions, and close those that are complete."""
         epoch = self.epoch
         before = epoch.meta.watermarks
         packs = [*epoch.read_all(), *fresh, *(lift(self.plan, r) for r in rows)]
-        epoch.meta.watermarks = watermarks
-        if packs and (fresh or rows or watermarks != before):
+        epoch.meta.watermarks = after
+        if packs and (fresh or rows or after != before):
             cells = self._joined(packs)
-            until = self._group_watermarks(cells.keys, cells.groups, watermarks)[cells.code]
+            until = self.layout.group_watermarks(cells.keys, cells.groups, after)[cells.code]
             closing = self._ends(cells) <= until
             done = cells.take(closing)
             closed = ClosedWindows(done.code, done.pane, done.parts, ends=self._ends(done))
@@ -83,29 +81,17 @@ class SessionCompletion(WatermarkCompletion):
 
     def _joined(self, packs: list[PackedCells]) -> Cells:
         """Return sessions joined from pieces; of equal starts the earlier piece comes first."""
-        plan = self.plan
-        keys, groups, code = unify(packs)
-        start = np.concatenate([p.pane for p in packs])
-        stored = [pa.concat_arrays(list(c)) for c in zip(*(p.columns for p in packs), strict=True)]
-        loaded = load(stored, plan.parts)
-        session, first = session_of(code, start, loaded[SPAN].arrays[0], self.gap)
+        cells = side_by_side(packs, self.plan.parts)
+        last = cells.parts[SPAN].arrays[0]
+        session, first = session_of(cells.code, cells.pane, last, self.gap)
         # In arrival order: the order of two pieces at one time matters to first() and last().
-        parts = [
-            part.merge(cells, session, len(first))
-            for part, cells in zip(plan.parts, loaded, strict=True)
-        ]
-        return Cells(keys, groups, code[first], start[first], parts)
+        both = zip(self.plan.parts, cells.parts, strict=True)
+        parts = [part.merge(content, session, len(first)) for part, content in both]
+        return Cells(cells.keys, cells.groups, cells.code[first], cells.pane[first], parts)
 
     def _ends(self, cells: Cells) -> np.ndarray:
         """Return the end of each session: a gap after its last row."""
         return np.asarray(cells.parts[SPAN].arrays[0] + self.gap)
-
-    def _group_watermarks(self, keys: pa.Table, groups: int, watermarks: Watermarks) -> np.ndarray:
-        """Return the watermark of each group."""
-        if self.plan.sources_close_groups and groups:
-            own = np.asarray(row_watermarks(self.plan, keys, watermarks))
-            return np.asarray(np.maximum(np.broadcast_to(own, groups), BEGIN))
-        return np.full(groups, BEGIN if watermarks.low is None else min(watermarks.low, END))
 
     def _own_pieces(self, rows: RawRows) -> PackedCells:
         """Return each row as a piece by itself, with its keys and its time only."""
@@ -118,15 +104,12 @@ class SessionCompletion(WatermarkCompletion):
     def _complete(self, own: PackedCells, others: list[PackedCells]) -> np.ndarray:
         """Return which of the pieces `own` would belong to a complete session."""
         at = sum(len(p.types) for p in self.plan.parts[:SPAN])
-        packs = [
-            own,
-            *(PackedCells(p.keys, p.groups, p.code, p.pane, [p.columns[at]]) for p in others),
-        ]
-        keys, groups, code = unify(packs)
-        start = np.concatenate([p.pane for p in packs])
-        last = np.concatenate([p.columns[0].to_numpy() for p in packs])
-        session, first = session_of(code, start, last, self.gap)
+        spans = [PackedCells(p.keys, p.groups, p.code, p.pane, [p.columns[at]]) for p in others]
+        cells = side_by_side([own, *spans], [Span()])
+        last = cells.parts[0].arrays[0]
+        session, first = session_of(cells.code, cells.pane, last, self.gap)
         end = np.full(len(first), BEGIN)
         np.maximum.at(end, session, last + self.gap)
-        watermark = self._group_watermarks(keys, groups, self.epoch.meta.watermarks)[code[first]]
-        return np.asarray((end <= watermark)[session[: len(own)]])
+        before = self.epoch.meta.watermarks
+        watermark = self.layout.group_watermarks(cells.keys, cells.groups, before)
+        return np.asarray((end <= watermark[cells.code[first]])[session[: len(own)]])

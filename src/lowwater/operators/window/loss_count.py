@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.values import spread
-from lowwater.operators.group_codes import group_rows
+from lowwater.operators.group_codes import group_values
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.plan import WindowPlan
 
@@ -22,7 +22,7 @@ class Observer:
 
     def __init__(self) -> None:
         self.measures: dict[str, Tally] = {}
-        """What the observer adds to the measurement of the epoch."""
+        """The counts that the observer adds to the measurement of the epoch."""
 
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
         """Called at admission: row i of `rows` missed the windows `first[i] <= wid < end[i]`."""
@@ -66,9 +66,7 @@ class LossCount(Observer):
 
     def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally:
         """Return the sum of `rows` for each source in a table."""
-        column = table.column(self.plan.source).combine_chunks()
-        codes, chosen = group_rows([column], len(column))
-        names = column.take(pa.array(chosen)).to_pylist()
+        codes, names = group_values(table.column(self.plan.source))
         counts = np.bincount(codes, rows, minlength=len(names)).tolist()
         return [[name, int(n)] for name, n in zip(names, counts, strict=True) if n]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.aggregates.accumulators.values import spread
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.group_codes import group_rows
 from lowwater.operators.window.admit import row_watermarks
@@ -36,17 +37,14 @@ def _stored(plan: WindowPlan, key: str) -> pa.Field:
     return pa.field(SECOND, pa.int64()) if is_second else plan.schema.field(key)
 
 
-def spread(
+def open_windows(
     plan: WindowPlan, rows: RawRows, watermarks: Watermarks
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (row, window) for every open window of every row, rows in arrival order."""
     spec = plan.window
     watermark = np.maximum(row_watermarks(plan, rows.table, watermarks), BEGIN)
     first = np.maximum(spec.first(rows.ticks), spec.first_open(watermark))
-    copies = spec.last(rows.ticks) - first + 1
-    row = np.repeat(np.arange(len(rows)), copies)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
-    wid = np.repeat(first, copies) + nth
+    wid, row = spread(first, spec.last(rows.ticks) + 1)
     if plan.dropped and isinstance(spec, Sliding):
         needed = ~within(window_runs(spec, plan.dropped), wid)
         row, wid = row[needed], wid[needed]
@@ -55,7 +53,7 @@ def spread(
 
 def absorb(plan: WindowPlan, cells: Cells, rows: RawRows, watermarks: Watermarks) -> Cells:
     """Return the cells with rows added to the open windows they belong to."""
-    row, wid = spread(plan, rows, watermarks)
+    row, wid = open_windows(plan, rows, watermarks)
     keys = [rows.column(k) for k in plan.keys]
     group, chosen = group_rows(keys, len(rows))
     names = pa.table([k.take(pa.array(chosen)) for k in keys], list(plan.keys))

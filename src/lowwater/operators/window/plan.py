@@ -24,7 +24,7 @@ from lowwater.windows.axis import Axis
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.row_windows import RowWindow, SessionWindow
 from lowwater.windows.semantics import OneWindow
-from lowwater.windows.sliding import Landmark, Sliding, WindowSpec
+from lowwater.windows.sliding import Landmark, Sliding, Ticks, WindowSpec
 
 NAME = "window_name"
 """The column that tells several windows of a query apart."""
@@ -91,7 +91,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the part that stands for one whose states cannot be kept per window here."""
+        """Return the part that state holds: one that combines, if these windows need that."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):
@@ -101,8 +101,8 @@ class WindowPlan(WindowAnswers):
     def settled(self, part: Accumulator, closed: list[AccumulatorColumns]) -> AccumulatorColumns:
         """Return the content of an aggregate's part in finished windows."""
         kept = self.kept(part)
-        found = closed[self.parts.index(kept)]
-        return kept.fold(found) if isinstance(kept, ValueList | ResumableFold) else found
+        content = closed[self.parts.index(kept)]
+        return kept.fold(content) if isinstance(kept, ValueList | ResumableFold) else content
 
     def only(self, name: str, window: Sliding) -> WindowPlan:
         """Return the plan of one of several windows, which describes its late rows."""
@@ -115,13 +115,13 @@ class WindowPlan(WindowAnswers):
 
     @property
     def window(self) -> OneWindow:
-        """The window, where there is one."""
+        """The window of a plan that has only one."""
         assert isinstance(self.spec, OneWindow)  # noqa: S101
         return self.spec
 
     @property
     def positioned(self) -> Sliding | Landmark:
-        """The window, whose spec fixes its place."""
+        """The window of a plan whose spec fixes where windows lie."""
         assert isinstance(self.spec, Sliding | Landmark)  # noqa: S101
         return self.spec
 
@@ -226,10 +226,15 @@ class WindowPlan(WindowAnswers):
         """
         return replace(self, flush=None, revise=0).usable(0, self.late_by(own))
 
-    @property
-    def smooth_slices(self) -> int:
-        """The number of slices that the groups of a shard are cut into."""
-        return 1 if self.flush is None else len(self.flush.lags)
+    def panes_of(self, window: Sliding, first: Ticks, end: Ticks) -> tuple[Ticks, Ticks]:
+        """Return the panes [low, high) in state of the windows from `first` to before `end`.
+
+        Where state is per window, these are the ids of the windows themselves.
+        """
+        if self.keeping == "windows":
+            return first, end
+        step = window.panes_per_slide
+        return first * step, (end - 1) * step + window.panes
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
         """Return the watermark of the results: the least time that a future one can have."""
@@ -246,11 +251,6 @@ class WindowPlan(WindowAnswers):
         if self.flush is not None:
             mark -= self.flush.lags[-1]
         return min(int(w.end(w.first_open(mark))) - 1 for w in self.spec.scheduled)
-
-    @property
-    def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of a late row."""
-        return (self.late_schema,)
 
     @cached_property
     def keeping(self) -> Keeping:  # type: ignore[override]
@@ -292,12 +292,15 @@ class WindowPlan(WindowAnswers):
         bounds = self.second.bound_type
         return pa.field(SECOND, pa.struct([("start", bounds), ("end", bounds)]))
 
+    @property
+    def late_schemas(self) -> tuple[pa.Schema, ...]:
+        """The columns of a late row."""
+        return (self.late_schema,)
+
     @cached_property
     def late_schema(self) -> pa.Schema:
         """The columns of a late row: the row, how late it was and the windows it missed."""
-        bounds = self.bounds.bound_type
-        missed = pa.struct(
-            [("first", pa.int64()), ("last", pa.int64()), ("start", bounds), ("end", bounds)]
-        )
+        ids, bounds = pa.int64(), self.bounds.bound_type
+        missed = pa.struct([("first", ids), ("last", ids), ("start", bounds), ("end", bounds)])
         named = [pa.field(NAME, pa.string())] if self.several else []
         return late_schema(self.schema, [*named, pa.field("missed", missed)])

@@ -25,7 +25,7 @@ from lowwater.aggregates.accumulators.values import spread
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.group_codes import group_rows
 from lowwater.operators.window.admit import row_watermarks
-from lowwater.operators.window.cells import Cells, PackedCells, codes_of, compact_wide, session_of
+from lowwater.operators.window.cells import Cells, PackedCells, codes_of, first_cells, session_of
 from lowwater.operators.window.close import ClosedWindows, close
 from lowwater.operators.window.completion import WatermarkCompletion
 from lowwater.operators.window.per_window import closed_windows
@@ -38,9 +38,9 @@ _APART = 2
 
 @dataclass(frozen=True)
 class Revision:
-    """Windows to emit again: first[i] <= wid < end[i] of group code[i] of `names`.
+    """Runs of windows to emit again: first[i] <= wid < end[i] of group code[i] of `names`.
 
-    Each holds `size` panes and begins `step` panes after the one before.
+    `panes` are the panes [low, high) in state that each run holds.
     """
 
     window: Sliding
@@ -48,21 +48,12 @@ class Revision:
     code: np.ndarray
     first: np.ndarray
     end: np.ndarray
-    size: int
-    step: int
-
-    @property
-    def panes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The panes [low, high) that each run of windows holds."""
-        return self.first * self.step, (self.end - 1) * self.step + self.size
+    panes: tuple[np.ndarray, np.ndarray]
 
     def of(self, cells: Cells) -> Cells:
         """Return the cells of these windows, each run of windows as a group."""
         group = codes_of(cells, self.names)[self.code]
-        place, known = compact_wide(cells.pane)
-        ordered = cells.code * (len(known) + 1) + place
-        bounds = [group * (len(known) + 1) + np.searchsorted(known, p) for p in self.panes]
-        index, run = spread(*(np.searchsorted(ordered, b) for b in bounds))
+        index, run = spread(*first_cells(cells.code, cells.pane, group, *self.panes))
         chosen = cells.take(index)
         keys = cells.keys.take(pa.array(group)) if cells.keys.num_columns else cells.keys
         return Cells(keys, len(group), run, chosen.pane, chosen.parts)
@@ -71,14 +62,12 @@ class Revision:
 class LaggingCompletion(WatermarkCompletion):
     """Windows close by the watermark, and rows are late by a lagging one."""
 
-    def advance(
-        self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
-    ) -> None:
+    def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
         """Find the closed windows that rows have entered, then advance as usual."""
         behind = [some for some in map(self._behind, rows) if len(some)]
         windows = [window for _, window in self.layout.windows if isinstance(window, Sliding)]
         self.revisions = [self._entered(w, behind) if behind else None for w in windows]
-        super().advance(fresh, rows, watermarks)
+        super().advance(fresh, rows, after)
 
     def _behind(self, rows: RawRows) -> RawRows:
         """Return the rows that may have entered a closed window."""
@@ -106,9 +95,8 @@ class LaggingCompletion(WatermarkCompletion):
         run, one = session_of(group, first, last, _APART)
         end = np.full(len(one), BEGIN)
         np.maximum.at(end, run, last + 1)
-        per_pane = plan.keeping == "panes"
-        size, step = (window.panes, window.panes_per_slide) if per_pane else (1, 1)
-        return Revision(window, names, group[one], first[one], end, size, step)
+        panes = plan.panes_of(window, first[one], end)
+        return Revision(window, names, group[one], first[one], end, panes)
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
         """Return the buckets that results of the epoch need, those of revised windows included."""

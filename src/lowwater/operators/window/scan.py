@@ -1,8 +1,8 @@
 """Scans over runs of cells that lie side by side: running totals, and merges of any range.
 
-Both work for every part. Running totals take log2(longest run) steps over all cells, so a lot of
-short runs cost as much as one pass. Ranges are merged cell by cell, for parts whose content
-grows with the rows: running totals would copy it again and again.
+Both work for every accumulator. Running totals take log2(longest run) steps over all cells, so
+short runs cost little more than one pass. Ranges are merged cell by cell, for accumulators that
+grow with their rows: running totals would copy their content again and again.
 """
 
 from __future__ import annotations
@@ -18,26 +18,19 @@ PORTION = 4_000_000
 """Ranges are merged in portions of about this many results and values, to bound memory."""
 
 
-def running(part: Accumulator, cells: AccumulatorColumns, place: np.ndarray) -> AccumulatorColumns:
-    """Return each cell combined with those before it in its run; `place` is its place there."""
-    out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
-    step, longest = 1, int(place.max(initial=0))
-    while step <= longest:
-        reached = np.flatnonzero(place >= step)
-        out.put(reached, part.combine(out.take(reached - step), out.take(reached)))
-        step *= 2
-    return out
-
-
-def running_up(
-    part: Accumulator, cells: AccumulatorColumns, left: np.ndarray
+def running(
+    part: Accumulator, cells: AccumulatorColumns, others: np.ndarray, *, up: bool = False
 ) -> AccumulatorColumns:
-    """Return each cell combined with those after it in its run; `left` is the number of those."""
+    """Return each cell combined with all cells before it in its run or, if `up`, after it.
+
+    `others[i]` is the number of these cells.
+    """
     out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
-    step, longest = 1, int(left.max(initial=0))
+    step, longest = 1, int(others.max(initial=0))
     while step <= longest:
-        reached = np.flatnonzero(left >= step)
-        out.put(reached, part.combine(out.take(reached), out.take(reached + step)))
+        reached = np.flatnonzero(others >= step)
+        first, second = (reached, reached + step) if up else (reached - step, reached)
+        out.put(reached, part.combine(out.take(first), out.take(second)))
         step *= 2
     return out
 
@@ -57,11 +50,11 @@ def portions(
     end: np.ndarray,
     limit: int,
 ) -> Iterator[np.ndarray]:
-    """Yield portions of ranges of cells that hold about `limit` values in parts that grow."""
+    """Yield ranges of cells in portions that hold about `limit` values of growing accumulators."""
     content = np.ones(len(first), np.int64)
-    for part, kept in zip(parts, cells, strict=True):
+    for part, stored in zip(parts, cells, strict=True):
         if not part.bounded:
-            upto = np.append(0, np.cumsum(kept.sizes))
+            upto = np.append(0, np.cumsum(stored.sizes))
             content += upto[end] - upto[first]
     return slices(content, limit)
 

@@ -14,8 +14,7 @@ from lowwater.control.report import InputReport
 from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
-from lowwater.watermarks.adaptive.lateness import LatenessHistogram
-from lowwater.watermarks.adaptive.monitor import all_in_order, source_lateness
+from lowwater.watermarks.adaptive.monitor import source_lateness
 from lowwater.watermarks.adaptive.policies import number
 
 EPOCHS = 4
@@ -26,8 +25,7 @@ EPOCHS = 4
 class MonitoredInput:
     """An input whose late degrees are measured in granules.
 
-    `by_source` if each source has a slack of its own, `largest` if the largest late degree is the
-    slack.
+    With `by_source`, each source has a slack. With `largest`, the slack is the largest late degree.
     """
 
     number: int
@@ -64,8 +62,8 @@ class SlackAdapter:
         targets = {one.name: one.target for one in self.decisions}
         if not targets:
             return {}
-        alike = len(set(targets.values())) == 1
-        return {"quality": next(iter(targets.values())) if alike else targets}
+        different = set(targets.values())
+        return {"quality": targets if len(different) > 1 else different.pop()}
 
     def tuned(self, values: Mapping[str, Any]) -> SlackAdapter:
         """Return the adapter with another target; its memory stays valid."""
@@ -87,7 +85,7 @@ class SlackAdapter:
     def advance(
         self,
         memory: AdapterMemory,
-        seen: Sequence[InputReport],
+        reports: Sequence[InputReport],
         measured: Sequence[Mapping[str, Any]],
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
         """Return the memory after an epoch, and the input reports with their slacks."""
@@ -98,7 +96,7 @@ class SlackAdapter:
                 for one, before in zip(self.decisions, memory.decisions, strict=True)
             )
             memory = AdapterMemory(self._renewed(inputs, decisions), decisions)
-        return memory, [self._with_slack(n, one, memory) for n, one in enumerate(seen)]
+        return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
     def _gathered(
         self, number: int, memory: LatenessMemory, measured: Sequence[Mapping[str, Any]]
@@ -107,10 +105,7 @@ class SlackAdapter:
         blocks = [m["late"] for m in measured if m.get("input") == number and "late" in m]
         if not blocks:
             return memory
-        granule = self.inputs[number].granule
-        if (plain := _in_order(memory, blocks)) is not None:
-            return plain
-        epoch = source_lateness(blocks, memory.newest, granule)
+        epoch = source_lateness(blocks, memory.newest, self.inputs[number].granule)
         fresh = dict(memory.fresh)
         for source, more in epoch.degrees.items():
             fresh[source] = (fresh[source] + more if source in fresh else more).trimmed()
@@ -139,11 +134,11 @@ class SlackAdapter:
                 renewed[n] = replace(memory, fresh=faded)
         return renewed
 
-    def _with_slack(self, number: int, seen: InputReport, memory: AdapterMemory) -> InputReport:
+    def _with_slack(self, number: int, report: InputReport, memory: AdapterMemory) -> InputReport:
         """Return an input report with the largest slack that a decision chose for the input."""
         one = self.inputs.get(number)
         if one is None:
-            return seen
+            return report
         slack, slacks = 0, dict[SourceKey, int]()
         if one.largest:
             largest = memory.inputs[number].largest
@@ -155,24 +150,4 @@ class SlackAdapter:
             for (n, source), chosen in after.source_slacks.items():
                 if n == number:
                     slacks[source] = max(chosen, slacks.get(source, 0))
-        return replace(seen, slack=slack, slacks=slacks)
-
-
-def _in_order(memory: LatenessMemory, blocks: Sequence[Any]) -> LatenessMemory | None:
-    """Return the lateness after blocks without late rows; None if a row is late, or was before.
-
-    Most streams are in order most of the time, and this needs no new histogram.
-    """
-    if [d.in_order for d in memory.fresh.values()] != [True]:
-        return None
-    plain = all_in_order(blocks, memory.newest)
-    if plain is None:
-        return None
-    rows, newest = plain
-    ((source, degrees),) = memory.fresh.items()
-    return replace(
-        memory,
-        newest={None: newest},
-        fresh={source: LatenessHistogram(degrees.granule, degrees.counts[:1] + rows)},
-        ends=(*memory.ends, newest)[-EPOCHS - 1 :],
-    )
+        return replace(report, slack=slack, slacks=slacks)

@@ -6,7 +6,7 @@ those that late rows missed, for each interval and overall.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,13 +22,11 @@ from lowwater.watermarks.adaptive.decision_memory import (
 )
 from lowwater.watermarks.adaptive.lateness import LatenessHistogram
 from lowwater.watermarks.adaptive.quality_model import Port, QualityModel, typical, with_lag
-from lowwater.watermarks.adaptive.rules import ModelRule, PdRule, RuleInput, RuleState
-from lowwater.watermarks.adaptive.tracker import ClosedWindows, by_source, in_time, quality_of
+from lowwater.watermarks.adaptive.rules import MOMENTS, ModelRule, PdRule, RuleInput, RuleState
+from lowwater.watermarks.adaptive.tracker import by_source, in_time, quality_of
 
 REMEMBERED = 32
 """The number of intervals that the status shows."""
-MOMENTS = 16
-"""The number of moments at which the lag of the streams is remembered."""
 STEPS = 10
 """The number of choices for a join in one interval, if epochs are that short."""
 ENOUGH = 5.0
@@ -46,7 +44,7 @@ class SlackDecision:
     - `below`: The model of its quality.
     - `rule`, `target`: The rule that chooses the slack, and its target.
     - `track`, `granule`: The length of an interval, and the step size of the slack, in ticks.
-    - `measured`: What is counted at the operator; if None, the model's estimate counts instead.
+    - `measured`: The results that the operator counts; if None, the model's estimate is used.
     - `error`: The allowed error of a window, if windows are counted.
     - `orders`: The sort operators before this one; late rows do not pass them.
     - `remembered`: How long after their time lost pairs are counted.
@@ -118,8 +116,8 @@ class SlackDecision:
         """Return slacks of the largest late degree while too few rows are known for a rule."""
         if memory.sure or self._in_order(inputs):
             return memory
-        latest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
-        return replace(memory, slacks=tuple(map(max, memory.slacks, latest)))
+        largest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
+        return replace(memory, slacks=tuple(map(max, memory.slacks, largest)))
 
     def _counted(
         self, memory: DecisionMemory, measured: Sequence[Mapping[str, Any]]
@@ -133,7 +131,7 @@ class SlackDecision:
         if self.measured is None:
             return new
         mine = [m for m in shards if m["operator"] == self.operator]
-        result = quality_of(self.measured, mine, ClosedWindows(memory.windows, self.error))
+        result = quality_of(self.measured, mine, memory.windows, self.error)
         new = replace(new, unseen=memory.unseen + result.unseen, windows=result.windows)
         if self.by_source and self.measured == "rows":
             own = dict(memory.own)
@@ -156,8 +154,8 @@ class SlackDecision:
         rule, slacks = self._ask(memory.rule or RuleState(), seen, ports)
         source_rules, source_slacks = self._sources(memory, seen, ports, inputs)
         known = rule.degrees
-        sure = all(d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
-        sure = sure or isinstance(self.rule, PdRule)
+        enough = (d.total * (1.0 - self.target) >= ENOUGH for d in known if d.total)
+        sure = isinstance(self.rule, PdRule) or all(enough)
         if not sure:
             slacks = [max(s, d.largest) for s, d in zip(slacks, known, strict=True)]
         now = [replace(p, degrees=d) for p, d in zip(ports, known, strict=True)]
@@ -197,18 +195,10 @@ class SlackDecision:
     ) -> tuple[RuleState, Sequence[int]]:
         """Return the new state of the rule, and its slack, divided among the ports."""
 
-        def model(
-            degrees: Sequence[LatenessHistogram], lags: Sequence[float]
-        ) -> Callable[[Any], Any]:
+        def model(degrees: Sequence[LatenessHistogram], lags: Sequence[float]) -> Any:
             moments = [with_lag(ports, degrees, lag) for lag in typical(lags)]
-
-            def quality(slack: Any) -> Any:
-                if np.ndim(slack):
-                    return np.array([quality(s) for s in np.ravel(slack)]).reshape(np.shape(slack))
-                each = [self.below.estimate(at, self.below.parted(at, slack)) for at in moments]
-                return float(np.mean(each))
-
-            return quality
+            parted, estimate = self.below.parted, self.below.estimate
+            return lambda slack: float(np.mean([estimate(at, parted(at, slack)) for at in moments]))
 
         after, slack = self.rule.step(known, seen, model)
         now = with_lag(ports, after.degrees, seen.lags[-1] if seen.lags else None)
@@ -219,31 +209,26 @@ class SlackDecision:
     ) -> tuple[dict[tuple[int, SourceKey], RuleState], dict[tuple[int, SourceKey], int]]:
         """Return a rule and a slack for each source, by its own late degrees and losses."""
         rules, slacks = dict(memory.source_rules), {}
-        for at, port in enumerate(self.ports):
-            for n in port:
-                if n not in self.by_source:
-                    continue
-                fresh = inputs[n].fresh
-                known = [source for number, source in rules if number == n]
-                for source in dict.fromkeys([*known, *fresh]):
-                    mine = fresh.get(source, LatenessHistogram.none(self.granule))
-                    of = tuple(mine if i == at else d for i, d in enumerate(seen.degrees))
-                    before = rules.get((n, source), RuleState())
-                    alone = replace(seen, degrees=of)
-                    if memory.own:
-                        news = memory.own.get(source, SourceTally()).since_choice
-                        alone = replace(alone, given=news.given, wanted=news.given + news.lost)
-                    rules[n, source], chosen = self._ask(before, alone, ports)
-                    slacks[n, source] = chosen[at]
+        mine = [(at, n) for at, port in enumerate(self.ports) for n in port if n in self.by_source]
+        for at, n in mine:
+            fresh = inputs[n].fresh
+            known = [source for number, source in rules if number == n]
+            for source in dict.fromkeys([*known, *fresh]):
+                own = fresh.get(source, LatenessHistogram.none(self.granule))
+                degrees = tuple(own if i == at else d for i, d in enumerate(seen.degrees))
+                alone = replace(seen, degrees=degrees)
+                if memory.own:
+                    news = memory.own.get(source, SourceTally()).since_choice
+                    alone = replace(alone, given=news.given, wanted=news.given + news.lost)
+                before = rules.get((n, source), RuleState())
+                rules[n, source], chosen = self._ask(before, alone, ports)
+                slacks[n, source] = chosen[at]
         return rules, slacks
 
     def _fresh(self, port: Sequence[int], inputs: Inputs) -> LatenessHistogram:
         """Return the late degrees of all streams at a port since the last choice."""
-        known = LatenessHistogram.none(self.granule)
-        for n in port:
-            for degrees in inputs[n].fresh.values():
-                known = known + degrees
-        return known
+        fresh = (degrees for n in port for degrees in inputs[n].fresh.values())
+        return sum(fresh, LatenessHistogram.none(self.granule))
 
     def _ports(
         self, memory: DecisionMemory, fresh: Sequence[LatenessHistogram], inputs: Inputs

@@ -1,4 +1,4 @@
-"""What the adapter remembers in the control log: of each input, and of each decision."""
+"""The memory of the adapter in the control log: for each input, and for each decision."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ class LatenessMemory:
     def shortest_epoch(self) -> int:
         """How far the newest time advances, at least, before the watermark of an epoch acts.
 
-        The watermark acts after the rows of the next epoch, one to two epochs after it was decided.
-        The mean would be the better guess if losses grew evenly with lateness. They do not, and
-        missing a target costs more than waiting.
+        The watermark acts one to two epochs after it was decided. The shortest epoch counts instead
+        of the mean, because missing a target costs more than waiting.
         """
         return min((b - a for a, b in pairwise(self.ends)), default=0)
 
@@ -79,7 +78,7 @@ class TrackRecord:
 
 @dataclass(frozen=True)
 class DecisionMemory:
-    """What is remembered of the slacks for one operator.
+    """The memory of the decisions about the slacks for one operator.
 
     - `interval`, `step`: The number of the current interval, and of the step in it.
     - `ended`, `calm`: Whether the last epoch ended a step with a choice, or an interval without

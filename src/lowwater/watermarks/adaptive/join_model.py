@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from lowwater.watermarks.adaptive.lateness import Counts, LatenessHistogram
+from lowwater.control.completeness import Floats
+from lowwater.watermarks.adaptive.lateness import LatenessHistogram
 
 Slack: TypeAlias = Any
 """One slack, or an array of them."""
@@ -52,7 +53,7 @@ class Band:
 
 def free_losses(
     self_degrees: LatenessHistogram, other_degrees: LatenessHistogram, band: Band, slack: Slack
-) -> tuple[Any, Any]:
+) -> tuple[Floats, Floats]:
     """Return the shares of pairs that late rows of `self`, and of `other`, lose.
 
     A row of `self` is evicted when the watermark of `other` passes self.ts + hi. A row of `other`
@@ -62,8 +63,7 @@ def free_losses(
     d > slack + epoch + x - lo, and the degree of `other` below d - x - lag.
     """
     mine = _lost(self_degrees, other_degrees, band, slack, -band.lo - band.lag)
-    other = _lost(other_degrees, self_degrees, band, slack, band.hi + band.lag)
-    return _plain(mine), _plain(other)
+    return mine, _lost(other_degrees, self_degrees, band, slack, band.hi + band.lag)
 
 
 def smallest_slack(
@@ -88,55 +88,43 @@ def smallest_slack(
 
 
 def smallest_slacks(
-    most_lost: float,
-    lost_self: Callable[[Any], Any],
-    lost_other: Callable[[Any], Any],
-    limit: int,
-    *,
-    steps: int = 256,
+    most_lost: float, losses: Callable[[Any], tuple[Any, Any]], limit: int, *, steps: int = 256
 ) -> tuple[int, int]:
-    """Return a slack for each side whose losses together are at most `most_lost`.
+    """Return the slacks of both sides with the least sum whose losses are at most `most_lost`.
 
-    Of all such slacks, those with the least sum, which bounds the state. Unequal slacks pay where
-    only one stream is late. In order of time only the larger slack counts, so equal ones are best.
+    The sum bounds the state. Unequal slacks pay if only one stream is late. In order of time only
+    the larger slack counts, so equal ones are best.
     """
     step = max(1, -(-limit // steps))
     tried = np.arange(0, limit + step, step)
-    mine, other = (np.asarray(lost(tried), np.float64) for lost in (lost_self, lost_other))
+    mine, other = losses(tried)
     # Losses fall with the slack: find the first slack of other that leaves room for self's loss.
     need = np.searchsorted(-other, -(most_lost - mine), side="left")
-    able = need < len(tried)
-    if not able.any():
+    enough = need < len(tried)
+    if not enough.any():
         return int(tried[-1]), int(tried[-1])
     cost = tried + tried[np.minimum(need, len(tried) - 1)]
-    best = int(np.argmin(np.where(able, cost, np.inf)))
+    best = int(np.argmin(np.where(enough, cost, np.inf)))
     return int(tried[best]), int(tried[need[best]])
 
 
 def _lost(
     late: LatenessHistogram, partners: LatenessHistogram, band: Band, slack: Slack, reach: float
-) -> Counts:
+) -> Floats:
     """Return the share of pairs that late rows lose.
 
     A row of degree d finds those partners evicted that are less than n = d - slack - epoch from the
     end of the band, at y = 0 to n - 1. It arrives after those whose degree is at most
     d + reach - y; of two rows that arrive together, each is the later one half of the time.
     """
-    there, theirs = late.counts > 0, partners.counts > 0
-    d, p = late.edges[there], late.shares[there]
+    mine, theirs = late.shares > 0, partners.shares > 0
+    d, p = late.edges[mine], late.shares[mine]
     e, q = partners.edges[theirs], partners.shares[theirs]
-    if not len(d):
-        return np.zeros(np.shape(slack))
-    before, behind = (q, e) if len(e) else (np.ones(1), np.zeros(1))
-    after = d[:, None] + reach - behind + 0.5
+    after = d[:, None] + reach - e + 0.5
 
     def one(wait: float) -> float:
-        gone = np.clip(d - wait, 0, band.width)[:, None]
-        return float(p @ (np.clip(after, 0, gone) @ before)) / band.width
+        evicted = np.clip(d - wait, 0, band.width)[:, None]
+        return float(p @ (np.clip(after, 0, evicted) @ q)) / band.width
 
     waits = np.asarray(slack, np.float64) + band.epoch
     return np.array([one(w) for w in waits.ravel()]).reshape(waits.shape)
-
-
-def _plain(found: Any) -> Any:
-    return float(found) if np.ndim(found) == 0 else found

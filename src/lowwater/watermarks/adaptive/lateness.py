@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Counts: TypeAlias = npt.NDArray[np.float64]
-Ticks: TypeAlias = npt.NDArray[np.int64]
+from lowwater.control.completeness import Floats, Ticks
 
 EXACT = 1_024
 """Degrees up to this many granules have a bin each."""
@@ -39,14 +38,8 @@ NO_ACCIDENT = 30.0
 """The least G statistic: far above what some octaves give by chance."""
 
 
-def _edges() -> Ticks:
-    octaves = int(np.log2(LONGEST // EXACT))
-    steps = np.arange(1, octaves * PER_OCTAVE + 1) / PER_OCTAVE
-    beyond = np.ceil(EXACT * np.exp2(steps)).astype(np.int64)
-    return np.concatenate((np.arange(EXACT + 1, dtype=np.int64), beyond))
-
-
-EDGES = _edges()
+_WIDER = np.arange(1, int(np.log2(LONGEST // EXACT)) * PER_OCTAVE + 1) / PER_OCTAVE
+EDGES = np.concatenate((np.arange(EXACT + 1), np.ceil(EXACT * np.exp2(_WIDER)).astype(np.int64)))
 """The largest degree of each bin, in granules."""
 
 
@@ -68,15 +61,15 @@ def late_degrees(ticks: Ticks, before: int | None) -> Ticks:
 class LatenessHistogram:
     """The number of rows by late degree; `counts[i]` belongs to `EDGES[i]`.
 
-    >>> seen = LatenessHistogram.of([0, 0, 0, 4, 10, 11, 25], granule=10)
-    >>> seen.counts.tolist(), seen.total
+    >>> late = LatenessHistogram.of([0, 0, 0, 4, 10, 11, 25], granule=10)
+    >>> late.counts.tolist(), late.total
     ([3.0, 2.0, 1.0, 1.0], 7.0)
-    >>> round(seen.cdf(1), 3), (seen + seen).decayed(0.5) == seen
+    >>> round(late.cdf(1), 3), (late + late).decayed(0.5) == late
     (0.714, True)
     """
 
     granule: int
-    counts: Counts
+    counts: Floats
 
     @classmethod
     def none(cls, granule: int) -> LatenessHistogram:
@@ -101,7 +94,7 @@ class LatenessHistogram:
         return EDGES[: len(self.counts)]
 
     @property
-    def shares(self) -> Counts:
+    def shares(self) -> Floats:
         """The share of rows in each bin; without rows, all are in bin 0."""
         total = self.total
         if total <= 0:
@@ -111,8 +104,8 @@ class LatenessHistogram:
     @property
     def largest(self) -> int:
         """The largest degree of a row, in granules."""
-        there = np.flatnonzero(self.counts)
-        return int(self.edges[there[-1]]) if len(there) else 0
+        bins = np.flatnonzero(self.counts)
+        return int(self.edges[bins[-1]]) if len(bins) else 0
 
     @property
     def in_order(self) -> bool:
@@ -122,8 +115,8 @@ class LatenessHistogram:
     def cdf(self, granules: Any) -> Any:
         """Return the share of rows with at most this late degree, in granules."""
         upto = np.concatenate(([0.0], np.cumsum(self.shares)))
-        found = upto[np.searchsorted(self.edges, granules, side="right")]
-        return float(found) if np.ndim(granules) == 0 else found
+        share = upto[np.searchsorted(self.edges, granules, side="right")]
+        return float(share) if np.ndim(granules) == 0 else share
 
     def scaled(self, factor: float) -> LatenessHistogram:
         """Return the histogram with every count multiplied by a factor."""
@@ -131,8 +124,8 @@ class LatenessHistogram:
 
     def trimmed(self) -> LatenessHistogram:
         """Return the histogram without empty bins at the end."""
-        there = np.flatnonzero(self.counts)
-        last = int(there[-1]) if len(there) else 0
+        bins = np.flatnonzero(self.counts)
+        last = int(bins[-1]) if len(bins) else 0
         return LatenessHistogram(self.granule, self.counts[: last + 1])
 
     def decayed(self, decay: float) -> LatenessHistogram:
@@ -155,16 +148,16 @@ class LatenessHistogram:
 
     def to_json(self) -> dict[str, Any]:
         """Return the histogram as JSON, without the empty bins."""
-        there = np.flatnonzero(self.counts)
-        counts = self.counts[there].tolist()
-        return {"granule": self.granule, "bins": there.tolist(), "counts": counts}
+        bins = np.flatnonzero(self.counts)
+        counts = self.counts[bins].tolist()
+        return {"granule": self.granule, "bins": bins.tolist(), "counts": counts}
 
     @classmethod
-    def from_json(cls, known: Mapping[str, Any]) -> LatenessHistogram:
+    def from_json(cls, written: Mapping[str, Any]) -> LatenessHistogram:
         """Read what `to_json` wrote."""
-        counts = np.zeros(max(known["bins"], default=0) + 1)
-        counts[known["bins"]] = known["counts"]
-        return cls(known["granule"], counts)
+        counts = np.zeros(max(written["bins"], default=0) + 1)
+        counts[written["bins"]] = written["counts"]
+        return cls(written["granule"], counts)
 
 
 def distribution_changed(fresh: LatenessHistogram, known: LatenessHistogram) -> bool:
@@ -180,14 +173,14 @@ def distribution_changed(fresh: LatenessHistogram, known: LatenessHistogram) -> 
     if min(rows) <= 0:
         return False
     size = max(map(len, counts))
-    shares = [_share(c, size) for c in counts]
+    shares = [np.pad(c / c.sum(), (0, size - len(c))) for c in counts]
     common = (rows[0] * shares[0] + rows[1] * shares[1]) / sum(rows)
     g = 2 * sum(n * _short(p, common) for n, p in zip(rows, shares, strict=True))
     middle = (shares[0] + shares[1]) / 2
     return g > NO_ACCIDENT and sum(_short(p, middle) for p in shares) / 2 > MATTERS
 
 
-def _octaves(degrees: LatenessHistogram) -> Counts:
+def _octaves(degrees: LatenessHistogram) -> Floats:
     """Return the counts of degrees 0, 1, 2, 3-4, 5-8 and so on."""
     bins = np.arange(len(degrees.counts))
     exact = np.where(bins > 0, np.ceil(np.log2(np.maximum(bins, 1))) + 1, 0)
@@ -196,13 +189,7 @@ def _octaves(degrees: LatenessHistogram) -> Counts:
     return np.bincount(octave, degrees.counts).astype(np.float64)
 
 
-def _share(counts: Counts, size: int) -> Counts:
-    shares = np.zeros(size)
-    shares[: len(counts)] = counts / counts.sum()
-    return shares
-
-
-def _short(shares: Counts, other: Counts) -> float:
+def _short(shares: Floats, other: Floats) -> float:
     """Return how much lower the log-likelihood of a row is under other shares than its own."""
-    there = shares > 0
-    return float((shares[there] * np.log(shares[there] / other[there])).sum())
+    used = shares > 0
+    return float((shares[used] * np.log(shares[used] / other[used])).sum())

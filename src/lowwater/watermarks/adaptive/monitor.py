@@ -9,15 +9,16 @@ it, as blocks in order do, is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from lowwater.control.completeness import Ticks
 from lowwater.control.watermark import SourceKey
-from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, Ticks, late_degrees
+from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, late_degrees
 
 HALVINGS = 12
 """The first section of a block has one in 2^12 of its rows, each further one as many as all before
@@ -77,40 +78,39 @@ class SourceLateness:
 
 
 def source_lateness(
-    blocks: Iterable[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int], granule: int
+    blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int], granule: int
 ) -> SourceLateness:
-    """Combine the sections of blocks, in arrival order; `newest` has the times before the epoch.
+    """Return the lateness of an epoch, from the sections of its blocks in arrival order.
+
+    `newest` has the newest time of each source before the epoch.
 
     >>> blocks = [[[None, 0, 100, 0, [0], [9]]], [[None, 60, 60, 0, [0], [1]]]]
     >>> epoch = source_lateness(blocks, {}, 10)
     >>> epoch.degrees[None].to_json()["bins"], epoch.largest[None], epoch.newest[None]
     ([0, 4], 40, 100)
     """
-    blocks = list(blocks)
-    if (plain := all_in_order(blocks, newest)) is not None:
-        rows, last = plain
-        return SourceLateness(
-            {None: LatenessHistogram(granule, np.array([rows]))}, {None: 0}, {None: last}
-        )
+    if (in_order := all_in_order(blocks, newest)) is not None:
+        histogram = LatenessHistogram(granule, np.array(in_order[:1]))
+        return SourceLateness({None: histogram}, {None: 0}, {None: in_order[1]})
     after, largest = dict(newest), dict.fromkeys(newest, 0)
     parts: dict[SourceKey, list[tuple[np.ndarray, np.ndarray]]] = {}
     for block in blocks:
         before = dict(after)
         for source, first, last, most, bins, counts in block:
             reached = max(before.get(source, first), first)
-            held = np.asarray(counts, np.float64)
-            at = parts.setdefault(source, [])
-            at += _behind(EDGES[bins], held, (first, last), reached, granule)
+            rows = np.asarray(counts, np.float64)
+            moved = _behind(EDGES[bins], rows, (first, last), reached, granule)
+            parts.setdefault(source, []).extend(moved)
             largest[source] = max(largest.get(source, 0), most + reached - first)
             after[source] = max(last, after.get(source, last))
-    degrees = {source: _histogram(found, granule) for source, found in parts.items()}
+    degrees = {source: _histogram(mine, granule) for source, mine in parts.items()}
     return SourceLateness(degrees, largest, after)
 
 
 def all_in_order(
     blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int]
 ) -> tuple[float, int] | None:
-    """Return the number of rows and the newest time, if no row of any block is late."""
+    """Return the number of rows and the newest time; None if a row of a block is late."""
     rows, reached = 0.0, newest.get(None)
     for block in blocks:
         source, first, last, most, _, counts = block[0]

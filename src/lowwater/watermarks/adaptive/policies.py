@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from lowwater.errors import SpecError
-from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.watermarks.policy import WatermarkPolicy, positive
 from lowwater.watermarks.slack import TimeSlack, TimeSlackMemory
 from lowwater.watermarks.tracker import Tracker
 from lowwater.windows.axis import Axis
@@ -42,12 +42,12 @@ class AdaptiveSlack(WatermarkPolicy):
 
     def spans(self, axis: Axis) -> tuple[int, int]:
         """Return interval and granularity in ticks."""
-        named = {"track": self.interval, "granularity": self.granularity}
+        named = {"interval": self.interval, "granularity": self.granularity}
         spans = {name: axis.span(value, name=name) for name, value in named.items()}
         for name, span in spans.items():
             if span <= 0:
                 raise SpecError(f"{name}={named[name]!r} must be greater than zero")
-        return spans["track"], spans["granularity"]
+        return spans["interval"], spans["granularity"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +108,9 @@ class PdSlack(AdaptiveSlack):
 
     def gains(self, axis: Axis) -> tuple[int, int]:
         """Return both gains in ticks."""
-        names = ("proportional", "derivative")
-        found = tuple(axis.span(getattr(self, name), name=name) for name in names)
-        for name, span in zip(names, found, strict=True):
-            if span < 0:
-                raise SpecError(f"{name}={getattr(self, name)!r} must not be negative")
-        return found[0], found[1]
+        p, d = self.proportional, self.derivative
+        proportional = positive("proportional", axis.span(p, name="proportional"), p)
+        return proportional, positive("derivative", axis.span(d, name="derivative"), d)
 
 
 def number(

@@ -26,6 +26,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -49,8 +50,8 @@ FEW = 200
 class Port:
     """The stream at a port.
 
-    `epoch` is how far its newest time advances before its watermark acts; `ahead` how far it is
-    ahead of the slowest stream; `rows` the number of rows in a result.
+    `epoch` is how far its newest time advances before its watermark acts, `ahead` how far it is
+    ahead of the slowest stream, and `rows` the number of rows in a result.
     """
 
     degrees: LatenessHistogram
@@ -71,11 +72,9 @@ def with_lag(
 
 
 def typical(lags: Sequence[float]) -> Sequence[float | None]:
-    """Return a few lags that represent many."""
-    if not len(lags):
-        return [None]
+    """Return a few lags that represent many; [None] if there are none."""
     if len(lags) <= TYPICAL:
-        return list(lags)
+        return list(lags) or [None]
     return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
@@ -150,24 +149,19 @@ class FreeJoinQuality(QualityModel):
     band: tuple[float, float]
 
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
-        lost = self._lost(ports, slacks[0])
+        mine, other = self._lost(ports, slacks[0])
         if slacks[0] != slacks[1]:
-            lost = lost[0], self._lost(ports, slacks[1])[1]
-        return max(0.0, 1.0 - float(lost[0]) - float(lost[1]))
+            _, other = self._lost(ports, slacks[1])
+        return max(0.0, 1.0 - float(mine) - float(other))
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
         """Return the slacks of least sum; no stream needs more than its latest row."""
         latest = [p.degrees.largest for p in ports]
         if not slack or not all(latest):
             return [min(slack, most) for most in latest]
-        found = smallest_slacks(
-            1.0 - self.estimate(ports, [slack, slack]) + 1e-12,
-            lambda k: self._lost(ports, k)[0],
-            lambda k: self._lost(ports, k)[1],
-            max(latest),
-            steps=STEPS,
-        )
-        both = found if sum(found) < 2 * slack else (slack, slack)
+        most_lost = 1.0 - self.estimate(ports, [slack, slack]) + 1e-12
+        unequal = smallest_slacks(most_lost, partial(self._lost, ports), max(latest), steps=STEPS)
+        both = unequal if sum(unequal) < 2 * slack else (slack, slack)
         return [min(k, most) for k, most in zip(both, latest, strict=True)]
 
     def _lost(self, ports: Sequence[Port], slack: Any) -> tuple[Any, Any]:
@@ -179,7 +173,7 @@ class FreeJoinQuality(QualityModel):
 
 @dataclass(frozen=True)
 class OrderedJoinQuality(QualityModel):
-    """Pairs that a join emits in order of time (5.12): late is a row after the pair's time.
+    """Pairs that a join emits in order of time (5.12): a row after the pair's time is late.
 
     `time` names the time of a pair. The watermark of results is `behind` the window end, which is
     the slack behind the slowest stream: a faster one waits for it in the sync buffer. So slacks
@@ -200,9 +194,9 @@ class OrderedJoinQuality(QualityModel):
         mine, other = ports
         last = max(slack - p.ahead for p, slack in zip(ports, slacks, strict=True))
         wait = last + min(p.epoch for p in ports) + self.behind
-        there = mine.degrees.cdf(wait + mine.ahead + after[self.time])
-        there = there * other.degrees.cdf(wait + other.ahead + after[self.time] - apart)
-        return float(np.mean(there))
+        in_time = mine.degrees.cdf(wait + mine.ahead + after[self.time])
+        in_time = in_time * other.degrees.cdf(wait + other.ahead + after[self.time] - apart)
+        return float(np.mean(in_time))
 
 
 @dataclass(frozen=True)
@@ -215,8 +209,8 @@ class SortedJoinQuality(QualityModel):
     ratio = "pairs over all pairs; lost is one of which a row comes after its own watermark"
 
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
-        waits = [slack + p.epoch for p, slack in zip(ports, slacks, strict=True)]
-        return float(np.prod([p.degrees.cdf(w) for p, w in zip(ports, waits, strict=True)]))
+        pairs = zip(ports, slacks, strict=True)
+        return float(np.prod([p.degrees.cdf(slack + p.epoch) for p, slack in pairs]))
 
     def parted(self, ports: Sequence[Port], slack: float) -> Sequence[float]:  # noqa: D102
         return [slack + p.ahead for p in ports]
@@ -231,12 +225,12 @@ def coarse(degrees: LatenessHistogram) -> LatenessHistogram:
     >>> coarse(fine).largest, coarse(fine).total
     (999, 1000.0)
     """
-    there = np.flatnonzero(degrees.counts[1:]) + 1
-    if len(there) <= MODELLED:
+    bins = np.flatnonzero(degrees.counts[1:]) + 1
+    if len(bins) <= MODELLED:
         return degrees
-    last = np.append(there[len(there) % MODELLED :: -(-len(there) // MODELLED)], there[-1])
+    last = np.append(bins[len(bins) % MODELLED :: -(-len(bins) // MODELLED)], bins[-1])
     counts = np.zeros_like(degrees.counts)
-    np.add.at(counts, last[np.searchsorted(last, there)], degrees.counts[there])
+    np.add.at(counts, last[np.searchsorted(last, bins)], degrees.counts[bins])
     counts[0] = degrees.counts[0]
     return LatenessHistogram(degrees.granule, counts)
 

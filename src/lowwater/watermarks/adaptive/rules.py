@@ -63,7 +63,7 @@ class RuleInput:
 
 @dataclass(frozen=True)
 class PdState:
-    """What a PD controller remembers: its slack, the last error, and results as in `RuleState`."""
+    """The memory of a PD controller: its slack, the last error, and results as in `RuleState`."""
 
     slack: float = 0.0
     error: float | None = None
@@ -75,7 +75,7 @@ class PdState:
 
 @dataclass(frozen=True)
 class RuleState:
-    """What a rule remembers.
+    """The memory of a rule.
 
     - `degrees`, `fresh`: Late degrees that fade by the track, and by the step.
     - `lags`: The last lags of the streams.
@@ -191,7 +191,7 @@ class FeedbackRule(ModelRule):
         return replace(known, slack=slack), slack
 
     def _late(self, known: RuleState, seen: RuleInput) -> RuleState:
-        """Return the state with new late degrees, and without the old ones after a change."""
+        """Return the state with new late degrees; after an abrupt change, with these alone."""
         passed = max(0.0, seen.passed - known.passed)
         slow = _added(_faded(known.degrees, self.decay**passed), seen.degrees)
         fresh = _added(_faded(known.fresh, FRESH**passed), seen.degrees)
@@ -220,7 +220,7 @@ class FeedbackRule(ModelRule):
         else:
             asked = known.of_the_rest(aim)
             if asked > 1 and known.of_the_rest(self.target) > 1:
-                asked = aim  # A track that is lost is not worth waiting for.
+                asked = aim  # The track misses its target with any slack: do not wait for it.
         # The last rows cost the most slack: make up for losses over a few steps.
         return min(asked, 1 - room / 20)
 

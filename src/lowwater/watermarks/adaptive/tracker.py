@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from lowwater.control.watermark import SourceKey
 
@@ -17,51 +17,52 @@ WATCHED = 512
 """The number of closed windows that are remembered, to update their errors."""
 
 
-@dataclass(frozen=True)
-class ClosedWindows:
-    """Closed windows as (id, rows, missed rows), and the allowed error."""
-
-    known: Sequence[tuple[int, int, int]]
-    error: float
+Windows: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Closed windows, each as (id, rows, missed rows)."""
 
 
 @dataclass(frozen=True)
 class TrackResult:
-    """Produced, lost, results and their rows; losses not counted exactly; closed windows."""
+    """The counts of an epoch.
+
+    - `counts`: The number of produced and of lost items, of results, and of the rows in results.
+    - `unseen`: The number of losses that could not be counted exactly.
+    - `windows`: The closed windows that are remembered.
+    """
 
     counts: tuple[int, int, int, int]
     unseen: int = 0
-    windows: tuple[tuple[int, int, int], ...] = ()
+    windows: Windows = ()
 
 
 def quality_of(
-    what: str, measured: Sequence[Mapping[str, Any]], windows: ClosedWindows
+    what: str, measured: Sequence[Mapping[str, Any]], windows: Windows, error: float
 ) -> TrackResult:
-    """Return the pairs, rows or windows that an operator produced and lost in an epoch."""
+    """Return the pairs, rows or windows that an operator produced and lost in an epoch.
+
+    `windows` are the closed windows remembered so far, `error` is their allowed error.
+    """
     results = _sum(measured, "results")
     if what == "pairs":
         # A join with order= emits pairs later than it makes them; losses occur when it makes them.
         made = sum(m.get("made", m.get("results", 0)) for m in measured)
-        return TrackResult(
-            (made, _sum(measured, "lost"), results, results), _sum(measured, "unseen")
-        )
+        counts = (made, _sum(measured, "lost"), results, results)
+        return TrackResult(counts, _sum(measured, "unseen"))
     closed = _rows(measured, "closed")
     if what == "rows":
         return TrackResult((closed, _rows(measured, "missed"), results, closed))
-    return _windows(measured, windows, (results, closed))
+    good, bad, unseen, windows = _windows(measured, windows, error)
+    return TrackResult((good, bad, results, closed), unseen, windows)
 
 
-def by_source(measured: Sequence[Mapping[str, Any]]) -> dict[SourceKey, tuple[int, int]]:
+def by_source(measured: Sequence[Mapping[str, Any]]) -> dict[SourceKey, list[int]]:
     """Return by source the rows in closed windows, and the rows that missed their windows."""
-    found: dict[SourceKey, tuple[int, int]] = {}
+    counts: dict[SourceKey, list[int]] = {}
     for m in measured:
-        for source, rows in m.get("closed_of", ()):
-            given, lost = found.get(source, (0, 0))
-            found[source] = given + rows, lost
-        for source, rows in m.get("missed_of", ()):
-            given, lost = found.get(source, (0, 0))
-            found[source] = given, lost + rows
-    return found
+        for place, name in enumerate(("closed_of", "missed_of")):
+            for source, rows in m.get(name, ()):
+                counts.setdefault(source, [0, 0])[place] += rows
+    return counts
 
 
 def in_time(sides: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[float, float]:
@@ -75,34 +76,27 @@ def in_time(sides: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[float, float]
 
 
 def _windows(
-    measured: Sequence[Mapping[str, Any]], windows: ClosedWindows, held: tuple[int, int]
-) -> TrackResult:
-    """Return the windows within the error; a window that late rows push out is subtracted."""
-    known = {wid: [rows, missed] for wid, rows, missed in windows.known}
-    good = bad = unseen = 0
+    measured: Sequence[Mapping[str, Any]], windows: Windows, error: float
+) -> tuple[int, int, int, Windows]:
+    """Return how many windows are within the error, how many late rows pushed out, and the rest.
+
+    The rest is the number of late rows whose windows are forgotten, and the remembered windows.
+    """
+    known = {wid: [rows, missed] for wid, rows, missed in windows}
     for m in measured:
         for wid, rows in m.get("closed", ()):
-            known[wid] = [rows + known.get(wid, [0, 0])[0], known.get(wid, [0, 0])[1]]
-    new = known.keys() - {wid for wid, *_ in windows.known}
-    good += len(new)
-    for m in measured:
-        for wid, rows in m.get("missed", ()):
-            if wid not in known:
-                unseen += rows
-                continue
-            one = known[wid]
-            was = _within(one, windows.error)
-            one[1] += rows
-            if was and not _within(one, windows.error):
-                good, bad = good - 1, bad + 1
+            known.setdefault(wid, [0, 0])[0] += rows
+    good, bad, unseen = len(known) - len(windows), 0, 0
+    for wid, late in (pair for m in measured for pair in m.get("missed", ())):
+        if wid not in known:
+            unseen += late
+            continue
+        rows, missed = known[wid]
+        known[wid][1] += late
+        if missed <= error * (rows + missed) and missed + late > error * (rows + missed + late):
+            good, bad = good - 1, bad + 1
     watched = sorted(known.items())[-WATCHED:]
-    closed = tuple((wid, rows, missed) for wid, (rows, missed) in watched)
-    return TrackResult((good, bad, *held), unseen, closed)
-
-
-def _within(one: Sequence[int], error: float) -> bool:
-    rows, missed = one
-    return missed <= error * (rows + missed)
+    return good, bad, unseen, tuple((wid, rows, missed) for wid, (rows, missed) in watched)
 
 
 def _sum(measured: Sequence[Mapping[str, Any]], name: str) -> int:
