@@ -68,7 +68,10 @@ def _reasons(numbers: Mapping[tuple[str, str], int]) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    """Return a text as a sentence; one that begins with code keeps its first letter."""
+    word = text.split()[0]
+    first = text[0].upper() if word.isalpha() else text[0]
+    return f"{first}{text[1:]}."
 
 
 if __name__ == "__main__":

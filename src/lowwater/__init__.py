@@ -66,9 +66,11 @@ from lowwater.watermarks.functions import (
     quality,
     slack,
 )
-from lowwater.windows.row_windows import RowWindow, SessionWindow, arrival, rank, rows
+from lowwater.windows.landmark import Landmark, unbounded
+from lowwater.windows.row_windows import RowWindow, arrival, rank, rows
 from lowwater.windows.semantics import extent, wids, window_ids
-from lowwater.windows.sliding import Landmark, Sliding, unbounded
+from lowwater.windows.session import SessionWindow
+from lowwater.windows.sliding import Sliding
 
 if TYPE_CHECKING:
     from lowwater.watermarks.policy import WatermarkPolicy

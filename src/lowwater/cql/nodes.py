@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from lowwater.windows.axis import Axis
+from lowwater.windows.landmark import unbounded
 from lowwater.windows.row_windows import rows
-from lowwater.windows.sliding import unbounded
 
 CLAUSES = {
     "RANGE": "range", "RATTR": "rattr", "SLIDE": "slide", "SATTR": "sattr", "GAP": "gap",

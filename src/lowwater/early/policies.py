@@ -12,7 +12,7 @@ from lowwater.early.accuracy_control import Observation, Steering, SteeringMemor
 from lowwater.errors import SpecError
 from lowwater.event_clock import ClockMemory, EventClock
 from lowwater.ticks import Duration, ticks
-from lowwater.windows.sliding import Landmark, Sliding
+from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 _SOME = 16
 
@@ -21,7 +21,7 @@ _SOME = 16
 class WindowEnds:
     """The ends of windows that their specs determine, of one or of several names."""
 
-    windows: tuple[Sliding | Landmark, ...]
+    windows: tuple[ScheduledWindow, ...]
 
     @property
     def slide(self) -> int:

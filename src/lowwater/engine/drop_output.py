@@ -15,8 +15,6 @@ from lowwater.operators.packet import Packet
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.shedding.drop_geometry import window_runs
 from lowwater.shedding.shedder import DroppedInterval
-from lowwater.windows.common_panes import Shared
-from lowwater.windows.sliding import Sliding
 
 REASONS = {
     "share": "share= was given",
@@ -53,10 +51,9 @@ def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Ta
 
 def _windows(plan: WindowPlan, dropped: DroppedInterval) -> Iterator[pa.Table]:
     """Yield the windows with results in a dropped interval, one table per run of windows."""
-    schema, spec = shed_schema(plan), plan.spec
+    schema = shed_schema(plan)
     why = (REASONS[dropped.reason], dropped.share, dropped.load)
-    for name, window in spec.named if isinstance(spec, Shared) else (("", spec),):
-        assert isinstance(window, Sliding)  # noqa: S101
+    for name, window in plan.fixed_windows:
         for first, end in window_runs(window, ((dropped.start, dropped.end),)):
             wid = np.arange(first, end)
             bounds = [plan.bounds.from_ticks(at) for at in (window.start(wid), window.end(wid))]

@@ -25,7 +25,6 @@ from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import HIDDEN
 from lowwater.shedding.drop_geometry import window_runs
 from lowwater.shedding.shedder import LoadShedder
-from lowwater.windows.common_panes import Shared
 from lowwater.windows.sliding import Sliding
 
 ERROR = HIDDEN + "error"
@@ -75,10 +74,7 @@ class _Gaps:
         return self.plan.numeric_aggregates
 
     def spec(self, row: Mapping[str, Any]) -> Sliding:
-        spec = self.plan.spec
-        mine = dict(spec.named)[row[NAME]] if isinstance(spec, Shared) else spec
-        assert isinstance(mine, Sliding)  # noqa: S101
-        return mine
+        return dict(self.plan.fixed_windows)[row.get(NAME, "")]
 
     def fill(
         self, memory: Mapping[str, Any], finals: list[dict[str, Any]]

@@ -17,7 +17,7 @@ from lowwater.intervals import Intervals
 from lowwater.shedding.drop_geometry import shrunk
 from lowwater.watermarks.adaptive.quality_model import QualityModel
 from lowwater.windows.axis import Axis
-from lowwater.windows.sliding import Landmark, Sliding
+from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 LossCount = Literal["late", "pairs", "rows", "windows"]
 """Which losses a kernel counts to measure quality."""
@@ -165,7 +165,7 @@ class OperatorPlan(Protocol):
         return ()
 
     @property
-    def scheduled_windows(self) -> tuple[Sliding | Landmark, ...]:
+    def scheduled_windows(self) -> tuple[ScheduledWindow, ...]:
         """The windows whose ends on the axis are known before rows arrive."""
         return ()
 

@@ -56,6 +56,6 @@ FEATURES = {
     "estimate raw": "`estimate='raw'`",
     "sideline": "`sideline=`",
     "shed": "`shed=lw.shed(...)`",
-    "shed fill": "`shed=lw.shed(fill=True)`",
+    "shed fill": "`shed=lw.shed(fill='linear')`",
 }
 """The features, and how they are written."""

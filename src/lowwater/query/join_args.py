@@ -17,7 +17,7 @@ from lowwater.watermarks.adaptive.policies import PdSlack, Quality
 from lowwater.watermarks.per_source import PerSource
 from lowwater.watermarks.policy import NoPolicy, WatermarkPolicy
 from lowwater.windows.axis import Axis
-from lowwater.windows.sliding import unbounded
+from lowwater.windows.landmark import unbounded
 
 Order = Literal["free", "time"]
 _PAIR = 2

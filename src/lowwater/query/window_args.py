@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
 from lowwater.logical.nodes import Node, paired_times
-from lowwater.operators.window.explain import ARRIVAL, Numbering
+from lowwater.operators.window.explain import Numbering
 from lowwater.windows.axis import Axis
 from lowwater.windows.common_panes import Shared
-from lowwater.windows.row_windows import Arrival, Rank, Rows, RowWindow, SessionWindow
-from lowwater.windows.sliding import Landmark, Sliding, Unbounded, WindowSpec
+from lowwater.windows.landmark import Landmark, Unbounded
+from lowwater.windows.row_windows import ARRIVAL, Arrival, Rank, Rows, RowWindow
+from lowwater.windows.session import SessionWindow
+from lowwater.windows.sliding import Sliding, WindowSpec
 
 _RANGE_AND_SLIDE = 2
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from lowwater.windows.sliding import Sliding, Ticks, WindowKind, WindowSpec
+from lowwater.windows.sliding import Say, Sliding, Ticks, WindowSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Shared(WindowSpec):
 
     named: tuple[tuple[str, Sliding], ...]
 
-    kind: ClassVar[WindowKind] = "named"
+    kind: ClassVar[str] = "named"
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
@@ -50,6 +50,14 @@ class Shared(WindowSpec):
     def describe(self) -> str:
         """Return the name of the kind."""
         return "several on common panes"
+
+    def sizes(self, say: Say, say_slide: Say) -> str:
+        """Return the ranges and slides by name as text."""
+        return ", ".join(f"{name} ({w.sizes(say, say_slide)})" for name, w in self.named)
+
+    def stored(self, say: Say) -> str:
+        """Return the content of the state as text."""
+        return f"panes of {say(self.pane)}, shared by all, one partial per group and pane"
 
     @cached_property
     def pane(self) -> int:

@@ -1,16 +1,22 @@
-"""Windows that rows define: they end at rows, or where rows leave a gap.
+"""Windows that end at rows, and lengths in rows.
 
-They exist only after rows have arrived, so their ids are positions instead of counts. A pane is a
-position, and a window may end at any position, so every watermark may close windows.
+These windows exist only after rows have arrived, so their ids are positions instead of counts. A
+pane is a position, and a window may end at any position, so every watermark may close windows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import numpy as np
+
 from lowwater.errors import SpecError
-from lowwater.windows.sliding import Ticks, WindowClass, WindowKind, WindowSpec
+from lowwater.windows.sliding import Say, SingleWindow, Ticks, WindowClass
+
+ARRIVAL = "__arrival"
+"""The column of row numbers in the order of arrival, for `slide_on`."""
 
 
 class Arrival:
@@ -63,7 +69,7 @@ def rank(column: str) -> Rank:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowWindow(WindowSpec):
+class RowWindow(SingleWindow):
     """Windows of length `range` that end at rows: at each, or at every `slide`-th (WID 3.3, 6).
 
     extent(w) = (w − range, w]
@@ -81,7 +87,7 @@ class RowWindow(WindowSpec):
     slide: int = 1
     slide_on: str | None = None
 
-    kind: ClassVar[WindowKind] = "row"
+    kind: ClassVar[str] = "row"
     driven: ClassVar[bool] = True
     inclusive: ClassVar[bool] = True
 
@@ -93,6 +99,33 @@ class RowWindow(WindowSpec):
     def describe(self) -> str:
         """Return the name of the kind."""
         return "slide-by-tuple" if self.slide == 1 else "slide-by-rows"
+
+    def sizes(self, say: Say, say_slide: Say) -> str:
+        """Return the range, and the rows that end a window, as text."""
+        if self.slide_on == ARRIVAL:
+            ends = f"every {self.slide}th row that arrives"
+        elif self.slide_on is not None:
+            ends = f"rows whose {self.slide_on} is a multiple of {say_slide(self.slide)}"
+        else:
+            ends = "every row" if self.slide == 1 else f"every {self.slide}th by rank"
+        return f"range {say(self.range)}, ending at {ends}"
+
+    def stored(self, say: Say) -> str:
+        """Return the content of the state as text."""
+        return "one partial per group and position, for one range"
+
+    def extent(self, wid: int, positions: np.ndarray | None) -> tuple[int, int]:
+        """Return the window `(wid − range, wid]` in whole ticks, as `[start, end)`."""
+        return wid - self.range + 1, wid + 1
+
+    def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
+        """Return the positions at which a row ends a window."""
+        if self.slide_on is None:
+            return np.unique(np.sort(positions)[self.slide - 1 :: self.slide])
+        if slide_values is None:
+            raise SpecError(f"slide_values= is needed: the window slides over {self.slide_on!r}")
+        values: np.ndarray = np.fromiter(slide_values, np.int64)
+        return np.unique(positions[values % self.slide == 0])
 
     def start(self, wid: Ticks) -> Ticks:
         """Return where window `wid` begins (exclusive)."""
@@ -109,47 +142,3 @@ class RowWindow(WindowSpec):
     def last(self, at: Ticks) -> Ticks:
         """Return the last window that may hold position `at`."""
         return at + self.range - 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionWindow(WindowSpec):
-    """Windows of rows with less than `gap` between neighbours, by group.
-
-    extent = [first row, last row + gap); a window's id is the position of its first row.
-    """
-
-    gap: int
-
-    kind: ClassVar[WindowKind] = "session"
-    driven: ClassVar[bool] = True
-    wclass: ClassVar[WindowClass] = "FCU"
-    """The context that a row's windows depend on: all later rows."""
-
-    def describe(self) -> str:
-        """Return the name of the kind."""
-        return "session"
-
-    @property
-    def range(self) -> int:
-        """Length of the session of a single row."""
-        return self.gap
-
-    def start(self, wid: Ticks) -> Ticks:
-        """Return where the session of a single row begins."""
-        return wid
-
-    def end(self, wid: Ticks) -> Ticks:
-        """Return where the session of a single row ends (exclusive)."""
-        return wid + self.gap
-
-    def first(self, at: Ticks) -> Ticks:
-        """Return the session that a row without neighbours begins."""
-        return at
-
-    def last(self, at: Ticks) -> Ticks:
-        """Return the session that a row without neighbours belongs to."""
-        return at
-
-    def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first row whose session, without neighbours, `mark` does not complete."""
-        return mark - self.gap + 1

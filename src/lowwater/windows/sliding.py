@@ -1,4 +1,4 @@
-"""Window specifications: the definition of a window, apart from any way to compute it (WID 3).
+"""Window specifications, and sliding windows: definitions apart from any computation (WID 3).
 
 A spec is a pure function between positions on an axis and window ids. All arithmetic is on ticks
 and works on plain integers and on numpy arrays alike.
@@ -6,42 +6,41 @@ and works on plain integers and on numpy arrays alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from lowwater.errors import SpecError
-from lowwater.ticks import BEGIN, END, ticks
+from lowwater.ticks import ticks
 
 Ticks: TypeAlias = Any
 """An int or an int64 numpy array."""
 
-WindowKind = Literal["fixed", "named", "landmark", "row", "session"]
+Say: TypeAlias = Callable[[int], str]
+"""Prints a length on an axis."""
 WindowClass = Literal["CF", "FCF", "FCB", "FCU"]
 
 MAX_SLIDES_PER_RANGE = 1_000_000
 
 
-class Unbounded:
-    """The type of `lw.unbounded`."""
-
-    def __repr__(self) -> str:
-        return "lw.unbounded"
-
-
-unbounded: Final = Unbounded()
-"""The range of a landmark window, which reaches back to the beginning of the stream."""
-
-
-def _checked(name: str, value: Any) -> int:
+def positive_span(name: str, value: Any) -> int:
+    """Return a length in ticks; raise SpecError unless it is greater than zero."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     span = value if whole else ticks(value, name=name)
     if span <= 0:
         raise SpecError(f"{name}={value!r} must be greater than zero")
     return span
+
+
+def given(positions: np.ndarray | None) -> np.ndarray:
+    """Return the positions of rows; raise SpecError without any."""
+    if positions is None:
+        raise SpecError("positions= is needed: these windows depend on the positions of rows")
+    return positions
 
 
 class WindowSpec(Protocol):
@@ -50,12 +49,14 @@ class WindowSpec(Protocol):
     Every kind derives from it. The bodies of members are the defaults that most kinds share.
     """
 
-    kind: ClassVar[WindowKind]
-    """The kind of window, as the table of compatible features names it."""
+    kind: ClassVar[str]
+    """The kind of window: the name of its layout."""
     driven: ClassVar[bool] = False
     """Whether rows define the windows, so that no id is known before rows arrive."""
     inclusive: ClassVar[bool] = False
     """Whether a window holds the position it ends at."""
+    slide_on: str | None = None
+    """The attribute of the slide, if it is not that of the range."""
 
     @property
     def wclass(self) -> WindowClass:
@@ -83,7 +84,7 @@ class WindowSpec(Protocol):
         return ()
 
     @property
-    def scheduled(self) -> tuple[Sliding | Landmark, ...]:
+    def scheduled(self) -> tuple[ScheduledWindow, ...]:
         """The windows whose ends are known before rows arrive."""
         return tuple(window for _, window in self.fixed)
 
@@ -110,9 +111,52 @@ class WindowSpec(Protocol):
     def describe(self) -> str:
         """Return the name of the kind, as `explain()` prints it."""
 
+    @property
+    def label(self) -> str:
+        """The label of the kind in the table of compatible features."""
+        return self.kind
+
+    def sizes(self, say: Say, say_slide: Say) -> str:
+        """Return range and slide as text; each function prints lengths on their attribute."""
+
+    def stored(self, say: Say) -> str:
+        """Return the content of the state as text."""
+
+
+class SingleWindow(WindowSpec, Protocol):
+    """A window kind whose windows have one range and one slide, so that ids are numbers."""
+
+    def start(self, wid: Ticks) -> Ticks:
+        """Return where window `wid` begins."""
+
+    def end(self, wid: Ticks) -> Ticks:
+        """Return where window `wid` ends."""
+
+    def first(self, at: Ticks) -> Ticks:
+        """Return the first window that may hold position `at`."""
+
+    def last(self, at: Ticks) -> Ticks:
+        """Return the last window that may hold position `at`."""
+
+    def extent(self, wid: int, positions: np.ndarray | None) -> tuple[int, int]:
+        """Return the interval `[start, end)` of window `wid` over the positions of rows."""
+        return int(self.start(wid)), int(self.end(wid))
+
+    def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
+        """Return the ids, ascending, of the windows that hold at least one position."""
+        every = [np.arange(self.first(p), self.last(p) + 1) for p in np.unique(positions)]
+        return np.asarray(np.unique(np.concatenate(every or [positions])))
+
+
+class ScheduledWindow(SingleWindow, Protocol):
+    """A window kind whose windows end at known times, one every `slide`."""
+
+    slide: int
+    """The distance of two neighbouring ends."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Sliding(WindowSpec):
+class Sliding(ScheduledWindow):
     """Windows of length `range` that start every `slide`, counted from `origin` (WID 3.3).
 
     extent(w) = [origin + w·slide, origin + w·slide + range)
@@ -129,11 +173,11 @@ class Sliding(WindowSpec):
     slide: int
     origin: int = 0
 
-    kind: ClassVar[WindowKind] = "fixed"
+    kind: ClassVar[str] = "fixed"
 
     def __init__(self, *, range: Any, slide: Any = None, origin: int = 0) -> None:
-        size = _checked("range", range)
-        step = size if slide is None else _checked("slide", slide)
+        size = positive_span("range", range)
+        step = size if slide is None else positive_span("slide", slide)
         if size // step > MAX_SLIDES_PER_RANGE:
             raise SpecError(
                 f"range={range!r} is {size // step:,} slides of slide={slide!r}: each row would "
@@ -175,9 +219,24 @@ class Sliding(WindowSpec):
 
     def describe(self) -> str:
         """Return the name of the kind."""
+        return "hopping with gaps" if self.has_gaps else self.label
+
+    @property
+    def label(self) -> str:
+        """The label of the kind in the table of compatible features."""
         if self.slide == self.range:
             return "tumbling"
-        return "hopping with gaps" if self.has_gaps else "sliding"
+        return "gaps" if self.has_gaps else "sliding"
+
+    def sizes(self, say: Say, say_slide: Say) -> str:
+        """Return range and slide as text."""
+        return f"range {say(self.range)}, slide {say_slide(self.slide)}"
+
+    def stored(self, say: Say) -> str:
+        """Return the content of the state as text."""
+        return (
+            f"panes of {say(self.pane)}, {self.panes} to a window, one partial per group and pane"
+        )
 
     def start(self, wid: Ticks) -> Ticks:
         """Return where window `wid` begins (inclusive)."""
@@ -206,82 +265,3 @@ class Sliding(WindowSpec):
     def pane_of(self, at: Ticks) -> Ticks:
         """Return the pane that holds position `at`."""
         return (at - self.origin) // self.pane
-
-
-@dataclass(frozen=True, kw_only=True)
-class Landmark(WindowSpec):
-    """Windows that begin with the stream, or at `landmark`, and end every `slide` (WID 3.3).
-
-    extent(w) = [landmark, origin + (w+1)·slide)
-
-    >>> Landmark(slide="1 hour").first(0)
-    0
-    """
-
-    slide: int
-    origin: int = 0
-    landmark: int | None = None
-
-    def __init__(self, *, slide: Any, origin: int = 0, landmark: int | None = None) -> None:
-        object.__setattr__(self, "slide", _checked("slide", slide))
-        object.__setattr__(self, "origin", origin if landmark is None else landmark)
-        object.__setattr__(self, "landmark", landmark)
-
-    kind: ClassVar[WindowKind] = "landmark"
-
-    @property
-    def scheduled(self) -> tuple[Sliding | Landmark, ...]:
-        """The window itself."""
-        return (self,)
-
-    def outside(self, at: np.ndarray) -> np.ndarray:
-        """Return which positions belong to no window: those before the landmark."""
-        return np.asarray(self.last(at) < self.first(at))
-
-    def stop(self, newest: int) -> int | None:
-        """Return the end of the window of the newest row, where windows stop (semantics 11)."""
-        return int(self.end(self.first(newest)))
-
-    def describe(self) -> str:
-        """Return the name of the kind."""
-        return "landmark"
-
-    @property
-    def pane(self) -> int:
-        """Length of a pane: one slide."""
-        return self.slide
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether some positions belong to no window: those before the landmark."""
-        return self.landmark is not None
-
-    def start(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` begins: at the landmark, for every window."""
-        return wid * 0 + (BEGIN if self.landmark is None else self.landmark)
-
-    def end(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` ends (exclusive)."""
-        return self.origin + (wid + 1) * self.slide
-
-    def first(self, at: Ticks) -> Ticks:
-        """Return the first window that holds position `at`."""
-        return (at - self.origin) // self.slide
-
-    def last(self, at: Ticks) -> Ticks:
-        """Return END: every later window holds `at`, too. Return BEGIN before the landmark."""
-        if self.landmark is None:
-            return at * 0 + END
-        return np.where(np.asarray(at) < self.landmark, BEGIN, END)[()]
-
-    def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first window that watermark `mark` does not complete."""
-        return (mark - self.origin) // self.slide
-
-    def align(self, mark: int) -> int:
-        """Return the largest window end ≤ `mark`."""
-        return int(self.end(self.first_open(mark) - 1))
-
-    def pane_of(self, at: Ticks) -> Ticks:
-        """Return the pane that holds position `at`."""
-        return (at - self.origin) // self.slide

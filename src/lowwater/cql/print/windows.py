@@ -10,13 +10,13 @@ from sqlglot import exp
 from lowwater.cql.names import column
 from lowwater.cql.nodes import ROW_NUM, Length, RankOf, RowNumber, StreamWindow, length
 from lowwater.errors import SpecError
-from lowwater.operators.window.explain import ARRIVAL
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.ticks import instant
 from lowwater.windows.axis import Axis
 from lowwater.windows.common_panes import Shared
-from lowwater.windows.row_windows import RowWindow, SessionWindow
-from lowwater.windows.sliding import Landmark
+from lowwater.windows.landmark import Landmark
+from lowwater.windows.row_windows import ARRIVAL, RowWindow
+from lowwater.windows.session import SessionWindow
 
 Clauses: TypeAlias = dict[str, exp.Expr | list[exp.Column] | None]
 """The clauses of a window by argument of `StreamWindow`; None for an absent one."""
@@ -38,6 +38,11 @@ def window_of(plan: WindowPlan) -> StreamWindow:
 def _clauses(spec: object, plan: WindowPlan) -> Clauses:
     """Return the clauses of a window by its kind; by default those of a sliding window."""
     del spec
+    if len(plan.fixed_windows) != 1:
+        raise SpecError(
+            f"windows ({plan.window_text}) have no text: CQL has no clause for them; keep the "
+            f"query in Python"
+        )
     ((_, window),) = plan.fixed_windows
     axis, second = plan.axis, plan.second
     times = [column(time.column) for time in (axis, second) if time is not None]

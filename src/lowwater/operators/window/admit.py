@@ -22,7 +22,7 @@ from lowwater.operators.window.epoch import WindowEpoch, window_bounds
 from lowwater.operators.window.plan import SECOND, WindowPlan
 from lowwater.shedding.drop_geometry import needed_windows
 from lowwater.ticks import END, FIRST_TICK
-from lowwater.windows.semantics import OneWindow
+from lowwater.windows.sliding import SingleWindow
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Missed:
 
 
 def missed_behind(
-    windows: Sequence[tuple[WindowPlan, OneWindow]],
+    windows: Sequence[tuple[WindowPlan, SingleWindow]],
     ticks: np.ndarray,
     watermark: np.ndarray | int,
     dead: np.ndarray,

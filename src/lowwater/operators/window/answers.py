@@ -25,7 +25,7 @@ from lowwater.watermarks.adaptive.quality_model import (
     Sensitivity,
     WindowQuality,
 )
-from lowwater.windows.sliding import Landmark, Sliding
+from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 _SENSITIVE: dict[type[Aggregate], Literal["sum", "avg", "max", "quantile"]] = {
     Sum: "sum",
@@ -61,12 +61,7 @@ class WindowAnswers(WindowTexts):
     def _window_label(self) -> str:
         if self.numbering is not None:
             return self.numbering
-        if self.second is not None:
-            return "both times"
-        if self.spec.kind in {"named", "row"}:
-            return self.spec.kind
-        text = self.spec.describe()
-        return "gaps" if text == "hopping with gaps" else text
+        return self.spec.label if self.second is None else "both times"
 
     @property
     def named_aggregates(self) -> Mapping[str, Aggregate]:
@@ -90,7 +85,7 @@ class WindowAnswers(WindowTexts):
         return self.spec.fixed if self.numbering is None else ()
 
     @property
-    def scheduled_windows(self) -> tuple[Sliding | Landmark, ...]:
+    def scheduled_windows(self) -> tuple[ScheduledWindow, ...]:
         """The windows whose ends on the axis are known before rows arrive."""
         return self.spec.scheduled if self.numbering is None else ()
 
@@ -187,7 +182,7 @@ class WindowAnswers(WindowTexts):
         }
 
 
-def _ahead(window: Sliding | Landmark) -> int:
+def _ahead(window: ScheduledWindow) -> int:
     """Return the number of windows after the first that hold a row."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
 

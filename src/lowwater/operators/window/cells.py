@@ -16,7 +16,7 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
 from lowwater.operators.group_codes import compact, group_rows, whole
 from lowwater.operators.window.plan import WindowPlan
-from lowwater.windows.row_windows import SessionWindow
+from lowwater.windows.session import SessionWindow
 
 _MAX_BOUND = 1 << 61
 

@@ -29,7 +29,8 @@ from lowwater.operators.window.cells import Cells, first_cells, number_cells
 from lowwater.operators.window.scan import PORTION, merged, portions
 from lowwater.shedding.drop_geometry import window_runs, within
 from lowwater.ticks import FIRST_TICK
-from lowwater.windows.sliding import Landmark, Sliding
+from lowwater.windows.landmark import Landmark
+from lowwater.windows.sliding import Sliding
 
 _Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Some cells, and the place of each in the grid."""

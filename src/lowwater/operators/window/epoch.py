@@ -24,7 +24,7 @@ from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.loss_count import LossCount, Observer
 from lowwater.operators.window.plan import SECOND, WindowPlan
 from lowwater.windows.common_panes import Shared
-from lowwater.windows.sliding import Landmark
+from lowwater.windows.landmark import Landmark
 
 TARGET_CELLS = 16_384
 

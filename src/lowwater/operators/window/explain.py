@@ -10,14 +10,11 @@ from lowwater.aggregates.accumulators.base import Accumulator
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.operators.operator import OperatorPlan, spec_text
 from lowwater.windows.axis import Axis
-from lowwater.windows.common_panes import Shared
-from lowwater.windows.row_windows import RowWindow, SessionWindow
-from lowwater.windows.sliding import Landmark, Sliding, WindowClass, WindowSpec
+from lowwater.windows.row_windows import ARRIVAL
+from lowwater.windows.sliding import WindowClass, WindowSpec
 
 Keeping = Literal["panes", "windows"]
 Numbering = Literal["arrival", "rank"]
-ARRIVAL = "__arrival"
-"""The column of row numbers that are given on arrival."""
 _CLASSES = {
     "CF": "context free: a row's windows follow from the row alone",
     "FCF": "forward-context free: a row's windows follow from it and the rows before it",
@@ -77,26 +74,15 @@ class WindowTexts(OperatorPlan):
             order = "order of arrival" if self.numbering == "arrival" else f"order of {on}"
             size = f"range {numbered.range} rows, slide {numbered.slide} rows"
             return f"{spec.describe()}: {size}, in {order}{by}"
-        if isinstance(spec, Shared):
-            sizes = (f"{n} (range {say(w.range)}, slide {say(w.slide)})" for n, w in spec.named)
-            return f"{spec.describe()}: {', '.join(sizes)}, on {on}{by}"
-        if isinstance(spec, SessionWindow):
-            return f"session: gap {say(spec.gap)}, on {on}{by}"
-        if isinstance(spec, RowWindow):
-            ends = self._ends_text(spec)
-            return f"{spec.describe()}: range {say(spec.range)} on {on}, {ends}{by}"
-        (window,) = spec.scheduled
-        size = "unbounded" if isinstance(window, Landmark) else say(window.range)
-        return f"{spec.describe()}: range {size}, slide {say(window.slide)}, on {on}{by}"
+        return f"{spec.describe()}: {spec.sizes(say, self.slide_axis.say)}, on {on}{by}"
 
-    def _ends_text(self, spec: RowWindow) -> str:
-        if spec.slide_on is None:
-            every = f"ending at every {spec.slide}th by rank"
-            return "ending at every row" if spec.slide == 1 else every
-        if spec.slide_on == ARRIVAL:
-            return f"ending at every {spec.slide}th row that arrives"
-        other = Axis(spec.slide_on, self.schema.field(spec.slide_on).type)
-        return f"ending where {spec.slide_on} is a multiple of {other.say(spec.slide)}"
+    @property
+    def slide_axis(self) -> Axis:
+        """The attribute that the slide is measured on."""
+        on = self.spec.slide_on
+        if on is None:
+            return self.bounds
+        return Axis(on, pa.int64() if on == ARRIVAL else self.schema.field(on).type)
 
     @property
     def _state_text(self) -> str:
@@ -111,13 +97,4 @@ class WindowTexts(OperatorPlan):
             waits = "rows until the watermark has passed them, then "
             held = waits if self.numbering == "rank" else ""
             return f"{held}panes of row numbers, and how many rows there were {kept}"
-        if isinstance(spec, SessionWindow):
-            return f"one partial per open session {kept}"
-        if isinstance(spec, RowWindow):
-            return f"one partial per group and position, for one range {kept}"
-        if isinstance(spec, Landmark):
-            return f"one partial per group for closed panes, and open panes of one slide {kept}"
-        count = f"{spec.panes} to a window" if isinstance(spec, Sliding) else "shared by all"
-        return (
-            f"panes of {self.axis.say(spec.pane)}, {count}, one partial per group and pane {kept}"
-        )
+        return f"{spec.stored(self.axis.say)} {kept}"

@@ -25,7 +25,7 @@ from lowwater.operators.window.per_window import closed_windows
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.ticks import BEGIN, END
 from lowwater.windows.common_panes import Shared
-from lowwater.windows.semantics import OneWindow
+from lowwater.windows.sliding import SingleWindow
 
 Tables = list[tuple[int, pa.Table]]
 """Rows at the port, by their place in arrival order."""
@@ -43,7 +43,7 @@ class SlidingLayout:
     # -- rows ------------------------------------------------------------------------------------
 
     @property
-    def windows(self) -> Sequence[tuple[WindowPlan, OneWindow]]:
+    def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
         """The kinds of windows that a row enters, each with the plan that describes its rows."""
         return [(self.plan, self.plan.window)]
 
@@ -170,7 +170,7 @@ class SharedLayout(SlidingLayout):
         return self.plan.spec
 
     @property
-    def windows(self) -> Sequence[tuple[WindowPlan, OneWindow]]:
+    def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
         """The windows, each with the plan of a query that has only this one."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 

@@ -23,13 +23,12 @@ from lowwater.control.watermark import Watermarks
 from lowwater.operators.packet import Packet, packed, table_of, unpacked
 from lowwater.operators.window.cells import Cells, first_cells
 from lowwater.operators.window.close import ClosedWindows
-from lowwater.operators.window.explain import ARRIVAL
 from lowwater.operators.window.layout import SlidingLayout, Tables
 from lowwater.operators.window.layout_row_numbers import GroupCounts
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.operators.window.scan import merged, places, portions, running
 from lowwater.ticks import BEGIN, END
-from lowwater.windows.row_windows import RowWindow
+from lowwater.windows.row_windows import ARRIVAL, RowWindow
 
 ENDS = "ends"
 RANKS = "ranks"

@@ -20,7 +20,7 @@ from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.completion import WatermarkCompletion
 from lowwater.operators.window.layout import Tables
 from lowwater.ticks import BEGIN
-from lowwater.windows.row_windows import SessionWindow
+from lowwater.windows.session import SessionWindow
 
 SPAN = 1
 """The place of `Span` among the parts, after the row count."""

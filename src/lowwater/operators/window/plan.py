@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 
@@ -18,13 +18,14 @@ from lowwater.intervals import Intervals
 from lowwater.operators.late import late_schema
 from lowwater.operators.operator import GradualFlush
 from lowwater.operators.window.answers import WindowAnswers
-from lowwater.operators.window.explain import ARRIVAL, Keeping, Numbering
+from lowwater.operators.window.explain import Keeping, Numbering
 from lowwater.ticks import END
 from lowwater.windows.axis import Axis
 from lowwater.windows.common_panes import Shared
-from lowwater.windows.row_windows import RowWindow, SessionWindow
-from lowwater.windows.semantics import OneWindow
-from lowwater.windows.sliding import Landmark, Sliding, Ticks, WindowSpec
+from lowwater.windows.landmark import Landmark
+from lowwater.windows.row_windows import ARRIVAL, RowWindow
+from lowwater.windows.session import SessionWindow
+from lowwater.windows.sliding import SingleWindow, Sliding, Ticks, WindowSpec
 
 NAME = "window_name"
 """The column that tells several windows of a query apart."""
@@ -114,10 +115,10 @@ class WindowPlan(WindowAnswers):
         return isinstance(self.spec, Shared) or self.name is not None
 
     @property
-    def window(self) -> OneWindow:
+    def window(self) -> SingleWindow:
         """The window of a plan that has only one."""
-        assert isinstance(self.spec, OneWindow)  # noqa: S101
-        return self.spec
+        assert self.spec.kind != "named"  # noqa: S101
+        return cast("SingleWindow", self.spec)
 
     @property
     def positioned(self) -> Sliding | Landmark:
@@ -141,9 +142,7 @@ class WindowPlan(WindowAnswers):
         spec = self.spec
         if not isinstance(spec, RowWindow) or spec.slide_on is None:
             return None
-        if spec.slide_on == ARRIVAL:
-            return MultipleCount(Axis(ARRIVAL, pa.int64()), spec.slide)
-        return MultipleCount(Axis(spec.slide_on, self.schema.field(spec.slide_on).type), spec.slide)
+        return MultipleCount(self.slide_axis, spec.slide)
 
     @property
     def ends_part(self) -> int:
@@ -163,8 +162,7 @@ class WindowPlan(WindowAnswers):
     @property
     def counts_arrivals(self) -> bool:
         """Whether rows get numbers as they arrive."""
-        sliding = isinstance(self.spec, RowWindow) and self.spec.slide_on == ARRIVAL
-        return sliding or (self.numbering == "arrival" and not self.partition)
+        return self.spec.slide_on == ARRIVAL or (self.numbering == "arrival" and not self.partition)
 
     @property
     def sequential(self) -> bool:
