@@ -69,7 +69,7 @@ def _reasons(numbers: Mapping[tuple[str, str], int]) -> Iterator[str]:
 
 def _sentence(text: str) -> str:
     """Return a text as a sentence; one that begins with code keeps its first letter."""
-    word = text.split()[0]
+    word = text.split(maxsplit=1)[0]
     first = text[0].upper() if word.isalpha() else text[0]
     return f"{first}{text[1:]}."
 
