@@ -43,7 +43,6 @@ lint: $(READY)
 	$(BIN)/python scripts/check_cycles.py
 	$(BIN)/python scripts/check_modules.py
 	$(BIN)/python scripts/check_prose.py
-	$(BIN)/python scripts/check_cycles.py
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)

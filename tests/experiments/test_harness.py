@@ -35,7 +35,7 @@ def _with_z9(tmp_path, monkeypatch):
     """One more experiment, whose second shape does not hold."""
     code = """
         from matplotlib.figure import Figure
-        from experiments.harness.contract import Check, Compared, Experiment, Outcome
+        from experiments.harness.contract import Check, Comparison, Experiment, Outcome
 
         class Wrong(Experiment):
             id, paper, title, reports = "Z9", "none", "A wrong guess", "that 1 < 2 & 2 < 1"
@@ -44,7 +44,7 @@ def _with_z9(tmp_path, monkeypatch):
             def run(self, *, quick):
                 checks = [Check("one is less", True, "1 < 2"), Check("two is less", False, "2 < 1")]
                 rows = [{"n": 1, "x": 0.5, "y": None}]
-                return Outcome(rows, [Compared("n", "2", "1")], checks, Figure(), {"seed": 7})
+                return Outcome(rows, [Comparison("n", "2", "1")], checks, Figure(), {"seed": 7})
 
         EXPERIMENT = Wrong()
     """

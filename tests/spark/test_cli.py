@@ -48,7 +48,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path):
     first.send_signal(signal.SIGINT)
     said = first.communicate()[1].decode()
     assert first.returncode == 130, said
-    assert "To go on, run the same again: lowwater run" in said
+    assert "To resume, run the same command: lowwater run" in said
     before = pq.read_table(tmp_path / "out").num_rows
 
     second = command(tmp_path)
