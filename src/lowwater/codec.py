@@ -104,8 +104,10 @@ def _writer(cls: Any) -> Coder:
         written: dict[str, Any] = {} if version is None else {"version": version}
         for name, encoder, default in parts:
             value = getattr(record, name)
-            if default is MISSING or not _same(value, default):
-                written[name] = encoder(value)
+            comparable = type(value) is type(default) and not isinstance(value, np.ndarray)
+            if value is default or (comparable and value == default):
+                continue
+            written[name] = value if encoder is _unchanged else encoder(value)
         return written
 
     return write
@@ -113,12 +115,6 @@ def _writer(cls: Any) -> Coder:
 
 def _default(of: Field[Any]) -> Any:
     return of.default if of.default_factory is MISSING else of.default_factory()
-
-
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return type(value) is type(default) and not isinstance(value, np.ndarray) and value == default
 
 
 @cache
@@ -197,22 +193,30 @@ def _record_reader(cls: type, bound: Mapping[Any, Any] | None = None) -> Coder:
     hints = {n: (bound or {}).get(hint, hint) for n, hint in get_type_hints(cls).items()}
     names = [f.name for f in fields(cls) if f.init]
     readers: dict[str, Coder] = {}
+    encoded: set[str] = set()
     version = getattr(cls, "VERSION", None)
 
     def read(written: Any) -> Any:
         if not readers:
             readers.update({name: _reader(hints[name]) for name in names})
+            encoded.update(name for name, reader in readers.items() if reader is not _unchanged)
         if version is not None and written.get("version") != version:
             raise StateError(
                 f"a record of {cls.__name__} has version {written.get('version')}, but this "
                 f"version of Lowwater reads {version}; start with a new checkpoint"
             )
-        return cls(**{n: readers[n](v) for n, v in written.items() if n != "version"})
+        values = {n: v for n, v in written.items() if n != "version"}
+        for name in values.keys() & encoded:
+            values[name] = readers[name](values[name])
+        return cls(**values)
 
     return read
 
 
 def _mapping_reader(key: Coder, value: Coder) -> Coder:
+    if key is value is _unchanged:
+        return dict
+
     def read(written: Any) -> dict[Any, Any]:
         pairs = written.items() if isinstance(written, Mapping) else written
         return {key(k): value(v) for k, v in pairs}

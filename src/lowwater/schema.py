@@ -38,7 +38,7 @@ def parse_schema(text: str) -> pa.Schema:
     names = [f.name for f in fields]
     twice = [n for n in names if names.count(n) > 1]
     if twice:
-        raise SpecError(f"schema={text!r} names the column {twice[0]!r} twice")
+        raise SpecError(f"schema={text!r} names the column {twice[0]!r} twice; rename one of them")
     return pa.schema(fields)
 
 
@@ -103,7 +103,9 @@ def parse_type(text: str) -> pa.DataType:
 def _field(part: str, whole: str) -> pa.Field:
     match = _FIELD.fullmatch(part)
     if match is None:
-        raise SpecError(f"schema={whole!r}: {part.strip()!r} should be a name and a type")
+        raise SpecError(
+            f"schema={whole!r}: {part.strip()!r} should be a name and a type, like 'x int'"
+        )
     kind, count = re.subn(r"(?i)\s+not\s+null$", "", match[3])
     return pa.field(match[1] or match[2], parse_type(kind), nullable=not count)
 

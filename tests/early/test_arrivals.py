@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lowwater.codec import decode, encode
 from lowwater.control.completeness import Completeness
-from lowwater.early.arrivals import MOST_BINS, Arrivals, ArrivalsMemory, Lateness, measure
+from lowwater.early.arrivals import MOST_BINS, Arrivals, ArrivalsMemory, Lateness, count_arrivals
 
 SECOND = 1_000_000
 
@@ -26,7 +26,7 @@ def learned(arrivals, ticks, *, epochs=10, lag=None):
     ):
         newest = max(memory.newest or 0, int(part.max()))
         low = None if lag is None else newest - lag
-        memory = arrivals.advance(memory, [measure(part, late, arrivals.width)], low)
+        memory = arrivals.advance(memory, [count_arrivals(part, late, arrivals.width)], low)
     return memory
 
 
@@ -75,7 +75,7 @@ def test_where_no_rows_are_expected_time_alone_decides():
 
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=60), st.integers(0, 2 * 10**6))
 def test_lateness_brackets_the_empirical_distribution(degrees, x):
-    late = measure(np.zeros(len(degrees), np.int64), np.array(degrees), 1)["late"]
+    late = count_arrivals(np.zeros(len(degrees), np.int64), np.array(degrees), 1).late
     found = float(Lateness(late).below(x))
     # A bin is at most a quarter of its lower edge wide.
     assert np.mean(np.array(degrees) <= x / 1.25 - 1) - 1e-9 <= found
@@ -83,14 +83,14 @@ def test_lateness_brackets_the_empirical_distribution(degrees, x):
 
 
 def test_lateness_zero_is_a_bin_of_its_own():
-    late = measure(np.zeros(4, np.int64), np.array([0, 0, 0, 1]), 1)["late"]
+    late = count_arrivals(np.zeros(4, np.int64), np.array([0, 0, 0, 1]), 1).late
     assert Lateness(late).below([-1, 0, 1]).tolist()[:2] == [0.0, 0.75]
 
 
 @settings(max_examples=25)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.integers(1, 1000))
 def test_mean_share_is_the_integral(degrees, start):
-    lateness = Lateness(measure(np.zeros(len(degrees), np.int64), np.array(degrees), 1)["late"])
+    lateness = Lateness(count_arrivals(np.zeros(len(degrees), np.int64), np.array(degrees), 1).late)
     fine = np.linspace(start, start + 1000, 4001)
     mean = lateness.mean_below(np.array([start]), np.array([start + 1000.0]))[0]
     assert mean == pytest.approx(np.mean(lateness.below(fine)), abs=2e-3)
@@ -103,10 +103,11 @@ def test_blocks_measured_apart_are_measured_together(ticks, cut):
     degrees = degrees_of(ticks)
     arrivals = Arrivals(10, 600)
     parts = [
-        measure(t, d, 10) for t, d in ((ticks[:cut], degrees[:cut]), (ticks[cut:], degrees[cut:]))
+        count_arrivals(t, d, 10)
+        for t, d in ((ticks[:cut], degrees[:cut]), (ticks[cut:], degrees[cut:]))
     ]
     apart = arrivals.advance(arrivals.begin(), parts, None)
-    together = arrivals.advance(arrivals.begin(), [measure(ticks, degrees, 10)], None)
+    together = arrivals.advance(arrivals.begin(), [count_arrivals(ticks, degrees, 10)], None)
     assert apart == together
 
 
@@ -161,8 +162,8 @@ def test_an_epoch_of_a_year_keeps_a_small_memory():
     ticks = np.sort(rng.integers(0, 365 * 86_400 * SECOND, 20_000))
     arrivals = Arrivals(SECOND, 600 * SECOND)
     degrees = rng.integers(0, 2**60, 20_000)
-    block = measure(ticks, degrees, arrivals.width)
-    assert len(block["counts"]) <= MOST_BINS
+    block = count_arrivals(ticks, degrees, arrivals.width)
+    assert len(block.counts) <= MOST_BINS
     memory = arrivals.advance(arrivals.begin(), [block] * 5, int(ticks[-1]))
     written = json.dumps(encode(memory))
     assert len(written) < 5_000
@@ -172,7 +173,7 @@ def test_an_epoch_of_a_year_keeps_a_small_memory():
 
 def test_without_rows_nothing_changes_and_a_step_is_said():
     arrivals = Arrivals(SECOND, 30 * SECOND)
-    none = measure(np.zeros(0, np.int64), np.zeros(0, np.int64), SECOND)
+    none = count_arrivals(np.zeros(0, np.int64), np.zeros(0, np.int64), SECOND)
     memory = arrivals.advance(arrivals.begin(), [none], None)
     assert memory == arrivals.begin()
     arrived = arrivals.arrived(memory, 15 * SECOND)
@@ -195,7 +196,7 @@ def test_counts_are_foretold_as_well_as_with_the_true_rate(width, size, slide, a
             raw, final = counts[end - size : now].sum(), counts[end - size : end].sum()
             found.append(np.abs([raw, raw / there, raw + 20 * ahead] - final) / final)
         ticks = np.full(counts[now], now * SECOND)
-        block = measure(ticks, np.zeros_like(ticks), arrivals.width)
+        block = count_arrivals(ticks, np.zeros_like(ticks), arrivals.width)
         memory = arrivals.advance(memory, [block], now * SECOND)
     raw, ours, oracle = 1 - np.mean(found, axis=0)
     assert ours >= 0.98 * oracle

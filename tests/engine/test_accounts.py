@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
 from lowwater.control.watermark import Watermarks
 from lowwater.engine.accounts import ACCOUNTS
 from lowwater.engine.controller import Controller
@@ -80,11 +81,11 @@ class Still:
 
 
 def came(rows, **counts):
-    return {"input": 0, "rows": rows, "counts": {"0": {"in": rows, **counts}}}
+    return InputMeasure(0, rows, counts={0: {"in": rows, **counts}})
 
 
 def worked(**counts):
-    return {"operator": 0, "shard": 0, "cells": 0, "bytes": 0, **counts}
+    return ShardMeasure(0, counts=counts)
 
 
 def controller():
@@ -94,27 +95,27 @@ def controller():
 @pytest.mark.parametrize(
     ("measures", "told"),
     [
-        ([came(3, malformed=1, outside=0), worked(admitted=1, late=0)], "3 came in, 2"),
-        ([came(1), worked(admitted=1, late=1)], "1 came in, 2"),
-        ([came(5)], "5 came in, 0"),
-        ([worked(admitted=2)], "0 came in, 2"),
+        ([came(3, malformed=1, outside=0), worked(admitted=1, late=0)], "received 3, but 2"),
+        ([came(1), worked(admitted=1, late=1)], "received 1, but 2"),
+        ([came(5)], "received 5, but 0"),
+        ([worked(admitted=2)], "received 0, but 2"),
     ],
 )
 def test_an_epoch_whose_counts_do_not_add_up_is_an_error(measures, told):
     with pytest.raises(lw.HostError, match=told):
-        controller().decide(0, measures, now=0)
+        controller().decide(0, Measures.of(measures), now=0)
 
 
 def test_an_epoch_whose_counts_do_not_add_up_leaves_no_entry():
     broken = controller()
     with pytest.raises(lw.HostError):
-        broken.decide(0, [came(1)], now=0)
+        broken.decide(0, Measures.of([came(1)]), now=0)
     assert broken.log.newest() is None
 
 
 def test_partly_late_rows_are_not_counted_twice():
     measures = [came(3), worked(admitted=2, late=1, partly_late=2)]
-    sound = controller().decide(0, measures, now=0)
+    sound = controller().decide(0, Measures.of(measures), now=0)
     assert sound.accounts.operators[0]["in"] == 3
 
 

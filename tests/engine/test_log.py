@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks
 from lowwater.engine.controller import Controller
@@ -187,11 +189,8 @@ def controller(log):
 
 
 def measured(newest, rows=1):
-    counted = {"0": {"in": rows}}
-    return [
-        {"input": 0, "rows": rows, "newest": newest, "counts": counted},
-        {"operator": 0, "shard": 0, "cells": 1, "bytes": 1, "admitted": rows},
-    ]
+    block = InputMeasure(0, rows, newest=newest, counts={0: {"in": rows}})
+    return Measures((block,), (ShardMeasure(0, 1, 1, {"admitted": rows}),))
 
 
 def told(entry):
@@ -232,10 +231,12 @@ def test_totals_add_up_over_epochs(log):
 def test_the_last_block_ends_the_stream(log):
     one = controller(log)
     assert not one.decide(0, measured(25), now=1).ended
-    last = one.decide(1, [*measured(26), {"input": 0, "last": True}], now=2)
+    block = measured(26)
+    ended = replace(block, inputs=(*block.inputs, InputMeasure(0, last=True)))
+    last = one.decide(1, ended, now=2)
     assert last.ended
     assert told(last) == 2**62
-    assert one.decide(2, [], now=3).ended
+    assert one.decide(2, Measures(), now=3).ended
 
 
 def test_asking_whether_a_mark_is_due_decides_nothing(log):

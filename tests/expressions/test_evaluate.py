@@ -250,7 +250,7 @@ REFUSED = {
     "an unknown function": (lambda s: s.where("frobnicate(t)"), ["frobnicate", "carry over"]),
     "a function that was not held against Spark": (
         lambda s: s.with_columns(x="soundex(name)"),
-        ["soundex()", "Over a DataFrame"],
+        ["soundex()", "as a DataFrame"],
     ),
     "a float as text": (lambda s: s.with_columns(x="cast(speed AS string)"), ["printed"]),
     "a float in text": (lambda s: s.with_columns(x="concat(name, speed)"), ["printed"]),

@@ -21,7 +21,7 @@ from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.join import kernel as joining
 from lowwater.operators.join import ordered_kernel as timed_joining
 from lowwater.operators.kernel import META
-from lowwater.operators.packet import Packet, measures_of, table_of, table_packet
+from lowwater.operators.packet import Packet, measure_of, table_of, table_packet
 from lowwater.operators.row_store import RowStore
 from lowwater.ticks import END
 
@@ -68,7 +68,8 @@ def packets_of(plan, epoch: Epoch, cuts: int) -> list[Packet]:
 
 
 def said_of(plan, emissions: list[Packet]) -> Said:
-    said = Said(measures=measures_of(emissions[-1]))
+    shard = measure_of(emissions[-1])
+    said = Said(measures={"cells": shard.cells, "bytes": shard.bytes, **shard.counts})
     assert [p.kind for p in emissions].count("measure") == 1
     tables = [(p, table_of(p)) for p in emissions if p.kind == "results"]
     assert [p.seq for p, _ in tables] == list(range(len(tables)))

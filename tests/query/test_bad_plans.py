@@ -101,7 +101,7 @@ JOINS = {
     ),
     "order": (
         lambda s: s.a.join(s.b, band=(0, 1), order="sorted"),
-        "order='sorted' is unknown; it is 'free' or 'time'",
+        "order='sorted' is unknown; write 'free' or 'time'",
     ),
     "both in order": (
         lambda s: s.a.join(s.b, band=(0, 1), order="time", time="both"),
@@ -125,9 +125,9 @@ JOINS = {
     ),
     "suffix": (
         lambda s: s.a.join(s.b, band=(0, 1), suffix=""),
-        "suffix='' tells no columns apart; give at least one letter",
+        "suffix='' would give two columns the same name; write at least one letter",
     ),
-    "no stream": (lambda s: s.a.join("b", band=(0, 1)), r"join\('b'\): give another stream"),
+    "no stream": (lambda s: s.a.join("b", band=(0, 1)), r"join\('b'\) needs a stream; give"),
     "times that differ": (
         lambda s: s.a.join(s.x, on="k", band=(0, 1)),
         "'t', a int64, and 'ts', a timestamp.* cannot be compared as times; cast one of them",
@@ -154,7 +154,7 @@ OTHERS = {
         ),
         "union: 'window' does not mean the same time in all streams; give all of them",
     ),
-    "no stream to unite": (lambda s: s.a.union("b"), r"union\('b'\): give another stream"),
+    "no stream to unite": (lambda s: s.a.union("b"), r"union\('b'\) needs a stream; give"),
     "unknown column of distinct": (lambda s: s.a.distinct("x"), "column 'x' is not in the stream"),
     "a number for a column": (lambda s: s.a.distinct(3), "column 3 is not in the stream"),
     "negative within": (
@@ -173,7 +173,7 @@ OTHERS = {
         lambda _: stream("t bigint, m map<string,int>").distinct(),
         r"distinct\('m'\): a map is not hashable; take one of its keys",
     ),
-    "another order": (lambda s: s.a.order("v"), r"order\('v'\) is unknown; .* one order, 'time'"),
+    "another order": (lambda s: s.a.order("v"), r"order\('v'\) is unknown; write order\('time'\)"),
     "landmark windows over results": (
         lambda s: counted(s.d.window(range=lw.unbounded, slide=3)),
         "landmark windows are emitted .* not known in advance; take a range",
@@ -250,7 +250,7 @@ SMOOTH = {
     ),
     "text": (
         lambda s: counted(s.a.window(range=4, flush="slow"), "k"),
-        r"flush='slow': give lw.slow_flush\(...\) or lw.lazy_flush\(...\)",
+        r"flush='slow' is not .*; give lw.slow_flush\(...\) or lw.lazy_flush\(...\)",
     ),
     "no delay": (
         lambda s: counted(s.a.window(range=4, flush=lw.slow_flush(max_delay=0)), "k"),
@@ -266,7 +266,7 @@ SMOOTH = {
     ),
     "less than no room": (
         lambda _: lw.lazy_flush(max_delay=3, keep=-1),
-        "keep=-1 must be a whole number, of cells or rows to be kept",
+        "keep=-1 must be a whole number, 0 or more, of cells or rows",
     ),
     "room in halves": (lambda _: lw.lazy_flush(max_delay=3, keep=1.5), "keep=1.5 must be"),
 }
@@ -292,7 +292,7 @@ PAIRS = {
     "a value": (lambda s: s.joined.window(range=4, on=("t", "v")), "'v' does not progress"),
     "sliding": (
         lambda s: s.joined.window(range=4, slide=2, on=BOTH),
-        r"on=\('t', 't_other'\): on two times windows lie side by side; leave slide= out",
+        r"on=\('t', 't_other'\): windows on two times are tumbling; give range=",
     ),
     "sessions": (
         lambda s: s.joined.window(gap=4, on=BOTH),
@@ -312,11 +312,11 @@ TOGETHER = {
     "without names": (lambda s: lw.together(s.a), r"together\(\) takes queries by name"),
     "a number": (
         lambda _: lw.together(x=3),
-        r"together\(x=...\): a int is neither a stream nor a query",
+        r"together\(x=...\): a int is not a query; give a stream",
     ),
     "windows without aggregates": (
         lambda s: lw.together(x=s.a.window(range=3)),
-        r"together\(x=...\): a WindowedStream is neither a stream nor a query; name its aggregates",
+        r"together\(x=...\): a WindowedStream is not a query; name its aggregates",
     ),
     "a sink for nobody": (
         lambda s: lw.together(x=s.a, y=s.b).run(sinks={"z": None}),
@@ -328,7 +328,7 @@ TOGETHER = {
     ),
     "a query without a sink": (
         lambda s: lw.together(x=s.a).start(sinks={}, checkpoint="x"),
-        "sinks= names none for 'x'; give one to every query",
+        "sinks= has no sink for 'x'; give one to every query",
     ),
     "a feed that goes on": (
         lambda s: lw.together(x=s.a).start(sinks={"x": None}, checkpoint="x"),

@@ -19,6 +19,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.control.measures import Measures
 from lowwater.engine.clock import SystemClock
 from lowwater.engine.entry import Entry
 from lowwater.engine.log import MemoryLog
@@ -263,7 +264,7 @@ def test_an_epoch_that_is_run_again_decides_the_same():
             epochs.run([[feed.table(block)]], last=[False])
             if again:  # as after a crash: what stands is not decided anew
                 entry = epochs.log.read(epochs.epoch - 1)
-                assert epochs.controller.decide(epochs.epoch - 1, [], 99) == entry
+                assert epochs.controller.decide(epochs.epoch - 1, Measures(), 99) == entry
         logs.append([epochs.log.before(n).standing.dropped for n in range(1, 25)])
     assert logs[0] == logs[1]
     assert any(logs[0])
@@ -355,8 +356,8 @@ REFUSED = {
         s.join(stream_of(), on="k", band=(0, 3), how="left").window(range=5).agg(n=lw.count())
     ),
     "distinct(within=...)": lambda s: s.distinct("k", within=3).window(range=5).agg(n=lw.count()),
-    "rows leave the query": lambda s: s.where("v > 0"),
-    "the rows of a join": lambda s: s.join(stream_of(), on="k", band=(0, 3)),
+    "but this query emits rows": lambda s: s.where("v > 0"),
+    "emits the rows of join()": lambda s: s.join(stream_of(), on="k", band=(0, 3)),
 }
 
 

@@ -14,6 +14,7 @@ import lowwater as lw
 from experiments.streams.overload import Prices, live
 from lowwater.control.context import InputProgress
 from lowwater.control.drop import DropPlan
+from lowwater.control.measures import EpochMeasure, InputMeasure, Measures
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import Watermarks
 from lowwater.shedding.drop_geometry import Params, Root, Slots
@@ -102,12 +103,10 @@ def test_queries_are_shut_down_costliest_first_if_the_bound_is_out_of_reach():
     memory, dropped, told = shedder.begin(), DropPlan(), []
     for n in range(1, 30):
         marks = Watermarks(n * SECOND)
-        counts = {"0": {"in": 900}, "1": {"in": 1_000}}
+        counts = {0: {"in": 900}, 1: {"in": 1_000}}
         rows = 1_000 if n < 20 else 10
-        measured = [
-            {"input": 0, "rows": rows, "counts": counts},
-            {"took": rows * 10_000, "input": 0},
-        ]
+        block, epoch = InputMeasure(0, rows, counts=counts), EpochMeasure(took=rows * 10_000)
+        measured = Measures((block,), epoch=(epoch,))
         known = EpochReport(
             [InputProgress(marks, n * SECOND)],
             measured,

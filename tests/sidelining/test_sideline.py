@@ -408,19 +408,19 @@ def made(**words):
 
 
 REFUSED = {
-    "landmark": (lambda s: s.window(range=lw.unbounded, slide="1 second"), "Landmark"),
-    "session": (lambda s: s.window(gap="1 second"), "Session"),
+    "landmark": (lambda s: s.window(range=lw.unbounded, slide="1 second"), "landmark"),
+    "session": (lambda s: s.window(gap="1 second"), "sessions"),
     "rows": (lambda s: s.window(range=lw.rows(4)), "row numbers"),
-    "ended by rows": (lambda s: s.window(range="4 seconds", slide=lw.rows(1)), "RowWindow"),
+    "ended by rows": (lambda s: s.window(range="4 seconds", slide=lw.rows(1)), "end at rows"),
     "several": (
         lambda s: s.window(lw.windows(a=("2 seconds", "1 second"), b=("4 seconds", "1 second"))),
-        "several names",
+        "several windows",
     ),
     "flush": (
         lambda s: s.window(range="1 second", flush=lw.slow_flush(max_delay="2 windows")).group_by(
             "k"
         ),
-        "little by little",
+        "gradually",
     ),
     "distinct": (lambda s: s.distinct("k", within="1 second").window(range="1 second"), "distinct"),
 }

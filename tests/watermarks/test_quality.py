@@ -410,7 +410,7 @@ def test_streams_that_never_meet_are_said():
         (lambda: windowed(lw.quality(0.9), gap="1 second"), "fixed range and slide"),
         (lambda: windowed(lw.quality(0.9, by="none")), "none"),
         (lambda: joined(lw.quality(error=0.1)), "bounds the values of windows"),
-        (lambda: joined(lw.slack("1 second"), quality=0.9), "leave out watermark="),
+        (lambda: joined(lw.slack("1 second"), quality=0.9), "leave watermark= out"),
         (lambda: joined(None, quality=2), "quality=2"),
         (lambda: joined(None, quality="much"), "quality='much'"),
         (lambda: joined(None), "watermark= is missing"),

@@ -27,7 +27,7 @@ user-defined: by lift/combine/lower, or by init/incr/final."""
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
     """Return the type of a column; raise SpecError, with a hint, if there is none."""
     if not isinstance(column, str):
-        raise SpecError(f"{column!r} is not a column; write its name as text")
+        raise SpecError(f"{column!r} is not a column; write its name as text, for example 'speed'")
     if column not in schema.names:
         raise unknown_name("column", column, schema.names)
     return schema.field(column).type

@@ -132,11 +132,11 @@ def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggre
     """
     accuracy = _accuracy("top_k", sketch, FrequentItems)
     if type(k) is not int or k < 1:
-        raise SpecError(f"k={k!r} must be a whole number from 1")
+        raise SpecError(f"k={k!r} must be a whole number, 1 or more")
     if accuracy is not None and k > accuracy.capacity:
         raise SpecError(
-            f"k={k}: the sketch keeps {accuracy.capacity} values at most; take a larger one, for "
-            f"example sketch=lw.frequent_items(lg_k={(2 * k).bit_length()})"
+            f"k={k} is too large: the sketch keeps at most {accuracy.capacity} values; take a "
+            f"larger one, for example sketch=lw.frequent_items(lg_k={(2 * k).bit_length()})"
         )
     return TopK(column, k, accuracy)
 
@@ -200,20 +200,21 @@ def aggregate(
     """
     columns = (of,) if isinstance(of, str) else tuple(of)
     if not columns:
-        raise SpecError("of=() names no column; an aggregate is defined over at least one")
+        raise SpecError("of=() names no column to aggregate; name at least one, for example of='x'")
     kind = parse_type(returns) if isinstance(returns, str) else returns
     given: dict[str, Any] = {"lift": lift, "combine": combine, "lower": lower}
     given |= {"init": init, "incr": incr, "final": final, "extrapolate": extrapolate}
     for name, function in given.items():
         if function is not None and not callable(function):
-            raise SpecError(f"{name}={function!r} is not a function")
+            raise SpecError(f"{name}={function!r} is not a function; give a callable")
     if lift and combine and lower and not (init or incr or final):
         return UserDefined(PartialAccumulator(columns, lift, combine), lower, kind, extrapolate)
     if init and incr and final and not (lift or combine or lower):
         return UserDefined(FoldAccumulator(columns, init, incr), final, kind, extrapolate)
+    named = ", ".join(f"{name}=" for name, function in given.items() if function) or "no function"
     raise SpecError(
-        "an aggregate is defined by lift=, combine= and lower=, or by init=, incr= and final=; "
-        "give one of the two sets whole"
+        f"lw.aggregate() has {named}, but needs lift=, combine= and lower=, or init=, incr= and "
+        f"final=; give all three of one set and none of the other"
     )
 
 

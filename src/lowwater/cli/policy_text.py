@@ -128,7 +128,7 @@ def _call(
     try:
         return function(*([_value(argument)] if argument else []), **options)
     except TypeError as problem:
-        reason = str(problem).replace(f"{function.__name__}()", "it", 1)
+        reason = str(problem).removeprefix(f"{function.__name__}() ")
         raise SpecError(f"{option} {text!r}: {reason}") from problem
 
 
@@ -152,7 +152,7 @@ def _unknown_keyword(clause: str, names: Sequence[str]) -> str:
     if new is not None and new.replace(" ", "_") in names:
         return f"{old!r} is now {new!r}; write '{new} {value}'"
     listed = ", ".join(n.replace("_", " ") for n in names)
-    return f"{clause!r} is not an option of it; its options are: {listed}"
+    return f"{clause!r} is not an option; options are: {listed}"
 
 
 def _value(text: str) -> float | str:

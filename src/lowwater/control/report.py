@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from lowwater.control.context import InputProgress
 from lowwater.control.drop import DropPlan
 from lowwater.control.hold import HeldInterval
+from lowwater.control.measures import InputMeasure, Measures
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import SourceKey, Watermarks, latest
 from lowwater.event_clock import ClockMemory
@@ -33,7 +33,7 @@ class EpochReport:
     """
 
     inputs: Sequence[InputProgress]
-    measured: Sequence[Mapping[str, Any]]
+    measured: Measures
     now: int
     asked: Sequence[Prod] = ()
     answered: Sequence[Prod] = ()
@@ -62,25 +62,25 @@ class InputReport:
     rows: int = 0
     newest: int | None = None
     sources: Mapping[SourceKey, int] = field(default_factory=dict)
-    tails: tuple[tuple[int, list[int], list[int]], ...] = ()
+    tails: tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...] = ()
     marks: Watermarks = field(default_factory=Watermarks)
     out: int | None = None
     slack: int = 0
     slacks: Mapping[SourceKey, int] = field(default_factory=dict)
 
 
-def input_report(measured: Iterable[Mapping[str, Any]]) -> InputReport:
+def input_report(measured: Iterable[InputMeasure]) -> InputReport:
     """Return one report from the measurements of an input's blocks, given in arrival order."""
     rows, newest, marks = 0, None, Watermarks()
     sources: dict[SourceKey, int] = {}
     tails = []
     for m in measured:
-        rows += m.get("rows", 0)
-        newest = latest(newest, m.get("newest"))
-        for source, at in m.get("sources", ()):
+        rows += m.rows
+        newest = latest(newest, m.newest)
+        for source, at in m.sources.items():
             sources[source] = max(at, sources.get(source, at))
-        if "tail" in m:
-            tails.append((m["valid"], *m["tail"]))
-        if "marks" in m:
-            marks = marks.raised(Watermarks.from_json(m["marks"]))
+        if m.tail is not None:
+            tails.append((m.valid, *m.tail))
+        if m.marks is not None:
+            marks = marks.raised(m.marks)
     return InputReport(rows, newest, sources, tuple(tails), marks)

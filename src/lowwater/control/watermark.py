@@ -163,4 +163,8 @@ def latest(*times: int | None) -> int | None:
     >>> latest(3, None, 5), latest(None)
     (5, None)
     """
-    return max((t for t in times if t is not None), default=None)
+    newest = None
+    for time in times:
+        if time is not None and (newest is None or time > newest):
+            newest = time
+    return newest

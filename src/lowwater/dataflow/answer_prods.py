@@ -76,15 +76,15 @@ def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
 
 def matched(
     operator: Operator, number: int, rows: pa.Table, prods: Sequence[Prod]
-) -> tuple[np.ndarray, dict[str, int]]:
+) -> tuple[np.ndarray, dict[int, int]]:
     """Return which rows of an answer prods ask for, and how many rows each prod matches."""
     wanted = np.zeros(len(rows), bool)
-    matches: dict[str, int] = {}
+    matches: dict[int, int] = {}
     for prod in prods:
         if prod.asks(number):
             mine = _within(operator, rows, prod) & _of_groups(rows, prod.where)
             wanted |= mine
-            matches[str(prod.number)] = int(mine.sum())
+            matches[prod.number] = int(mine.sum())
     return wanted, matches
 
 

@@ -123,7 +123,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A whole plan. Operators stand in an order in which rows can only go forward."""
+    """A whole plan. The operators are sorted: each sends rows only to operators after it."""
 
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]

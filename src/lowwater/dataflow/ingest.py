@@ -7,24 +7,24 @@ operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.codec import encode
 from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.measures import InputMeasure, LatenessSection
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import Watermarks
 from lowwater.dataflow.graph import Dataflow, Input, Route
-from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, add_counts, take_routes
-from lowwater.early.arrivals import measure
+from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, take_routes
+from lowwater.early.arrivals import count_arrivals
 from lowwater.operators.batch import KEPT, Batch
 from lowwater.operators.group_codes import group_values
-from lowwater.operators.packet import Packet, measure_packet, measures_of, placed
+from lowwater.operators.packet import Packet, measure_of, measure_packet, placed
 from lowwater.ticks import END, FIRST_TICK
 from lowwater.watermarks.adaptive import monitor
 from lowwater.windows.axis import Axis
@@ -59,7 +59,7 @@ class Piece(Protocol):
 
 
 P = TypeVar("P", bound=Piece)
-Foresee = Callable[[int, Mapping[str, Any]], EpochContext]
+Foresee = Callable[[int, InputMeasure], EpochContext]
 """Returns the context after one more block of an input, given the block's measurements."""
 
 
@@ -87,42 +87,50 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
     """Return a portion of the blocks of an epoch as packets; the last are its measurements."""
     batches: list[tuple[Sequence[Route], Batch]] = []
     packets: list[Packet] = []
-    measured: list[tuple[int, dict[str, Any]]] = []
+    measured: list[tuple[int, InputMeasure]] = []
     for block in blocks:
-        batch, control, measures = _take(flow, block, standing)
+        batch, control, measure = _take(flow, block, standing)
         batches.append((flow.inputs[block.input].routes, batch))
         packets += control
-        measured.append((batch.seq, measures))
+        measured.append((batch.seq, measure))
     sent = take_routes(flow, batches, standing)
-    for operator, counts in sent.counts.items():
-        add_counts(measured[0][1]["counts"], operator, counts)
-    packets += sent.packets
-    return packets + [measure_packet(0, seq, measures) for seq, measures in measured]
+    seq, first = measured[0]
+    for operator, counts in first.counts.items():
+        sent.count(operator, counts)
+    measured[0] = seq, replace(first, counts=sent.counts)
+    return [*packets, *sent.packets, *(measure_packet(0, seq, m) for seq, m in measured)]
+
+
+def last_measure(packets: Sequence[Packet]) -> InputMeasure:
+    """Return the measurement of the last block of a portion, given the portion's packets."""
+    measure = measure_of(packets[-1])
+    assert isinstance(measure, InputMeasure)  # noqa: S101
+    return measure
 
 
 def _take(
     flow: Dataflow, block: InputBlock, standing: EpochContext
-) -> tuple[Batch, list[Packet], dict[str, Any]]:
-    """Return the rows of a block, the control packets of its punctuations, its measurements."""
+) -> tuple[Batch, list[Packet], InputMeasure]:
+    """Return the rows of a block, the control packets of its punctuations, its measurement."""
     start, seq, table = flow.inputs[block.input], placed(block.input, block.seq), block.table
     for step in start.before:
         table = step(table)
     batch = _read(start, table.combine_chunks(), standing, block.input, seq)
-    measures: dict[str, Any] = {"input": block.input, "counts": {}}
+    measure = InputMeasure(block.input)
     packets: list[Packet] = []
     if start.prods is not None:
-        measures["prods"] = [encode(p) for p in _prods(batch, start.prods)]
+        measure = replace(measure, prods=tuple(_prods(batch, start.prods)))
     if start.mark_when is not None:
         batch, punctuates = _with_marks(start, batch)
-        packets = _take_marks(flow, start, batch.keep(punctuates), measures, standing)
+        marks, packets = _take_marks(flow, start, batch.keep(punctuates), standing)
         batch = batch.keep(~punctuates)
-        first, count = str(start.routes[0].operator), int(punctuates.sum())
-        add_counts(measures["counts"], first, {"punctuations": count})
+        counts = {start.routes[0].operator: {"punctuations": int(punctuates.sum())}}
+        measure = replace(measure, marks=marks, counts=counts)
     batch = replace(batch, degree=_late_degrees(batch, _reached(standing, block.input).newest))
-    _measure_progress(start, batch, measures)
+    measure = _measure_progress(start, batch, measure)
     if KEPT in table.column_names:
         batch = _without_dropped(batch)
-    return batch, packets, measures
+    return batch, packets, measure
 
 
 def _prods(block: Batch, names: Sequence[str]) -> Iterator[Prod]:
@@ -136,9 +144,9 @@ def _prods(block: Batch, names: Sequence[str]) -> Iterator[Prod]:
 def ingest_epoch(
     flow: Dataflow, blocks: Iterable[InputBlock], standing: EpochContext, foresee: Foresee
 ) -> Iterator[Packet]:
-    """Yield the packets of an epoch's blocks; `standing` is the context it began with.
+    """Yield the packets of an epoch's blocks; `standing` is the context before the epoch.
 
-    Consistent slack decides over each block by all blocks before it, also those of the same epoch:
+    Under consistent slack, each block is judged by the watermark after the block before it:
     `foresee(number, measures)` returns the context after one more block of an input.
     """
     contexts: dict[int, EpochContext] = {}
@@ -147,7 +155,7 @@ def ingest_epoch(
         packets = ingest(flow, portion, contexts.get(number, standing))
         yield from packets
         if flow.inputs[number].consistent:
-            contexts[number] = foresee(number, measures_of(packets[-1]))
+            contexts[number] = foresee(number, last_measure(packets))
 
 
 def _without_dropped(block: Batch) -> Batch:
@@ -215,18 +223,17 @@ def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _take_marks(
-    flow: Dataflow, start: Input, rows: Batch, measures: dict[str, Any], standing: EpochContext
-) -> list[Packet]:
-    """Measure the watermarks of punctuations, and return them as control for the operators.
+    flow: Dataflow, start: Input, rows: Batch, standing: EpochContext
+) -> tuple[Watermarks | None, list[Packet]]:
+    """Return the watermarks of punctuations, also as control packets for the operators.
 
     Where several streams flow into a port, none of them alone can advance its watermark.
     """
     if not len(rows):
-        return []
+        return None, []
     marks = _punctuated(start, rows.table, rows.ticks)
-    measures["marks"] = marks.to_json()
     alone = (r for r in start.routes if flow.feeds[r.operator, r.port] == 1)
-    return [p for route in alone for p in _control(flow, route, marks, rows.seq, standing)]
+    return marks, [p for route in alone for p in _control(flow, route, marks, rows.seq, standing)]
 
 
 def _control(
@@ -267,7 +274,7 @@ def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, in
     return dict(zip(sources, newest.tolist(), strict=True))
 
 
-def _measure_late(start: Input, counted: Batch, granule: int) -> list[list[Any]]:
+def _measure_late(start: Input, counted: Batch, granule: int) -> tuple[LatenessSection, ...]:
     """Return counts of late degrees, by source if sources have their own slacks."""
     if start.source is None:
         return monitor.measure(counted.ticks, counted.degree, granule)
@@ -275,23 +282,23 @@ def _measure_late(start: Input, counted: Batch, granule: int) -> list[list[Any]]
     return monitor.measure_sources(sources, codes, counted.ticks, granule)
 
 
-def _measure_progress(start: Input, block: Batch, measures: dict[str, Any]) -> None:
-    """Add the measurements that the policies of the input need."""
+def _measure_progress(start: Input, block: Batch, measure: InputMeasure) -> InputMeasure:
+    """Return the measurement of a block with what the policies of the input need."""
     counted = block.keep(block.sound)
     ticks = counted.ticks
-    measures |= {"rows": len(block), "valid": len(ticks)}
     if not len(ticks):
-        return
-    measures["newest"] = int(ticks.max())
+        return replace(measure, rows=len(block))
+    measured: dict[str, Any] = {}
     if start.bins is not None:
-        measures["arrivals"] = measure(ticks, counted.degree, start.bins)
+        measured["arrivals"] = count_arrivals(ticks, counted.degree, start.bins)
     if start.granule is not None:
-        measures["late"] = _measure_late(start, counted, start.granule)
+        measured["late"] = _measure_late(start, counted, start.granule)
     if start.source is not None:
-        newest = newest_by_source(counted.table.column(start.source), ticks)
-        measures["sources"] = [[s, t] for s, t in newest.items()]
+        measured["sources"] = newest_by_source(counted.table.column(start.source), ticks)
     if start.tail:
         running = np.maximum.accumulate(ticks)
         steps = np.flatnonzero(np.diff(running, prepend=running[0] - 1))
         recent = steps[max(0, np.searchsorted(steps, len(ticks) - start.tail) - 1) :]
-        measures["tail"] = [recent.tolist(), running[recent].tolist()]
+        measured["tail"] = tuple(recent.tolist()), tuple(running[recent].tolist())
+    newest = int(ticks.max())
+    return replace(measure, rows=len(block), valid=len(ticks), newest=newest, **measured)

@@ -1,12 +1,12 @@
 """Routing: rows pass the steps of a route and are delivered to the port where it ends.
 
-Rows that only dropped windows need leave the route (DROP 3.2). Their times are computed against the
-direction of rows: from the windows whose results leave, to the rows that these read, to the inputs.
+A route sheds the rows that only dropped windows need (DROP 3.2). The times of these rows are
+computed backwards, from the last operator to the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lowwater.control.context import EpochContext
 from lowwater.control.drop import DropPlan
+from lowwater.control.measures import Counts
 from lowwater.dataflow.deliver import deliver
 from lowwater.dataflow.graph import Dataflow, Route, Transform
 from lowwater.intervals import Intervals, intersection
@@ -39,18 +40,13 @@ class RouteResult:
     """The packets sent along routes, and the counts of rows at each operator."""
 
     packets: list[Packet]
-    counts: dict[str, dict[str, int]]
+    counts: dict[int, dict[str, int]]
 
-    def count(self, operator: int, counts: Mapping[str, int]) -> None:
+    def count(self, operator: int, counts: Counts) -> None:
         """Add to the counts of an operator."""
-        add_counts(self.counts, str(operator), counts)
-
-
-def add_counts(ledger: dict[str, dict[str, int]], operator: str, counts: Mapping[str, int]) -> None:
-    """Add to the counts of an operator in a ledger."""
-    known = ledger.setdefault(operator, {})
-    for tally, n in counts.items():
-        known[tally] = known.get(tally, 0) + n
+        known = self.counts.setdefault(operator, {})
+        for tally, n in counts.items():
+            known[tally] = known.get(tally, 0) + n
 
 
 def take_routes(

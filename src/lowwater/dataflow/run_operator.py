@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.control.context import EpochContext
+from lowwater.control.measures import RouteMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.dataflow.answer_prods import (
@@ -62,12 +63,12 @@ class _Shard:
         packets = []
         for n, rows in enumerate(results if self.operator.routes else ()):
             sent = self._send(rows, n)
-            measure = measure_packet(self.shard, self.place(n), {"counts": sent.counts})
+            measure = measure_packet(self.shard, self.place(n), RouteMeasure(sent.counts))
             packets += [*sent.packets, measure]
         return packets
 
     def answer(self, answers: Sequence[pa.Table], asked: ControlMessage) -> list[Packet]:
-        """Return early results, and provisional packets for the operators behind this one."""
+        """Return early results for the output, and provisional packets for the next operators."""
         plan, packets = self.operator.plan, []
         for n, rows in enumerate(answers):
             if self.leaves:
@@ -80,7 +81,7 @@ class _Shard:
     def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
         """Return the early results that prods ask for, and the number that each prod matches."""
         wanted, matches = matched(self.operator, self.number, rows, prods)
-        measure = measure_packet(self.shard, self.place(n), {"answers": matches})
+        measure = measure_packet(self.shard, self.place(n), RouteMeasure(answers=matches))
         if not wanted.any():
             return [measure]
         chosen = labelled(rows.filter(pa.array(wanted)))
@@ -94,7 +95,7 @@ class _Shard:
             one = take_routes(self.flow, [([route], self._batch(rows, route, n))], self.standing)
             sent.packets += one.packets
             for number, counts in one.counts.items():
-                sent.count(int(number), counts)
+                sent.count(number, counts)
         return sent
 
     def _batch(self, rows: pa.Table, route: Route, n: int) -> Batch:

@@ -9,14 +9,15 @@ than Poisson, the model trusts the rate; if they vary widely, it trusts the bin'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lowwater.control.completeness import Completeness, Floats, Ticks
+from lowwater.control.measures import ArrivalCounts
 
 MOST_BINS = 128
 """The largest number of bins of event time; longer spans have wider bins."""
@@ -29,13 +30,13 @@ _SHIFT = 50  # leaves two bits of a double's mantissa: four bins per power of tw
 _ONE = (1023 << 2) - 1  # so that a degree of 1 is in bin 1, and 0 alone in bin 0
 
 
-def measure(ticks: Ticks, degrees: Ticks, width: int) -> dict[str, Any]:
+def count_arrivals(ticks: Ticks, degrees: Ticks, width: int) -> ArrivalCounts:
     """Return the number of rows per bin of event time and per bin of late degree.
 
     Ingest calls this for every block. Bins more than `MOST_BINS` before the newest are dropped.
     """
     if not len(ticks):
-        return {"newest": None, "first": 0, "counts": [], "late": []}
+        return ArrivalCounts()
     newest = int(np.max(ticks))
     bins = np.asarray(ticks) // width
     first = max(int(bins.min()), newest // width - MOST_BINS + 1)
@@ -44,7 +45,7 @@ def measure(ticks: Ticks, degrees: Ticks, width: int) -> dict[str, Any]:
     counts = np.bincount(bins)[1:]
     codes = np.maximum(np.asarray(degrees, np.float64).view(np.int64) >> _SHIFT, _ONE) - _ONE
     late = np.bincount(codes)
-    return {"newest": newest, "first": first, "counts": counts.tolist(), "late": late.tolist()}
+    return ArrivalCounts(newest, first, tuple(counts.tolist()), tuple(late.tolist()))
 
 
 class Lateness:
@@ -128,18 +129,18 @@ class Arrivals:
         return ArrivalsMemory()
 
     def advance(
-        self, memory: ArrivalsMemory, measured: Iterable[Mapping[str, Any]], low: int | None
+        self, memory: ArrivalsMemory, measured: Iterable[ArrivalCounts], low: int | None
     ) -> ArrivalsMemory:
         """Return the memory after an epoch; `low` is the input's watermark after it."""
-        blocks = [m for m in measured if m["counts"]]
+        blocks = [m for m in measured if m.counts]
         if not blocks:
             return memory
-        parts = [(m["newest"], m["first"], m["counts"]) for m in blocks]
-        if memory.newest is not None:
+        parts = [(m.newest, m.first, m.counts) for m in blocks if m.newest is not None]
+        if memory.newest is not None and memory.first is not None:
             parts.insert(0, (memory.newest, memory.first, memory.counts))
         newest, first, counts = self._counted(parts)
         fade = 0.5 ** ((0 if memory.newest is None else newest - memory.newest) / self.half_life)
-        late = _added([memory.late, *(m["late"] for m in blocks)], fade)
+        late = _added([memory.late, *(m.late for m in blocks)], fade)
         slack = memory.slack
         if low is not None:
             slack = max(newest - low, 0, int(fade * (memory.slack or 0)))

@@ -21,7 +21,7 @@ class Estimates:
 
     def __post_init__(self) -> None:
         if self.how not in {"complete", "raw"}:
-            raise SpecError(f"estimate={self.how!r} is unknown; it is 'complete' or 'raw'")
+            raise SpecError(f"estimate={self.how!r} is unknown; write 'complete' or 'raw'")
         if not 0 < self.interval < 1:
             raise SpecError(
                 f"interval={self.interval!r} must lie between 0 and 1: the probability that an "

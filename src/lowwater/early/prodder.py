@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lowwater.codec import decode
 from lowwater.control.completeness import Completeness
+from lowwater.control.measures import Measures
 from lowwater.control.prod import Prod
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.early.arrivals import Arrivals, ArrivalsMemory
-from lowwater.early.calibration.learner import LearnerMemory, OperatorLearner, WaitingResult
+from lowwater.early.calibration.learner import LearnerMemory, OperatorLearner
 from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
 from lowwater.event_clock import ClockMemory, EventClock
 
@@ -111,7 +111,7 @@ class Prodder:
         )
         if report.ended:
             return replace(memory, waiting=()), ()
-        prods = [decode(Prod, p) for m in report.measured for p in m.get("prods", ())]
+        prods = [p for m in report.measured.inputs for p in m.prods]
         prods += report.asked
         if report.open:
             memory = replace(
@@ -161,14 +161,10 @@ class Prodder:
     ) -> tuple[dict[int, LearnerMemory], Observed]:
         """Return the memories of the learners after an epoch, and its leads and accuracies."""
         learned, observed = dict(memory.learned), {}
-        for measured in (m["learned"] for m in report.measured if "learned" in m):
-            for name, news in measured.items():
-                number = int(name)
+        for measured in report.measured.epoch:
+            for number, news in measured.learned.items():
                 learned[number], observed[number] = self.learning[number].advance(
-                    self.learned(memory, number),
-                    news.get("finals", {}),
-                    [WaitingResult(**one) for one in news.get("early", ())],
-                    report.now,
+                    self.learned(memory, number), news.finals, news.early, report.now
                 )
         return learned, observed
 
@@ -179,9 +175,7 @@ class Prodder:
         learned = []
         for n in self.inputs:
             before = memory.arrivals[n] if memory.arrivals else self.arrivals.begin()
-            blocks = [
-                m["arrivals"] for m in report.measured if m.get("input") == n and "arrivals" in m
-            ]
+            blocks = [m.arrivals for m in report.measured.of_input(n) if m.arrivals is not None]
             learned.append(self.arrivals.advance(before, blocks, report.inputs[n].marks.low))
         return tuple(learned)
 
@@ -208,15 +202,15 @@ class Prodder:
         return self.clock.advance(memory.clock, newest, report.now)
 
 
-def _counted(memory: EarlyMemory, measured: Sequence[Mapping[str, Any]]) -> EarlyMemory:
+def _counted(memory: EarlyMemory, measured: Measures) -> EarlyMemory:
     """Return the memory with the answers to the prods of the epoch before counted."""
-    rows_of = dict.fromkeys(map(str, memory.waiting), 0)
-    for m in measured:
-        for number, rows in m.get("answers", {}).items():
+    rows_of = dict.fromkeys(memory.waiting, 0)
+    for m in measured.routes:
+        for number, rows in m.answers.items():
             rows_of[number] = rows_of.get(number, 0) + rows
     return replace(
         memory,
         answered=memory.answered + sum(rows > 0 for rows in rows_of.values()),
         empty=memory.empty + sum(rows == 0 for rows in rows_of.values()),
-        early=memory.early + sum(m.get("early", 0) for m in measured),
+        early=memory.early + sum(m.early for m in measured.epoch),
     )

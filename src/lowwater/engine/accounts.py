@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
+from lowwater.control.measures import Counts, Measures
 from lowwater.engine.entry import Accounts, Entry, ShardAccount
 from lowwater.errors import HostError
 
@@ -17,7 +17,7 @@ TALLIES = (
 
 def accounts_after(
     before: Entry,
-    measured: Iterable[Mapping[str, Any]],
+    measured: Measures,
     inputs: int,
     contradictable: Collection[int],
 ) -> Accounts:
@@ -29,17 +29,16 @@ def accounts_after(
     fresh: dict[int, dict[str, int]] = {}
     shards = dict(accounts.shards)
     rows = list(accounts.inputs or [0] * inputs)
-    for m in measured:
-        if "input" in m:
-            rows[m["input"]] += m.get("rows", 0)
-        for operator, counts in m.get("counts", {}).items():
-            _add(fresh.setdefault(int(operator), {}), counts)
-        if "shard" in m:
-            place = m["operator"], m["shard"]
-            known = shards.get(place, ShardAccount())
-            received = known.rows + m.get("admitted", 0) + m.get("late", 0)
-            shards[place] = ShardAccount(m["cells"], m["bytes"], received)
-            _add(fresh.setdefault(m["operator"], {}), m)
+    for block in measured.inputs:
+        rows[block.input] += block.rows
+    for operator, counts in measured.counts():
+        _add(fresh.setdefault(operator, {}), counts)
+    for m in measured.shards:
+        place = m.operator, m.shard
+        known = shards.get(place, ShardAccount())
+        received = known.rows + m.counts.get("admitted", 0) + m.counts.get("late", 0)
+        shards[place] = ShardAccount(m.cells, m.bytes, received)
+        _add(fresh.setdefault(m.operator, {}), m.counts)
     operators = {n: dict(counts) for n, counts in accounts.operators.items()}
     for number, counts in fresh.items():
         if number in contradictable:
@@ -49,7 +48,7 @@ def accounts_after(
     return Accounts(tuple(rows), operators, shards)
 
 
-def _add(ledger: dict[str, int], counts: Mapping[str, Any]) -> None:
+def _add(ledger: dict[str, int], counts: Counts) -> None:
     for tally in TALLIES:
         if tally in counts:
             ledger[tally] = ledger.get(tally, 0) + counts[tally]
@@ -60,6 +59,7 @@ def _check_balance(epoch: int, operator: int, counts: Mapping[str, int]) -> None
     if accounted != received:
         by_account = ", ".join(f"{a} {counts.get(a, 0)}" for a in ACCOUNTS)
         raise HostError(
-            f"rows do not balance after epoch {epoch} at operator {operator}: {received} came in, "
-            f"{accounted} are accounted for ({by_account})"
+            f"rows do not balance after epoch {epoch} at operator {operator}: it received "
+            f"{received}, but {accounted} are accounted for ({by_account}). This is a bug in "
+            f"Lowwater: the query stops before it emits wrong results; please report it"
         )

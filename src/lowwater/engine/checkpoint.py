@@ -69,7 +69,7 @@ class Checkpoint:
             if folder.names():
                 raise StateError(
                     f"checkpoint={self.root!r} holds files that are not of a checkpoint; "
-                    f"name an empty or new folder"
+                    f"name an empty folder, or one that does not exist yet"
                 )
             folder.write(_NAME, json.dumps(fingerprint(assembly, shards), indent=1).encode())
             return shards
@@ -78,9 +78,9 @@ class Checkpoint:
         wanted = fingerprint(assembly, shards)
         if stored["version"] != wanted["version"]:
             raise StateError(
-                f"checkpoint={self.root!r} was written by state version {stored['version']}, this "
-                f"is version {wanted['version']}: run it out with the older Lowwater, or start "
-                f"with a new checkpoint"
+                f"checkpoint={self.root!r} was written in state version {stored['version']}, but "
+                f"this Lowwater reads version {wanted['version']}; finish the query with the older "
+                f"Lowwater, or start with a new checkpoint"
             )
         if stored["digest"] != wanted["digest"]:
             raise StateError(

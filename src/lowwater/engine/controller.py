@@ -6,13 +6,14 @@ that is repeated after a crash is decided the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.codec import decode
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.hold import HeldInterval, HoldDecision
+from lowwater.control.measures import InputMeasure, Measures
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.report import EpochReport, InputReport, input_report
@@ -30,8 +31,6 @@ from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
 from lowwater.watermarks.adaptive.adapter import AdapterMemory, SlackAdapter
 from lowwater.watermarks.tracker import Gauge
 
-Measures = Sequence[Mapping[str, Any]]
-"""The measurements of an epoch."""
 Control = dict[int, ControlMessage]
 """The message to each port, by number."""
 
@@ -82,7 +81,7 @@ class Controller:
     def decide(
         self,
         epoch: int,
-        measures: Iterable[Mapping[str, Any]],
+        measures: Measures,
         now: int,
         *,
         ending: bool = False,
@@ -106,7 +105,7 @@ class Controller:
         overrides = settled(before.overrides, asked, self.settings, epoch)
         prods = [one for one in asked if isinstance(one, Prod)]
         entry = self.tuned(overrides)._decide(  # noqa: SLF001
-            before, list(measures), now, ending=ending, asked=prods
+            before, measures, now, ending=ending, asked=prods
         )
         return self.log.append(
             replace(entry, positions=positions, outputs=outputs, overrides=overrides)
@@ -182,13 +181,13 @@ class Controller:
             for port in range(len(as_if))
         }
 
-    def foresee(self, entry: Entry, measured: Mapping[str, Any]) -> Entry:
+    def foresee(self, entry: Entry, measured: InputMeasure) -> Entry:
         """Return `entry` as it would be if the next block of an input were an epoch of its own.
 
         So the context of the block after it does not depend on how blocks are cut into epochs.
         """
         tuned = self.tuned(entry.overrides)
-        memory, inputs, adapting = tuned._advance(entry, [measured], now=0)  # noqa: SLF001
+        memory, inputs, adapting = tuned._advance(entry, Measures((measured,)), now=0)  # noqa: SLF001
         standing = replace(entry.standing, inputs=tuple(inputs))
         return replace(entry, memory=tuple(memory), standing=standing, adapting=adapting)
 
@@ -200,13 +199,13 @@ class Controller:
 
     def _due(self, entry: Entry, now: int) -> bool:
         if self.prodder is not None and self.prodder.due(
-            _early(entry), EpochReport(entry.standing.inputs, (), now)
+            _early(entry), EpochReport(entry.standing.inputs, Measures(), now)
         ):
             return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):
             return True
-        _, inputs, _ = self._advance(entry, (), now)
+        _, inputs, _ = self._advance(entry, Measures(), now)
         return bool(self._ports(entry, inputs, entry.standing.held)[1])
 
     def _wall(self, now: int) -> int | None:
@@ -244,7 +243,7 @@ class Controller:
             by_clock = not report.rows and report.marks == Watermarks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
                 marks = known.marks
-            last = any(m.get("last") for m in measured if m.get("input") == number)
+            last = any(m.last for m in measured.of_input(number))
             memory.append(kept)
             newest, ended = latest(known.newest, report.newest), ending or known.ended or last
             progress.append(InputProgress(marks, newest, ended))
@@ -255,7 +254,7 @@ class Controller:
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
         """Return the report of each input with its slack, and the memory of adaptive slack."""
         known = self._inputs(before)
-        mine = ([m for m in measured if m.get("input") == n] for n in range(len(known)))
+        mine = (measured.of_input(n) for n in range(len(known)))
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
         if self.adapter is None:
             return each, None

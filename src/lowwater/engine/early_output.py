@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from lowwater.control.completeness import Completeness
 from lowwater.control.context import InputProgress
+from lowwater.control.measures import EarlyNews, EpochMeasure, Measures, WaitingResult
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.dataflow.answer_prods import bare, completed, completeness, window_ticks
@@ -27,7 +27,7 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.entry import Entry
 from lowwater.operators.group_codes import shard_of
 from lowwater.operators.operator import ROWS
-from lowwater.operators.packet import Packet, measure_packet, measures_of, table_packet, tables
+from lowwater.operators.packet import Packet, measure_of, measure_packet, table_packet, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import HIDDEN, KNOWN
 
@@ -42,7 +42,7 @@ def with_estimates(
     if prodder is None:
         return list(packets)
     emitted = [p for p in packets if p.kind != "early"]
-    measured = [measures_of(p) for p in packets if p.kind == "measure"]
+    measured = Measures.of(measure_of(p) for p in packets if p.kind == "measure")
     known = EpochReport(_reached(before, measured, flow), measured, now)
     memory = before.early or EarlyMemory()
     arrived: list[Completeness | None] | None = None
@@ -50,31 +50,28 @@ def with_estimates(
         mine = [p for p in packets if p.operator == operator]
         answers = tables(mine, "early")
         judge = _Judge(flow, operator, prodder, memory)
-        learned = judge.finals(tables(mine, "results"))
+        news = EarlyNews(judge.finals(tables(mine, "results")))
         if answers:
             if arrived is None:
                 by_input = prodder.arrived(memory, known)
                 arrived = flow.expected(_without_held(by_input, flow, before, measured))
             rows = pa.concat_tables(answers)
             share = completeness(judge.plan, rows, arrived[flow.numbers[operator, 0]])
-            estimates, learned["early"] = judge.judge(rows, share, known)
-            emitted += [
-                replace(table_packet("early", 0, 0, estimates), operator=operator),
-                measure_packet(0, 0, {"early": len(rows)}),
-            ]
-        if any(learned.values()):
-            news = {"learned": {str(operator): learned}}
-            emitted.append(measure_packet(0, 0, news))
+            estimates, waiting = judge.judge(rows, share, known)
+            news = replace(news, early=waiting)
+            emitted.append(replace(table_packet("early", 0, 0, estimates), operator=operator))
+        learned = {operator: news} if news.finals or news.early else {}
+        if answers or learned:
+            count = sum(map(len, answers))
+            emitted.append(measure_packet(0, 0, EpochMeasure(count, learned)))
     return emitted
 
 
-def _reached(
-    before: Entry, measured: Sequence[Mapping[str, Any]], flow: Dataflow
-) -> list[InputProgress]:
+def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputProgress]:
     """Return the progress of the inputs after an epoch, by the times of its rows."""
     progress = []
     for number, one in enumerate(before.standing.inputs or [InputProgress()] * len(flow.inputs)):
-        times = (m.get("newest") for m in measured if m.get("input") == number)
+        times = (m.newest for m in measured.of_input(number))
         progress.append(replace(one, newest=latest(one.newest, *times)))
     return progress
 
@@ -83,7 +80,7 @@ def _without_held(
     arrived: Sequence[Completeness | None],
     flow: Dataflow,
     before: Entry,
-    measured: Sequence[Mapping[str, Any]],
+    measured: Measures,
 ) -> list[Completeness | None]:
     """Return the completeness of each input after an epoch, without the rows that are held."""
     without = list(arrived)
@@ -97,16 +94,14 @@ def _without_held(
     return without
 
 
-def _waiting(
-    hold: int | None, before: Entry, measured: Sequence[Mapping[str, Any]]
-) -> Counter[int]:
+def _waiting(hold: int | None, before: Entry, measured: Measures) -> Counter[int]:
     """Return the number of rows in a hold, by held interval; rows being released do not count."""
     waiting: Counter[int] = Counter()
     for held in () if before.sideline is None else before.sideline.held_rows(hold):
         waiting[held.interval] += held.rows
-    for m in measured:
-        if m.get("came") and m["operator"] == hold:
-            waiting.update(dict(m["came"]))
+    for m in measured.shards:
+        if m.operator == hold:
+            waiting.update(dict(m.held))
     return waiting
 
 
@@ -124,7 +119,7 @@ class _Judge:
 
     def judge(
         self, rows: pa.Table, share: np.ndarray | None, known: EpochReport
-    ) -> tuple[pa.Table, list[dict[str, Any]]]:
+    ) -> tuple[pa.Table, tuple[WaitingResult, ...]]:
         """Return the estimates of answers, and the early rows to compare with their finals."""
         values = bare(rows)
         if self.prodder.complete:
@@ -132,7 +127,7 @@ class _Judge:
         shares = pa.nulls(len(rows), pa.float64()) if share is None else pa.array(share)
         values = values.append_column(HIDDEN + KNOWN[0], shares)
         if self.learning is None:
-            return values, []
+            return values, ()
         early = self._early(rows, values, share)
         estimates = self.learning.judge(self.known, early)
         for name, column in zip(KNOWN[1:], ("expected_accuracy", "low", "high"), strict=True):
@@ -152,7 +147,7 @@ class _Judge:
 
     def _remembered(
         self, rows: pa.Table, values: pa.Table, early: EarlyValues, known: EpochReport
-    ) -> list[dict[str, Any]]:
+    ) -> tuple[WaitingResult, ...]:
         """Return the records of early rows that the log keeps until their finals are emitted."""
         assert self.learning is not None  # noqa: S101
         chosen, hashes = self._sample(rows)
@@ -172,9 +167,9 @@ class _Judge:
             "raw": [{n: float(early.raw[n][i]) for n in emitted} for i in chosen],
             "said": [{n: float(column[i]) for n, column in emitted.items()} for i in chosen],
         }
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return tuple([WaitingResult(*row) for row in zip(*columns.values(), strict=True)])
 
-    def finals(self, results: Sequence[pa.Table]) -> dict[str, Any]:
+    def finals(self, results: Sequence[pa.Table]) -> dict[str, tuple[float, ...]]:
         """Return the finals that remembered early rows wait for, by window and group."""
         waiting = self.known.sample.waiting
         if self.learning is None or not waiting or not results:
@@ -187,12 +182,11 @@ class _Judge:
         chosen, _ = self._sample(rows)
         wanted = {w.key for w in waiting}
         values = [_floats(rows.column(n)) for n in self.learning.kinds]
-        by_key = {
-            key: [float(v[i]) for v in values]
+        return {
+            key: tuple([float(v[i]) for v in values])
             for i, (key, _) in zip(chosen.tolist(), self._keys(rows, chosen), strict=True)
             if key in wanted
         }
-        return {"finals": by_key}
 
     def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions of rows whose groups are in the sample, and their hashes."""

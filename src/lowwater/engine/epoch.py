@@ -18,8 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from lowwater.control.measures import EpochMeasure, InputMeasure, Measure, Measures
 from lowwater.control.prod import Prod
 from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
@@ -34,11 +35,10 @@ from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog
 from lowwater.engine.pending_outputs import PendingOutputs, manifest
 from lowwater.errors import HostError
-from lowwater.operators.packet import Packet, measures_of
+from lowwater.operators.packet import Packet, measure_of
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import SourceBlock
 
-Measure = Mapping[str, Any]
 Request = Prod | RetuneRequest
 """A request of `run.prod()` or `run.retune()`."""
 
@@ -101,7 +101,7 @@ class Epoch:
         in_order = sorted((p for p in packets if p.kind == "measure"), key=lambda p: p.seq)
         entry = self.controller.decide(
             epoch,
-            [*map(measures_of, in_order), *measures(), *self._took(epoch, began)],
+            Measures.of([*map(measure_of, in_order), *measures(), *self._took(epoch, began)]),
             now,
             ending=ending,
             positions=positions,
@@ -122,7 +122,7 @@ class Epoch:
         """Return the duration of the epoch, if a policy needs it and the clock measures it."""
         if not self.timed:
             return []
-        return [{"took": self.clock.took(epoch, began)}]  # type: ignore[attr-defined]
+        return [EpochMeasure(took=self.clock.took(epoch, began))]  # type: ignore[attr-defined]
 
     @property
     def timed(self) -> bool:
@@ -279,5 +279,5 @@ class EpochLoop:
     def _measures(self, positions: Positions) -> list[Measure]:
         """Return which inputs have ended, and their waiting rows if a policy needs them."""
         at = positions.inputs
-        ended: list[Measure] = [{"input": n, "last": True} for n in self.inputs.exhausted(at)]
+        ended = [InputMeasure(n, last=True) for n in self.inputs.exhausted(at)]
         return [*ended, *(self.inputs.waiting(at) if self.epoch.timed else ())]

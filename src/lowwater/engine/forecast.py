@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from lowwater.control.context import EpochContext
+from lowwater.control.measures import InputMeasure
 from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Entry
 
@@ -17,7 +15,7 @@ class Forecast:
         self.controller, self.before = controller, before
         self.entries: dict[int, Entry] = {}
 
-    def __call__(self, number: int, measured: Mapping[str, Any]) -> EpochContext:
+    def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
         """Return the context after one more block of an input, given its measurements."""
         entry = self.entries.get(number, self.before)
         self.entries[number] = self.controller.foresee(entry, measured)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control.measures import EpochMeasure, GapMemory
 from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.entry import Entry
 from lowwater.intervals import Intervals
@@ -41,18 +42,19 @@ def filled(
     """Return packets with the rows that fill gaps, and with the finals to remember."""
     if shedder is None or not shedder.how.fill:
         return []
-    known: Mapping[str, Any] = {} if before.shed is None else before.shed.finals
-    fills, kept = [], {}
+    known = {} if before.shed is None else before.shed.finals
+    fills: list[Packet] = []
+    kept: dict[int, GapMemory] = {}
     for operator in sorted({o.operator for o in flow.outputs}):
         gaps = _Gaps(flow, operator, before.standing.dropped.of(operator))
-        memory = known.get(str(operator), {"groups": {}, "error": {}})
+        memory = known.get(operator, GapMemory())
         finals = tables([p for p in packets if p.operator == operator], "results")
         all_finals = [row for t in finals for row in t.to_pylist()]
-        rows, kept[str(operator)] = gaps.fill(memory, all_finals)
+        rows, kept[operator] = gaps.fill(memory, all_finals)
         if rows:
             packet = table_packet("filled", 0, 0, gaps.table(rows))
             fills.append(replace(packet, operator=operator))
-    return [*fills, measure_packet(0, 0, {"finals": kept})]
+    return [*fills, measure_packet(0, 0, EpochMeasure(finals=kept))]
 
 
 @dataclass(frozen=True)
@@ -77,24 +79,23 @@ class _Gaps:
         return dict(self.plan.fixed_windows)[row.get(NAME, "")]
 
     def fill(
-        self, memory: Mapping[str, Any], finals: list[dict[str, Any]]
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        self, memory: GapMemory, finals: list[dict[str, Any]]
+    ) -> tuple[list[dict[str, Any]], GapMemory]:
         """Return the filled rows before an epoch's finals, and the memory after them."""
-        groups = {name: list(kept) for name, kept in memory["groups"].items()}
-        error = {name: list(kept) for name, kept in memory["error"].items()}
+        groups, error = dict(memory.groups), dict(memory.error)
         fills: list[dict[str, Any]] = []
         for row in sorted(finals, key=lambda r: r["wid"]):
             named = {k: row[k] for k in (*([NAME] if self.plan.several else []), *self.plan.keys)}
             name = json.dumps(list(named.values()), default=str)
-            past = groups.pop(name, [])
-            now = [row["wid"], [_number(row[v]) for v in self.values]]
+            past = groups.pop(name, ())
+            now = row["wid"], tuple([_number(row[v]) for v in self.values])
             if past:
                 fills += self._between(row, named, past[-1], now, error)
             if len(past) > 1:
                 self._learn(error, past[-2], past[-1], now)
-            groups[name] = [*past[-1:], now]
+            groups[name] = (*past[-1:], now)
         newest = dict(list(groups.items())[-GROUPS:])
-        return fills, {"groups": newest, "error": error}
+        return fills, GapMemory(newest, error)
 
     def _between(
         self,
@@ -102,7 +103,7 @@ class _Gaps:
         named: Mapping[str, Any],
         first: Sequence[Any],
         last: Sequence[Any],
-        error: Mapping[str, Sequence[float]],
+        error: Mapping[str, tuple[float, float]],
     ) -> list[dict[str, Any]]:
         """Return the filled rows of the dropped windows between two finals."""
         span, fills = last[0] - first[0], []
@@ -117,7 +118,7 @@ class _Gaps:
 
     def _learn(
         self,
-        error: dict[str, list[float]],
+        error: dict[str, tuple[float, float]],
         first: Sequence[Any],
         middle: Sequence[Any],
         last: Sequence[Any],
@@ -129,7 +130,7 @@ class _Gaps:
             if guess is not None and value is not None:
                 total, weight = error.get(name, (0.0, 0.0))
                 off = abs(value - guess) / _stray(at, span)
-                error[name] = [MEMORY * total + off, MEMORY * weight + 1]
+                error[name] = MEMORY * total + off, MEMORY * weight + 1
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
         """Return filled rows as a table of results, with their error bounds."""

@@ -76,6 +76,6 @@ class Host(Protocol):
 def host_named(name: str) -> Host:
     """Return a host. Hosts stand above queries, so they are looked up, not imported."""
     if name not in ("local", "spark"):
-        raise SpecError(f"host={name!r} is unknown; it is 'spark' or 'local'")
+        raise SpecError(f"host={name!r} is unknown; write 'spark' or 'local'")
     host: Host = import_module(f"lowwater.{name}.host").HOST
     return host

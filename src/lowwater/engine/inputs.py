@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lowwater.codec import Json
+from lowwater.control.measures import InputMeasure
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.errors import PlanError
 from lowwater.sources.files import write_files
@@ -69,10 +70,10 @@ class BlockInputs:
         """Return the blocks of each input between two positions."""
         return {n: list(source.blocks(start[n], end[n])) for n, source in self.blocks.items()}
 
-    def waiting(self, at: Positions) -> list[dict[str, int]]:
+    def waiting(self, at: Positions) -> list[InputMeasure]:
         """Return how many rows of each input wait after a position, where the source knows it."""
         counts = ((n, source.waiting(at[n])) for n, source in self.blocks.items())
-        return [{"input": n, "waiting": rows} for n, rows in counts if rows is not None]
+        return [InputMeasure(n, waiting=rows) for n, rows in counts if rows is not None]
 
     def exhausted(self, at: Positions) -> list[int]:
         """Return the inputs that have no block after a position and will get none."""

@@ -12,7 +12,7 @@ from lowwater.planner.shedding import check_gap
 from lowwater.shedding.shedder import LoadShedder
 
 PARAMETERS = {
-    "quality": "a stream with watermark=lw.quality(...)",
+    "quality": "watermark=lw.quality(...) of a stream",
     "aggressiveness": "early=lw.early_before(...)",
     "accuracy": "early=lw.early_before(accuracy=...)",
     "max_gap": "shed=lw.shed(...)",
@@ -29,13 +29,14 @@ def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
         raise SpecError(
             f"retune() names no parameter to change; this query has {names}"
             if known
-            else "retune(): this query has no parameter that can be changed while it runs"
+            else "retune(): this query has no parameter that can be changed while it runs; start "
+            f"it with one of: {', '.join(PARAMETERS.values())}"
         )
-    for name in values:
+    for name, value in values.items():
         if name not in known:
             raise PlanError(
-                f"retune({name}=...): the query was started without {PARAMETERS[name]}, so there "
-                f"is no {name} to change"
+                f"retune({name}={value!r}): the query was started without "
+                f"{PARAMETERS[name]}, so it has no {name} to change; start it with that option"
             )
     try:
         tuned = controller.having(values)

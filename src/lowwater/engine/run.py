@@ -52,8 +52,8 @@ class Run(ABC):
         """
         if not self.prodded:
             raise PlanError(
-                "the query was started without early=, so its results have no columns for what is "
-                "known about early rows; start it with early=lw.early_on_demand()"
+                "prod(): the query was started without early=, so its results lack the columns of "
+                "early rows; start it with early=lw.early_on_demand()"
             )
         self.asked.append(demand(self.flow, upto, groups))
 

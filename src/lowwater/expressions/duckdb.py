@@ -152,5 +152,5 @@ def _printed(text: str, tree: exp.Expr) -> str:
 def _refusal(text: str, reason: str) -> SpecError:
     return SpecError(
         f"{text!r} does not carry over from Spark to DuckDB, which evaluates it here: {reason}. "
-        f"Over a DataFrame, Spark evaluates it"
+        f"Write another expression, or read the rows as a DataFrame, where Spark evaluates it"
     )

@@ -150,9 +150,9 @@ def _read(text: str) -> exp.Expr:
         raise SpecError(f"{text!r} is not a Spark SQL expression: {reason}") from problem
     (select,) = statements if len(statements) == 1 else (None,)
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
-        raise SpecError(f"{text!r} is not one Spark SQL expression")
+        raise SpecError(f"{text!r} is not one Spark SQL expression; write one, like 'speed > 0'")
     if any(value for name, value in select.args.items() if name not in ("expressions", "kind")):
-        raise SpecError(f"{text!r} is more than a Spark SQL expression")
+        raise SpecError(f"{text!r} is more than an expression; write no FROM, WHERE or GROUP BY")
     tree: exp.Expr = select.expressions[0]
     return tree
 
@@ -163,11 +163,19 @@ def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
     for node in tree.walk():
         name = type(node).__name__
         if isinstance(node, exp.AggFunc | exp.Window):
-            raise SpecError(f"{text!r} is about many rows; aggregates go into .agg(...)")
+            raise SpecError(
+                f"{text!r} computes over many rows, but an expression reads one; put aggregates "
+                f"into .agg(...)"
+            )
         if isinstance(node, exp.Query):
-            raise SpecError(f"{text!r} holds a query; an expression is about one row")
+            raise SpecError(
+                f"{text!r} holds a query, but an expression reads one row; join the other stream"
+            )
         if isinstance(node, exp.UDTF | exp.Explode):
-            raise SpecError(f"{text!r} makes several rows of one; an expression returns one value")
+            raise SpecError(
+                f"{text!r} makes several rows of one, but an expression returns one value; do it "
+                f"where the rows are produced"
+            )
         if name in _CHANGING:
             raise SpecError(
                 f"{text!r} has another value when a row is read again, for example after a crash; "
@@ -197,7 +205,10 @@ def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.Da
     except duckdb.Error as problem:
         texts = ", ".join(repr(e.text) for e in expressions)
         reason = str(problem).splitlines()[0]
-        raise SpecError(f"{texts} does not carry over from Spark to DuckDB: {reason}") from problem
+        raise SpecError(
+            f"{texts} does not carry over from Spark to DuckDB: {reason}. Correct it, or read the "
+            f"rows as a DataFrame, where Spark evaluates it"
+        ) from problem
 
 
 def _database() -> duckdb.DuckDBPyConnection:

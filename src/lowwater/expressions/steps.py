@@ -61,7 +61,7 @@ class Select:
         names = [name for name, _ in self.columns]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise SpecError(f"select: the column {twice[0]!r} is named twice")
+            raise SpecError(f"select: the column {twice[0]!r} is named twice; rename one of them")
         for name, text in self.columns:
             check_expression(text, f"select: {name}=")
 
@@ -84,7 +84,7 @@ def called_after(step: Step, column: str) -> str | None:
 
 
 def is_column(text: str, name: str) -> bool:
-    """Return whether an expression is only the column of a name."""
+    """Return whether an expression is just the column `name`."""
     return normal(text) == normal(column_text(name))
 
 
@@ -110,7 +110,10 @@ class Transform:
             condition = Expression.over(step.condition, before)
             (kind,) = types_of(before, [condition])
             if not pa.types.is_boolean(kind):
-                raise SpecError(f"where: {step.condition!r} is a {kind}, not a condition")
+                raise SpecError(
+                    f"where: {step.condition!r} is a {kind}, not a condition; write one, like "
+                    f"'speed > 0'"
+                )
             return cls(before, step, condition, tuple(before.names))
         kept = before.names if isinstance(step, WithColumns) else []
         columns: dict[str, Expression | str] = {name: name for name in kept}

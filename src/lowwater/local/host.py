@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lowwater.control.measures import InputMeasure
 from lowwater.engine.clock import Clock
 from lowwater.engine.epoch import Epoch, Intake, Request
 from lowwater.engine.host import Outcome, outcomes
@@ -97,7 +98,7 @@ class LocalEpochs:
         """Run one epoch over the blocks of each input, in arrival order; return its packets."""
         sized = [[b if isinstance(b, tuple) else (b, None) for b in mine] for mine in blocks]
         given = {n: [SourceBlock(t, rows=rows) for t, rows in mine] for n, mine in enumerate(sized)}
-        ended = [{"input": n, "last": True} for n, is_last in enumerate(last) if is_last]
+        ended = [InputMeasure(n, last=True) for n, is_last in enumerate(last) if is_last]
         before = self.log.before(self.epoch)
         _, packets = self.steps.run(before, Intake(given), lambda: ended, asked=lambda: asked)
         self.epoch += 1

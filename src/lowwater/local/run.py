@@ -99,7 +99,7 @@ class LocalRun(Run):
         self._follow()
         self._raise_failure()
         if not self.epochs.newest.done:
-            raise HostError("the query was stopped before its end; run it again to go on")
+            raise HostError("the query was stopped before its end; run it again to continue")
 
     def _follow(self) -> None:
         try:

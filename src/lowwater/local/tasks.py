@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from lowwater.control.measures import InputMeasure
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import Foresee, InputBlock, ingest_epoch
 from lowwater.dataflow.run_operator import work
@@ -29,7 +30,7 @@ class State(Protocol):
         """Write the state of a shard after an epoch; `before` is what `read` returned."""
 
     def discard(self, after: int) -> None:
-        """Delete the state after epochs that have no entry."""
+        """Delete the state that epochs later than `after` wrote: they have no entry."""
 
 
 class MemoryState:
@@ -93,7 +94,7 @@ class LocalTasks:
         return packets
 
     def discard(self, after: int) -> None:
-        """Delete the state after epochs that have no entry."""
+        """Delete the state that epochs later than `after` wrote: they have no entry."""
         self.state.discard(after)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
@@ -105,7 +106,7 @@ class LocalTasks:
         packets = list(ingest_epoch(self.flow, blocks, before.standing, foresee))
         for number, mine in intake.blocks.items():
             if any(block.last for block in mine):
-                packets.append(measure_packet(0, len(mine), {"input": number, "last": True}))
+                packets.append(measure_packet(0, len(mine), InputMeasure(number, last=True)))
         return packets
 
     def _control(self, before: Entry) -> list[Packet]:

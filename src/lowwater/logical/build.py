@@ -31,7 +31,10 @@ def step(of: Node, taken: Step) -> Node:
         return unite(tuple(step(part, taken) for part in of.of))
     time = called_after(taken, of.time)
     if time is None:
-        raise SpecError(f"{taken}: the column {of.time!r}, the stream's time, must stay")
+        raise SpecError(
+            f"{taken}: the column {of.time!r}, the stream's time, must stay, because windows and "
+            f"watermarks need it; add it to select(...)"
+        )
     if isinstance(of, Source) and not isinstance(of.source, BlockSource | Feed):
         source = of.source.transformed(taken)
         steps = (*of.steps, taken)
@@ -57,7 +60,9 @@ def refuse_hidden(schema: pa.Schema) -> None:
     """Raise SpecError if a column has one of Lowwater's own names."""
     hidden = [name for name in schema.names if name.startswith("__")]
     if hidden:
-        raise SpecError(f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own")
+        raise SpecError(
+            f"column {hidden[0]!r}: names that begin with '__' are Lowwater's own; rename it"
+        )
 
 
 def unite(nodes: Sequence[Node]) -> Union:
@@ -69,8 +74,8 @@ def unite(nodes: Sequence[Node]) -> Union:
     common = tuple(axis for axis in times[0] if all(axis in t for t in times)) if times else None
     if common is not None and first.time not in [axis.column for axis in common]:
         raise SpecError(
-            f"union: {first.time!r} does not mean the same time in all streams; give all of "
-            f"them the same kind of window, or none"
+            f"union: {first.time!r} does not mean the same time in all streams; give all of them "
+            f"windows of the same kind, or unite them before the windows"
         )
     return Union(schema=first.schema, time=first.time, times=common, of=tuple(flat))
 
@@ -85,7 +90,10 @@ def _fitted(first: Node, other: Node) -> Node:
     mine = {f.name: f.type for f in first.schema}
     theirs = {f.name: f.type for f in other.schema}
     if mine != theirs:
-        raise SpecError(f"union: the columns differ: {_difference(mine, theirs)}")
+        raise SpecError(
+            f"union: the columns differ: {_difference(mine, theirs)}. Give all streams the same "
+            f"columns with select(...)"
+        )
     if first.schema.names == other.schema.names:
         return other
     return step(other, Select(tuple((n, column_text(n)) for n in first.schema.names)))

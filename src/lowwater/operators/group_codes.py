@@ -20,9 +20,9 @@ _MAX_BOUND = 1 << 61
 
 
 def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return codes in [0, bound) renumbered without gaps: (new code of each, old code of each new).
+    """Renumber codes in [0, bound) without gaps; return the new codes, and the old code of each.
 
-    The order of codes stays. Dense codes are looked up in a table, sparse ones are sorted.
+    The new codes keep the order. Dense codes are looked up in a table, sparse codes are sorted.
     """
     if bound <= max(4 * len(codes), _DENSE_FLOOR):
         used = np.flatnonzero(np.bincount(codes, minlength=bound))

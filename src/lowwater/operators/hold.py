@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control.measures import ShardMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks, latest
 from lowwater.operators.batch import BEHIND, DEAD, STRETCH, TICK
@@ -88,15 +89,10 @@ class HoldKernel:
         meta = {"mark": self.watermark, "waiting": waiting, "rows": self.rows.to_json()}
         self.out.changes[META] = json.dumps(meta).encode()
         held = np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]), return_counts=True)
-        measures = {
-            "shard": self.shard,
-            "cells": self.rows.rows,
-            "bytes": self.rows.size,
-            "admitted": sum(map(len, tables)),
-            "results": released,
-            "came": np.stack(held, axis=1).tolist(),
-        }
-        self.out.emissions.append(measure_packet(self.shard, 0, measures))
+        counts = {"admitted": sum(map(len, tables)), "results": released}
+        pairs = tuple(map(tuple, np.stack(held, axis=1).tolist()))
+        measure = ShardMeasure(self.shard, self.rows.rows, self.rows.size, counts, held=pairs)
+        self.out.emissions.append(measure_packet(self.shard, 0, measure))
         return self.out
 
     def _release(self, count: int) -> int:

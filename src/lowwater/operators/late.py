@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control.measures import InputMeasure
 from lowwater.operators.batch import LATE_DEGREE
 from lowwater.operators.operator import OperatorPlan
-from lowwater.operators.packet import Packet, measures_of, start_of, table_of
+from lowwater.operators.packet import Packet, measure_of, start_of, table_of
 
 
 def late_schema(schema: pa.Schema, more: Sequence[pa.Field] = ()) -> pa.Schema:
@@ -51,8 +52,12 @@ def late_tables(
     and those of its own block. Here the newest time of each earlier block is known as well
     (semantics 25).
     """
-    newest = [(p.seq, measures_of(p).get("newest")) for p in measures] if packets else []
-    known = [(start_of(seq), seq, tick) for seq, tick in newest if tick is not None]
+    blocks = [(p.seq, measure_of(p)) for p in measures] if packets else []
+    known = [
+        (start_of(seq), seq, block.newest)
+        for seq, block in blocks
+        if isinstance(block, InputMeasure) and block.newest is not None
+    ]
     late = []
     for packet in sorted(packets, key=lambda p: (p.seq, p.shard)):
         start, end = start_of(packet.seq), packet.seq

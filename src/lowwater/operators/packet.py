@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import pyarrow as pa
+
+from lowwater.codec import decode, encode
+from lowwater.control.measures import KINDS, Measure, ShardMeasure
 
 Kind = Literal[
     "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
@@ -72,15 +75,18 @@ def table_of(packet: Packet) -> pa.Table:
     return unpacked(packet.payload)
 
 
-def measure_packet(shard: int, seq: int, measures: dict[str, Any]) -> Packet:
-    """Return a packet with measurements."""
-    return Packet(shard, seq, "measure", json.dumps(measures).encode())
+def measure_packet(shard: int, seq: int, measure: Measure) -> Packet:
+    """Return a packet with a measurement."""
+    return Packet(shard, seq, "measure", json.dumps([measure.KIND, encode(measure)]).encode())
 
 
-def measures_of(packet: Packet) -> dict[str, Any]:
-    """Return the measurements of a packet; those of a shard include its operator."""
-    measures: dict[str, Any] = json.loads(packet.payload)
-    return {**measures, "operator": packet.operator} if "shard" in measures else measures
+def measure_of(packet: Packet) -> Measure:
+    """Return the measurement of a packet; that of a shard gets the packet's operator."""
+    kind, written = json.loads(packet.payload)
+    measure = decode(KINDS[kind], written)
+    if isinstance(measure, ShardMeasure):
+        return replace(measure, operator=packet.operator)
+    return measure
 
 
 def tables(packets: Iterable[Packet], kind: Kind) -> list[pa.Table]:

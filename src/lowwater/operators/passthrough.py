@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.kernel import Step, register
@@ -60,6 +61,6 @@ class PassthroughKernel:
             table = table_of(packet).drop_columns([TICK, LATE_DEGREE, DEAD])
             rows += len(table)
             out.emissions.append(table_packet("results", self.shard, seq, table))
-        measures = {"shard": self.shard, "cells": 0, "bytes": 0, "admitted": rows, "results": rows}
-        out.emissions.append(measure_packet(self.shard, 0, measures))
+        measure = ShardMeasure(self.shard, counts={"admitted": rows, "results": rows})
+        out.emissions.append(measure_packet(self.shard, 0, measure))
         return out

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control.measures import ShardMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import latest
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
@@ -102,13 +103,9 @@ class RowKernel:
         meta = json.dumps({"marks": self.watermarks, "rows": stores, **noted}).encode()
         if meta != self._meta:
             self.out.changes[META] = meta
-        measures = {
-            "shard": self.shard,
-            "cells": sum(store.rows for store in self.stores),
-            "bytes": sum(store.size for store in self.stores),
-            **self.counts,
-        }
-        self.out.emissions.append(measure_packet(self.shard, 0, measures))
+        rows, size = (sum(getattr(s, n) for s in self.stores) for n in ("rows", "size"))
+        measure = ShardMeasure(self.shard, rows, size, self.counts)
+        self.out.emissions.append(measure_packet(self.shard, 0, measure))
         return self.out
 
     def _raised(self, packets: Sequence[Packet]) -> list[int | None]:

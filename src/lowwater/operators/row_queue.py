@@ -65,7 +65,7 @@ class RowQueue(RowStore):
         super().add(rows)
 
     def _create(self, rows: StoredRows) -> None:
-        """Cut rows into new buckets, without the flagged ones."""
+        """Cut the rows without a flag into new buckets."""
         super()._create(rows.where(~rows.flags))
 
     def before(self, limit: int) -> int:

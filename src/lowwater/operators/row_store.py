@@ -57,7 +57,7 @@ class RowBucket:
 
     @property
     def size(self) -> int:
-        """Their size in bytes."""
+        """The size of the rows and their flags in bytes."""
         return sum(r.size for r in self.runs) + self.flags
 
     def to_json(self) -> list[Any]:
@@ -142,7 +142,7 @@ class RowStore:
 
     @property
     def size(self) -> int:
-        """Their size in bytes."""
+        """The size of the rows and their flags in bytes."""
         return sum(b.size for b in self.all)
 
     # -- reading -------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def refuse_arrival(of: Node) -> None:
     """Raise SpecError if a node has results of operators, which have no order of arrival."""
     if of.times is not None:
         raise SpecError(
-            "results of other operators have no order of arrival of their own, so rows cannot be "
-            "counted by it: the numbers would depend on how the query is run. Count them by "
+            "windows over rows by arrival: results of operators have no order of arrival of their "
+            "own, so the numbers of rows would depend on how the query is run. Count them by "
             "lw.rank(...) of their time"
         )

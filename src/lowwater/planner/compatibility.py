@@ -35,8 +35,8 @@ class Rule:
 _NO_LATENESS = "or leave allowed_lateness= out"
 _SINCE = "a punctuation with since= completes an interval of time before earlier ones"
 _REVISED = (
-    "leave allowed_lateness= out of the window below and let its rows wait longer, lw.slack(...), "
-    "or give its results to a sink"
+    "leave allowed_lateness= out of the window below and wait longer for its rows, lw.slack(...), "
+    "or write its results to a sink"
 )
 
 RULES = (
@@ -46,7 +46,7 @@ RULES = (
          f"take range= on a time, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("both times",),
          "windows on two times close jointly, and no watermark lags behind both",
-         f"take on= one time, {_NO_LATENESS}"),
+         f"name one time in on=, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("landmark",),
          "all closed windows since the beginning share one partial aggregate, from which none can "
          "be computed again",
@@ -66,11 +66,11 @@ RULES = (
          "no watermark lags behind all of them",
          f"take punctuation without since=, {_NO_LATENESS}"),
     Rule("allowed_lateness", ("second level",),
-         "a result comes again when late rows revise it, and an operator over it would count each "
-         "version as a row of its own",
+         "late rows make a window emit its result again, and an operator over it would count each "
+         "version as a separate row",
          _REVISED),
     Rule("allowed_lateness", ("order over results",),
-         "a result comes again when late rows revise it, and would be late there", _REVISED),
+         "late rows make a window emit its result again, and order() would find it late", _REVISED),
     # -- flush
     Rule("flush", NUMBERED,
          "flush= counts its delay on the attribute of windows, and numbered rows have none",
@@ -109,8 +109,8 @@ RULES = (
          "write the results to a sink and read them in a query of its own, or take punctuation "
          "without since="),
     Rule("consistent", ("landmark",),
-         "slack(mode='consistent') drops a late row from all its windows, and on landmark windows "
-         "no row is late for all",
+         "slack(mode='consistent') keeps a late row out of all its windows, and no row is late for "
+         "all landmark windows",
          "take mode='generous'"),
     *(
         Rule(feature, ("landmark", *NUMBERED, *DRIVEN),
@@ -140,19 +140,19 @@ RULES = (
         Rule("sideline", labels, f"here {reason}", "leave sideline= out")
         for labels, reason in (
             (("rows",), "there are rows without windows"),
-            (("distinct", "distinct within"), "there is a distinct"),
-            (("order",), "there is an order"),
-            (("join", "outer join", "ordered join"), "there is a join"),
-            (("named",), "windows of several names share their panes"),
+            (("distinct", "distinct within"), "distinct() comes before the windows"),
+            (("order",), "order() comes before the windows"),
+            (("join", "outer join", "ordered join"), "a join comes before the windows"),
+            (("named",), "several windows of lw.windows(...) share panes"),
             (NUMBERED, "windows lie over row numbers"),
-            (("landmark",), "the window is a Landmark"),
-            (("row", "slide_on"), "the window is a RowWindow"),
-            (("session",), "the window is a SessionWindow"),
-            (("init",), "an aggregate by init/incr/final is kept per window"),
-            (("flush",), "flush= emits results little by little"),
+            (("landmark",), "the windows are landmark windows"),
+            (("row", "slide_on"), "the windows end at rows"),
+            (("session",), "the windows are sessions"),
+            (("init",), "an aggregate by init/incr/final has its state per window"),
+            (("flush",), "flush= emits results gradually"),
             (("both times",), "windows lie on two times"),
             (("by", "per_source"), "sources close their own groups"),
-            (("allowed_lateness",), "allowed_lateness= keeps windows for late rows"),
+            (("allowed_lateness",), "allowed_lateness= keeps closed windows for late rows"),
         )
     ),
     Rule("sideline", ("since",),
@@ -170,7 +170,7 @@ RULES = (
     Rule("shed", ("distinct within",),
          "distinct(within=...) emits a row if no equal row came near it, and that row may have "
          "been dropped",
-         "take distinct() of equal times, or put it behind the windows"),
+         "take distinct() of equal times, or apply it after the windows"),
     Rule("shed", NUMBERED,
          "windows count rows, so each would hold other rows if some were dropped",
          "take windows over time"),
@@ -178,7 +178,7 @@ RULES = (
          "rows determine where these windows lie, or they have no end",
          "take a fixed range and slide"),
     Rule("shed", ("flush",), "flush= emits results later than windows close", "leave flush= out"),
-    Rule("shed", ("both times",), "windows lie on two times", "take windows on one"),
+    Rule("shed", ("both times",), "windows lie on two times", "take windows on one time"),
     Rule("shed", ("allowed_lateness",),
          "allowed_lateness= keeps windows open for late rows",
          "leave one of the two out"),
@@ -190,7 +190,7 @@ RULES = (
          "choose one of the two"),
     # -- aggregates
     Rule("landmark", ("holistic",),
-         "the aggregate keeps all values of a window, and a landmark window has all of the stream",
+         "the aggregate keeps all values of a window, and a landmark window has the whole stream",
          "take a sketch, for example lw.quantile(..., sketch=True)"),
     Rule("landmark", ("second level",),
          "at the end of a stream, landmark windows are emitted up to its last row, and the last "

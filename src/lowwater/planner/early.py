@@ -75,7 +75,7 @@ SPANS = 2
 
 
 def _arrivals(flow: Dataflow) -> Arrivals | None:
-    """Return the bins in which arrivals are counted; None if no window has scheduled ends."""
+    """Return the bins to count arrivals in; None if no window's end is known before its rows."""
     plans = (operator.plan for operator in flow.operators)
     ends = [WindowEnds(windows) for plan in plans if (windows := plan.scheduled_windows)]
     if not ends:
@@ -103,14 +103,14 @@ def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
     leaf, steps = below_steps(node)
     if not isinstance(leaf, Source):
         raise SpecError(
-            "early=: a stream of prods is read from a source; it cannot be a union, a join or the "
-            "result of windows"
+            "early=: a stream of prods is read from a source, not from a union, a join or windows; "
+            "give lw.stream(...), with filters and columns if needed"
         )
     axis = node.axis(node.time)
     if any(axis.kind != i.axis.kind for i in assembly.flow.inputs):
         raise SpecError(
-            f"early=: the time of the prods, {axis.column!r}, is a {axis.kind}, that of the query "
-            f"is not; a prod names a time of the query"
+            f"early=: the time of the prods, {axis.column!r}, is a {axis.kind}, but the time of "
+            f"the query is not, so a prod cannot name one; give both the same kind of time"
         )
     names = tuple(n for n in _groups(assembly.flow) if n in node.schema.names)
     schema = getattr(leaf.source, "full_schema", leaf.source.schema)
@@ -146,5 +146,7 @@ def _text(name: str, value: Any, kind: pa.DataType) -> str | None:
     try:
         text: str = pa.scalar(value, kind).cast(pa.string()).as_py()
     except (pa.ArrowException, TypeError, ValueError) as wrong:
-        raise SpecError(f"prod({name}={value!r}): the group is a {kind}; {wrong}") from wrong
+        raise SpecError(
+            f"prod({name}={value!r}) does not fit the group, a {kind}: {wrong}; give a {kind}"
+        ) from wrong
     return text

@@ -63,7 +63,10 @@ def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
     over the second half of the delay.
     """
     if type(keep) is not int or keep < 0:
-        raise SpecError(f"keep={keep!r} must be a whole number, of cells or rows to be kept")
+        raise SpecError(
+            f"keep={keep!r} must be a whole number, 0 or more, of cells or rows that state may "
+            f"hold before results are emitted"
+        )
     return Flush(max_delay, keep)
 
 
@@ -87,4 +90,6 @@ def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> GradualFlush
 def _given(flush: Any) -> Flush | None:
     if flush is None or isinstance(flush, Flush):
         return flush
-    raise SpecError(f"flush={flush!r}: give lw.slow_flush(...) or lw.lazy_flush(...)")
+    raise SpecError(
+        f"flush={flush!r} is not a way to flush; give lw.slow_flush(...) or lw.lazy_flush(...)"
+    )

@@ -132,7 +132,7 @@ def _deciding(
     if any(type(other) is not type(one) for other in mine):
         raise SpecError(
             "lw.quality(...) and lw.pd_controller(...) on the streams of one join: each would "
-            "choose the slacks of both; give both streams the same"
+            "choose the slacks of both; give both streams the same policy"
         )
     track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
     error, ordered = _error(one), bool(place.orders)

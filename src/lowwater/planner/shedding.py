@@ -26,7 +26,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
     if not isinstance(shed, ShedPolicy):
         raise SpecError(
             f"shed={shed!r} is not a policy; give shed=lw.shed(latency='5 seconds', max_gap=10), "
-            f"or lw.shed(share=0.3, max_gap=10) for a share of your own"
+            f"or lw.shed(share=0.3, max_gap=10) for a fixed share"
         )
     if sideline:
         refuse("shed", {"sideline"}, "shed= and sideline=")
@@ -34,8 +34,8 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
     _check(flow)
     if len({i.axis.kind for i in flow.inputs if i.routes}) > 1:
         raise SpecError(
-            "shed= decides over intervals of one time for all windows of a run, and some of these "
-            "lie over time, others over numbers; run them apart"
+            "shed= decides over intervals of one time for all windows of a run, but some of these "
+            "lie over time, others over numbers; run them as separate queries"
         )
     roots = tuple(_roots(flow, shed.max_gap))
     shedder = LoadShedder(
@@ -47,8 +47,8 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
     check_gap(shedder)
     if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in shedder.inputs):
         raise SpecError(
-            "shed(latency=...) is about time, and the windows lie over numbers; take windows over "
-            "time, or a share of your own, lw.shed(share=0.3)"
+            "shed(latency=...) bounds the age of results, but the windows lie over numbers; take "
+            "windows over time, or a fixed share, lw.shed(share=0.3)"
         )
     advice = late_only(shedder)
     if advice is not None:
@@ -61,9 +61,8 @@ def _check(flow: Dataflow) -> None:
     for output in flow.outputs:
         plan = flow.operators[output.operator].plan
         if not plan.aggregates_rows:
-            what = "rows" if plan.word == "rows" else f"the rows of a {plan.word}"
-            written = f"shed= drops whole windows, and {what} leave the query as they are"
-            refuse("shed", {"rows"}, written)
+            what = "emits rows" if plan.word == "rows" else f"emits the rows of {plan.word}()"
+            refuse("shed", {"rows"}, f"shed= drops whole windows, but this query {what}")
     for operator in flow.operators:
         refuse("shed", operator.plan.labels, "shed= does not fit this query")
 
@@ -96,12 +95,13 @@ def check_gap(shedder: LoadShedder) -> None:
         least = ", ".join(f"{r.name} {shedder.slots.slide // r.spec.slide}" for r in shedder.roots)
         raise SpecError(
             f"shed(max_gap={shed.max_gap!r}) allows no window to be dropped: all queries share "
-            f"one drop, which takes at least these numbers of results: {least}; allow as many"
+            f"one drop, which takes at least these numbers of results: {least}; set max_gap to "
+            f"these or more"
         )
     if shed.share is not None and shed.share > most / (most + 1):
         raise SpecError(
-            f"shed(share={shed.share}, max_gap={shed.max_gap!r}): of {most + 1} windows one "
-            f"must come, so share is at most {most / (most + 1):.3f}; take less, or a longer gap"
+            f"shed(share={shed.share}, max_gap={shed.max_gap!r}): one of {most + 1} windows must "
+            f"be kept, so share is at most {most / (most + 1):.3f}; take less, or a longer gap"
         )
 
 

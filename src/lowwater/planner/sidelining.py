@@ -20,8 +20,8 @@ from lowwater.sidelining.sideliner import BurstWindow, HoldPoint, Sideliner
 Sidelining = bool | Sideline
 """Whether rows of a burst are held, or the pace at which they are released."""
 _NEEDED = (
-    "sideline= needs windows of a fixed range and slide right behind the streams, which may close "
-    "before earlier ones"
+    "sideline= needs windows of a fixed range and slide directly over the streams, because they "
+    "may close before earlier ones"
 )
 
 
@@ -58,7 +58,7 @@ def _check(flow: Dataflow) -> None:
         refuse("sideline", flow.operators[number].plan.labels, _NEEDED)
     if any(i.axis.kind != "time" for i in flow.inputs):
         raise SpecError(
-            "sideline= finds out by the clock that a stream is behind, and the windows lie over "
+            "sideline= measures by the clock whether a stream is behind, but the windows lie over "
             "numbers; take windows over time, or leave sideline= out"
         )
 

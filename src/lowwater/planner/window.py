@@ -66,8 +66,8 @@ def _lateness(given: Any, plan: WindowPlan) -> int:
     span = plan.axis.span(given, name="allowed_lateness")
     if span <= 0:
         raise SpecError(
-            f"allowed_lateness={given!r} must be greater than zero; leave it out where finals are "
-            f"final"
+            f"allowed_lateness={given!r} must be greater than zero; leave it out if finals must "
+            f"not change"
         )
     return span
 

@@ -30,7 +30,10 @@ def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
         if column not in of.schema.names:
             raise unknown_name("column", column, of.schema.names)
         if pa.types.is_map(of.schema.field(column).type):
-            raise SpecError(f"distinct({column!r}): a map is not hashable; take one of its keys")
+            raise SpecError(
+                f"distinct({column!r}): a map is not hashable; take one of its keys first, "
+                f"with_columns(key=\"{column}['...']\")"
+            )
     axis = of.axis(of.time)
     near = 0 if within is None else axis.span(within, name="within")
     if near < 0:
@@ -57,7 +60,7 @@ def _apply(
 def join(mine: Node, other: Node, args: JoinArgs) -> Apply:
     """Return the pairs of rows of two nodes with equal keys and near times."""
     if args.order not in ("free", "time"):
-        raise SpecError(f"order={args.order!r} is unknown; it is 'free' or 'time'")
+        raise SpecError(f"order={args.order!r} is unknown; write 'free' or 'time'")
     if args.order == "time" and args.flush is not None:
         refuse("flush", {"ordered join"}, f"flush={args.flush!r}")
     at = args.times or (mine.time, other.time)

@@ -85,7 +85,9 @@ def key_pairs(
     elif isinstance(on, Sequence):
         pairs = [(name, name) for name in on]
     else:
-        raise SpecError(f"on={on!r}: give the name of a column, several, or {{name: name there}}")
+        raise SpecError(
+            f"on={on!r}: give the name of a column, several names, or {{'mine': 'theirs'}}"
+        )
     for mine, theirs in pairs:
         for name, schema in ((mine, mine_schema), (theirs, other_schema)):
             if name not in schema.names:
@@ -153,8 +155,8 @@ def _aimed(node: Node, policy: WatermarkPolicy) -> Node:
         if not isinstance(node.watermark, NoPolicy):
             raise SpecError(
                 f"quality= and watermark={type(node.watermark).__name__.lower()}(...) both set "
-                f"the watermark of the stream; leave out watermark= where the stream is "
-                f"made, or quality="
+                f"the watermark of the stream; leave watermark= out of lw.stream(...), or "
+                f"quality= out of join(...)"
             )
         return replace(node, watermark=policy)
     if isinstance(node, Project):

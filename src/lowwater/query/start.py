@@ -52,7 +52,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
-            raise SpecError(f"shards={self.shards!r} must be a whole number from 1")
+            raise SpecError(f"shards={self.shards!r} must be a whole number, 1 or more")
 
     def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
         """Return a plan with the early results, holds and drops that these options ask for."""
@@ -222,7 +222,10 @@ def start(
     """
     refuse_unfed(assembly)
     if any(isinstance(s, Feed) for s in assembly.sources):
-        raise SpecError("a feed is bounded: use query.run(epochs={feed: [...]})")
+        raise SpecError(
+            "start() runs a stream that continues, but a feed is bounded: use "
+            "query.run(epochs={feed: [...]})"
+        )
     prepare(plan_writers(assembly), sinks)
     chosen, sources = host_named(host or "spark"), list(assembly.sources)
     return chosen.start(assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger)

@@ -205,7 +205,7 @@ class Stream(SingleQuery):
         The total order needs one shard, and every row waits for the slowest input.
         """
         if by != "time":
-            raise SpecError(f"order({by!r}) is unknown; a stream has one order, 'time'")
+            raise SpecError(f"order({by!r}) is unknown; write order('time'), the only order")
         return Stream(in_order(self.node))
 
     def after(self, step: Step) -> Stream:
@@ -327,5 +327,5 @@ class Query(Stream):
 def _node_of(word: str, other: Any) -> Node:
     """Return the node of another stream; raise SpecError if it is not one."""
     if not isinstance(other, Stream):
-        raise SpecError(f"{word}({other!r}): give another stream")
+        raise SpecError(f"{word}({other!r}) needs a stream; give another stream or query")
     return other.node

@@ -84,7 +84,7 @@ class Together(Runnable):
         """
         silent = [name for name in self.queries if name not in sinks]
         if silent:
-            raise SpecError(f"sinks= names none for {silent[0]!r}; give one to every query")
+            raise SpecError(f"sinks= has no sink for {silent[0]!r}; give one to every query")
         chosen = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
         return self._start(chosen, self._sinks(sinks, late, malformed, dropped))
 
@@ -117,6 +117,6 @@ def together(*unnamed: Any, **queries: Any) -> Together:
         if not isinstance(query, Stream):
             kind = type(query).__name__
             windowed = isinstance(query, WindowedStream)
-            hint = "; name its aggregates with agg(...)" if windowed else ""
-            raise SpecError(f"together({name}=...): a {kind} is neither a stream nor a query{hint}")
+            hint = "name its aggregates with agg(...)" if windowed else "give a stream or a query"
+            raise SpecError(f"together({name}=...): a {kind} is not a query; {hint}")
     return Together(queries)

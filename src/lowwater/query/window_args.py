@@ -61,16 +61,22 @@ class NamedWindows:
         """Return the windows, over one attribute, on common panes."""
         for name in ("range", "slide", "slide_on", "gap"):
             if getattr(args, name) is not None:
-                raise SpecError(f"{name}= stands in lw.windows(...), for each window by itself")
+                raise SpecError(
+                    f"{name}={getattr(args, name)!r} does not go with lw.windows(...), which sets "
+                    f"the range and slide of each window; leave it out"
+                )
         if isinstance(args.on, Arrival | Rank | tuple | list):
-            raise SpecError(f"on={args.on!r}: lw.windows(...) are over one column")
+            raise SpecError(f"on={args.on!r}: lw.windows(...) are over one column; name one")
         axis = over.axis(args.on or over.time)
         specs = []
         for name, sizes in self.named.items():
             size, slide = sizes if isinstance(sizes, tuple) else (sizes, None)
             spec = _laid_out(replace(args, range=size, slide=slide), axis)
             if not isinstance(spec, Sliding):
-                raise SpecError(f"lw.windows({name}=...): landmark windows have no panes to share")
+                raise SpecError(
+                    f"lw.windows({name}={sizes!r}): landmark windows have no panes to share; take "
+                    f"a bounded range, or write a query for them"
+                )
             specs.append((name, spec))
         return ResolvedWindow(axis, Shared(tuple(specs)))
 
@@ -95,19 +101,23 @@ def _on_both(args: WindowArgs, over: Node) -> ResolvedWindow:
     """Return windows on both times of a join: one result per pair of windows (OOP 7)."""
     on = args.on
     if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
-        raise SpecError(f"on={on!r}: windows lie on one time, or on the two times of a join")
+        raise SpecError(
+            f"on={on!r}: windows lie on one time, or on the two times of a join; name one or two"
+        )
     first, second = over.axis(on[0]), over.axis(on[1])
     sides = paired_times(over)
     if {sides.get(column) for column in on} != {0, 1}:
         known = ", ".join(sides) or "(none)"
         raise SpecError(
             f"on={on!r}: only the two times of an inner join progress together; take one of them, "
-            f"or join how='inner' and name the times of both streams. Here they are: {known}"
+            f"or join how='inner' and name the times of both streams. Those times are: {known}"
         )
     window = make_window(replace(args, on=on[0]), over, partitioned=False)
     spec = window.spec
     if not isinstance(spec, Sliding) or spec.slide != spec.range or window.numbering is not None:
-        raise SpecError(f"on={on!r}: on two times windows lie side by side; leave slide= out")
+        raise SpecError(
+            f"on={on!r}: windows on two times are tumbling; give range= over time, without slide="
+        )
     return ResolvedWindow(first, spec, second=second)
 
 
@@ -115,12 +125,18 @@ def _session(args: WindowArgs, over: Node) -> ResolvedWindow:
     for name in ("range", "slide", "slide_on", "origin"):
         if getattr(args, name) is not None:
             raise SpecError(
-                f"{name}= does not go with gap=: a session is as long as its rows make it"
+                f"{name}={getattr(args, name)!r} does not go with gap=: the rows of a session "
+                f"determine its length; leave one of them out"
             )
     if isinstance(args.on, Arrival | Rank) or isinstance(args.gap, Rows):
-        raise SpecError("gap= is a length of time, or of a number: rows have no gaps between them")
+        raise SpecError(
+            f"gap={args.gap!r}, on={args.on!r}: row numbers have no gaps between them; give a "
+            f"duration or a number, on a column"
+        )
     if isinstance(args.on, tuple | list):
-        raise SpecError(f"on={args.on!r}: sessions lie on one time; windows of a range= may on two")
+        raise SpecError(
+            f"on={args.on!r}: sessions lie on one time; name one, or give range= instead of gap="
+        )
     axis = over.axis(args.on or over.time)
     return ResolvedWindow(axis, SessionWindow(gap=_positive(axis, "gap", args.gap)))
 
@@ -129,14 +145,23 @@ def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWi
     """Return a window over row numbers, which are by arrival, by rank, or in a column."""
     on = args.on
     if args.slide_on is not None:
-        raise SpecError("slide_on= does not go with a range in rows: both count the same rows")
+        raise SpecError(
+            f"slide_on={args.slide_on!r} does not go with a range in rows: both count the same "
+            f"rows; leave slide_on= out"
+        )
     if isinstance(args.range, Unbounded):
-        raise SpecError("range=lw.unbounded does not go with rows; give range=lw.rows(n)")
+        raise SpecError(
+            f"range=lw.unbounded does not go with on={on!r}, which counts rows; give "
+            f"range=lw.rows(n)"
+        )
     for name, value in (("range", args.range), ("slide", args.slide)):
         if value is not None and not isinstance(value, Rows):
             raise SpecError(f"{name}={value!r} must be lw.rows(n): the window is over rows")
     if args.origin is not None:
-        raise SpecError("origin= does not go with rows, which are counted from the first")
+        raise SpecError(
+            f"origin={args.origin!r} does not go with rows, which are counted from the first; "
+            f"leave it out"
+        )
     step = args.slide.rows if args.slide is not None else None
     spec = Sliding(range=args.range.rows, slide=step)
     if on is None or isinstance(on, Arrival):
@@ -156,20 +181,28 @@ def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWi
 def _sliding_by_rows(args: WindowArgs, axis: Axis, over: Node) -> RowWindow:
     """Return a window that slides by rows."""
     if args.origin is not None:
-        raise SpecError("origin= does not go with a slide in rows: windows end where rows are")
+        raise SpecError(
+            f"origin={args.origin!r} does not go with a slide in rows: windows end where rows are; "
+            f"leave it out"
+        )
     if isinstance(args.range, Unbounded):
-        raise SpecError("range=lw.unbounded does not go with a slide in rows")
+        raise SpecError(
+            "range=lw.unbounded does not go with a slide in rows: landmark windows end at fixed "
+            "distances; give slide= on the column of the range"
+        )
     size = _positive(axis, "range", args.range)
     by = args.slide_on
     if args.slide is None:
-        raise SpecError(f"slide_on={by!r} needs slide=, how far the window moves on it")
+        raise SpecError(
+            f"slide_on={by!r} needs slide=, how far the window moves on it, for example slide=10"
+        )
     if by is None or isinstance(by, Arrival | Rank):
         if not isinstance(args.slide, Rows):
             raise SpecError(f"slide={args.slide!r} must be lw.rows(n): slide_on={by!r} counts rows")
         if isinstance(by, Rank) and by.column != axis.column:
             raise SpecError(
-                f"slide_on={by!r} must rank by {axis.column!r}, which the window reaches over: the "
-                f"order of another attribute does not agree with it"
+                f"slide_on={by!r} must rank by {axis.column!r}, the column of range=: rows may "
+                f"have another order on another column; write slide_on=lw.rank({axis.column!r})"
             )
         n = args.slide.rows
         arrivals = not isinstance(by, Rank) and n > 1
@@ -185,7 +218,9 @@ def _laid_out(args: WindowArgs, axis: Axis) -> WindowSpec:
     start = None if args.origin is None else axis.point(args.origin, name="origin")
     if isinstance(args.range, Unbounded):
         if args.slide is None:
-            raise SpecError("range=lw.unbounded needs slide=, how often a result is given")
+            raise SpecError(
+                "range=lw.unbounded needs slide=, the distance of results, like slide='1 hour'"
+            )
         return Landmark(slide=_positive(axis, "slide", args.slide), landmark=start)
     step = None if args.slide is None else _positive(axis, "slide", args.slide)
     return Sliding(range=_positive(axis, "range", args.range), slide=step, origin=start or 0)

@@ -22,9 +22,15 @@ _RESERVED = ("window", "wid", "window_name", "kind")
 def groupable(word: str, column: str, schema: pa.Schema) -> None:
     """Raise SpecError if rows cannot be grouped by a column; `word` is the user's method."""
     if pa.types.is_map(column_type(schema, column)):
-        raise SpecError(f"{word}({column!r}): a map is not hashable; take one of its keys")
+        raise SpecError(
+            f"{word}({column!r}): a map is not hashable; take one of its keys first, "
+            f"with_columns(key=\"{column}['...']\")"
+        )
     if column in _RESERVED:
-        raise SpecError(f"{word}({column!r}): results have a column of that name already")
+        raise SpecError(
+            f"{word}({column!r}): results have a column of that name already; copy it under "
+            f"another name before the window, with_columns(key={column!r})"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +44,22 @@ class WindowedStream(AskedWindows, Generic[Q]):
 
     def __post_init__(self) -> None:
         if self.second is not None and SECOND in self.keys:
-            raise SpecError(f"group_by({SECOND!r}): results have a column of that name already")
+            raise SpecError(
+                f"group_by({SECOND!r}): results have a column of that name already; copy it "
+                f"under another name before the window, with_columns(key={SECOND!r})"
+            )
 
     def group_by(self, *columns: str) -> WindowedStream[Q]:
         """Return the windows with one result per window and group; NULL is a group."""
         for column in columns:
             groupable("group_by", column, self.of.schema)
         if len(set(columns)) != len(columns):
-            raise SpecError(f"group_by{columns}: a column is named twice")
+            raise SpecError(f"group_by{columns}: a column is named twice; name it once")
         keys = tuple(dict.fromkeys([*self.partition, *columns]))
         if self.spec.driven and self.partition and keys != self.partition:
             raise SpecError(
-                f"group_by{columns}: windows that the rows of a partition make cannot be "
-                f"grouped further; put the columns into partition_by, or leave that out"
+                f"group_by{columns}: the rows of a partition determine these windows, so they "
+                f"cannot be grouped further; add the columns to partition_by=, or leave that out"
             )
         return replace(self, keys=keys)
 
@@ -60,7 +69,11 @@ class WindowedStream(AskedWindows, Generic[Q]):
             raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
-                raise SpecError(f"agg({name}={aggregate!r}): give an aggregate like lw.count()")
+                raise SpecError(
+                    f"agg({name}={aggregate!r}) is not an aggregate; give one like lw.count()"
+                )
             if name in (*_RESERVED, SECOND, *self.keys):
-                raise SpecError(f"agg({name}=...): results have a column of that name already")
+                raise SpecError(
+                    f"agg({name}=...): results have a column of that name already; choose another"
+                )
         return self.query(window_node(self, aggregates))

@@ -34,7 +34,7 @@ class Rule:
     seed: int
 
     def coin(self, number: int) -> float:
-        """Return the coin of a batch: a number around 1/2, the same on every call."""
+        """Return the random number of a batch, around 1/2; every call returns the same number."""
         return 0.5 + CHANCE * (Random(f"{self.seed}/{number}").random() - 0.5)  # noqa: S311
 
 

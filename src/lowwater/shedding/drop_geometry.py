@@ -1,12 +1,12 @@
 """The geometry of dropped windows: the slots of a drop, and the rows that no window needs.
 
 A drop divides the stream into *slots* of δ: all windows with results in a slot are kept or dropped
-together (DROP 3.2). ω is the length of the interval whose rows a slot needs. The papers date a
-result by the first row of its window and reach forward; here it is dated by the end of its window,
-so a slot reaches back by as much. Their "- 1" is one tick.
+together (DROP 3.2). ω is the length of the interval whose rows a slot needs. In DROP, a result has
+the time of its window's first row, and a slot needs rows after it. Here, a result has the time of
+its window's end, and a slot needs rows before it. The "- 1" of DROP is one tick here.
 
-Everything is an interval of time: results that are dropped, and rows that contribute only to such
-results. A row may be dropped exactly if every window that it belongs to is (DROP 3.4, rule 1).
+Dropped results and skipped rows are given as intervals of time. A row may be skipped if and only if
+all its windows are dropped (DROP 3.4, rule 1).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Root:
 class Slots:
     """Slot k is the interval [anchor + k·slide, anchor + (k+1)·slide) of result times.
 
-    It needs rows up to `lead` before it begins; `size` is ω.
+    A slot needs the rows from `lead` ticks before its start; `size` is ω.
     """
 
     anchor: int

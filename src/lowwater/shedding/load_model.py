@@ -85,7 +85,7 @@ class Costs:
 
 
 def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
-    """Return how much longer than expected epochs sometimes take, as a share of the expectation.
+    """Return the largest share by which recent epochs took longer than expected.
 
     >>> surprise(0.0, Costs(100, 1, 0, 0), Epoch(150, 150, 20, 0))
     0.25

@@ -57,14 +57,14 @@ def shed(
     if (share is None) == (latency is None):
         raise SpecError(
             f"lw.shed(share={share!r}, latency={latency!r}) needs exactly one of the two: "
-            f"share=0.3 drops that share of windows, latency='5 seconds' as many as results need "
-            f"to be no older"
+            f"share=0.3 drops that share of windows, latency='5 seconds' drops as many as it takes "
+            f"to keep results younger"
         )
     check_gaps(max_gap)
     if share is not None and not 0 <= share < 1:
         raise SpecError(f"shed(share={share!r}) must be a share from 0 to below 1")
     if fill not in (None, "linear"):
-        raise SpecError(f"shed(fill={fill!r}) is unknown; gaps are filled 'linear', or not")
+        raise SpecError(f"shed(fill={fill!r}) is unknown; write fill='linear', or leave it out")
     bound = None if latency is None else ticks(latency, name="latency")
     if bound is not None and bound <= 0:
         raise SpecError(f"shed(latency={latency!r}) must be greater than zero")
@@ -78,8 +78,8 @@ def check_gaps(max_gap: Any) -> None:
         span = ticks(gap, name=label) if isinstance(gap, str | timedelta) else gap
         if type(span) is not int or span < 1:
             raise SpecError(
-                f"shed({label}={gap!r}) must be a number of results from 1, or for how long "
-                f"results may be missing, like '1 minute'"
+                f"shed({label}={gap!r}) must be a number of results from 1 on, or the longest time "
+                f"without results, like '1 minute'"
             )
 
 

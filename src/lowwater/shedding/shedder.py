@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from lowwater.control.drop import DropPlan
+from lowwater.control.measures import GapMemory
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.intervals import Intervals, difference, intersection, union
@@ -71,7 +72,7 @@ class ShedMemory:
     stride: float = 0.0
     windows: int = 0
     news: tuple[DroppedInterval, ...] = ()
-    finals: dict[str, Any] = field(default_factory=dict)
+    finals: Mapping[int, GapMemory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class LoadShedder:
         over = intersection(report.dropped.intervals, ((BEGIN, start),))
         windows = memory.windows + self._windows(begun)
         news = tuple(self._news(begun, memory, report, start))
-        finals = [m["finals"] for m in report.measured if "finals" in m] or [{}]
+        finals = [m.finals for m in report.measured.epoch if m.finals is not None] or [{}]
         after = ShedMemory(load, place, until, rule, stride, windows, news, finals[0])
         intervals = union([*_still_known(over, report), *ahead])
         return after, DropPlan(intervals, self._closed(report, load, start))
@@ -190,7 +191,7 @@ class LoadShedder:
 
     def _load(self, memory: LoadMemory, report: EpochReport) -> LoadMemory:
         """Return the memory of the load model after an epoch."""
-        took = [m["took"] for m in report.measured if "took" in m]
+        took = [m.took for m in report.measured.epoch if m.took is not None]
         if self.how.latency is None or not took:
             return memory
         epoch = self._epoch(memory, report, took[0])
@@ -219,23 +220,16 @@ class LoadShedder:
 
     def _epoch(self, memory: LoadMemory, report: EpochReport, took: int) -> Epoch:
         """Return the measurements of an epoch that the load model reads."""
-        rows = sum(
-            m.get("rows", 0) * self.inputs.get(m.get("input", -1), 0) for m in report.measured
-        )
-        shed = sum(
-            counts.get("shed", 0)
-            for m in report.measured
-            for counts in m.get("counts", {}).values()
-        )
-        sources = [m for m in report.measured if "waiting" in m]
-        waiting = sum(m["waiting"] * self.inputs.get(m["input"], 0) for m in sources)
+        rows = sum(m.rows * self.inputs.get(m.input, 0) for m in report.measured.inputs)
+        shed = sum(counts.get("shed", 0) for _, counts in report.measured.counts())
+        sources = [m for m in report.measured.inputs if m.waiting is not None]
+        waiting = sum((m.waiting or 0) * self.inputs.get(m.input, 0) for m in sources)
         inputs = [report.inputs[n] for n in self.inputs]
         behind = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
         elapsed = took if memory.now is None else report.now - memory.now
         operators = {root.operator for root in self.roots}
-        results = sum(
-            m.get("results", 0) for m in report.measured if m.get("operator") in operators
-        )
+        mine = (m for m in report.measured.shards if m.operator in operators)
+        results = sum(m.counts.get("results", 0) for m in mine)
         kept, unread = max(0, rows - shed), waiting if sources else None
         return Epoch(took, elapsed, kept, shed, results, unread, behind, memory.share)
 
@@ -246,10 +240,9 @@ class LoadShedder:
         shut = {n: at for n, at in closed.items() if rate > TIRED * at}
         if beyond and beyond % PATIENCE == 0:
             rows = dict.fromkeys((root.operator for root in self.roots), 0)
-            for m in report.measured:
-                for number, counts in m.get("counts", {}).items():
-                    if int(number) in rows:
-                        rows[int(number)] += counts.get("in", 0)
+            for number, counts in report.measured.counts():
+                if number in rows:
+                    rows[number] += counts.get("in", 0)
             chosen = load_model.costliest(rows, list(shut))
             if chosen is not None:
                 shut[chosen] = rate

@@ -31,8 +31,8 @@ def sideline(*, every: int = 3, max_delay: Duration = "1 minute") -> Sideline:
     """
     if type(every) is not int or every < 1:
         raise SpecError(
-            f"lw.sideline(every={every!r}) must be a whole number from 1: one held row is released "
-            f"for this many new ones"
+            f"lw.sideline(every={every!r}) must be a whole number, 1 or more: one held row is "
+            f"released for this many new ones"
         )
     span = ticks(max_delay, name="max_delay")
     if span <= 0:

@@ -133,7 +133,7 @@ class Sideliner:
         """Return the interval of the windows that a burst has hit, in whole panes."""
         newest, event = newest_time(window, report), self._event(report)
         answered = prodded.get(window.operator)
-        arrived = sum(m.get("rows", 0) for m in report.measured if m.get("input") in window.inputs)
+        arrived = sum(map(report.measured.rows, window.inputs))
         if newest is None or event is None or answered is None or not arrived:
             return None
         end, behind = window.spec.align(min(answered, event)), event - newest
@@ -166,9 +166,9 @@ class Sideliner:
         queues = memory.queues.get(number, {})
         waiting = {shard: sum(one.rows for one in queue) for shard, queue in queues.items()}
         total = sum(waiting.values())
-        arrived = sum(m.get("rows", 0) for m in report.measured if m.get("input") == hold.input)
-        mine = [m for m in report.measured if m.get("operator") == number]
-        new = arrived - sum(rows for m in mine for _, rows in m.get("came", ()))
+        arrived = report.measured.rows(hold.input)
+        mine = report.measured.of_operator(number)
+        new = arrived - sum(rows for m in mine for _, rows in m.held)
         most = max(new, memory.most.get(number, 1))
         memory = replace(memory, most={**memory.most, number: most})
         if report.ended:
@@ -217,13 +217,13 @@ def newest_time(window: BurstWindow, report: EpochReport) -> int | None:
 def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
     """Return the queues with the rows that an epoch held."""
     queues = {hold: dict(shards) for hold, shards in before.items()}
-    for m in report.measured:
-        if not m.get("came"):
+    for m in report.measured.shards:
+        if not m.held:
             continue
-        shards = queues.setdefault(m["operator"], {})
-        more = [HeldRows(interval, report.now, rows) for interval, rows in m["came"]]
-        queue = (*shards.get(m["shard"], ()), *more)
-        shards[m["shard"]] = _shortened(sorted(queue, key=attrgetter("interval", "arrived")))
+        shards = queues.setdefault(m.operator, {})
+        more = [HeldRows(interval, report.now, rows) for interval, rows in m.held]
+        queue = (*shards.get(m.shard, ()), *more)
+        shards[m.shard] = _shortened(sorted(queue, key=attrgetter("interval", "arrived")))
     return queues
 
 

@@ -35,7 +35,8 @@ class Feed:
         absent = [n for n in self.schema.names if n not in given.column_names]
         if absent:
             raise SpecError(
-                f"an epoch of the feed lacks columns of its schema: {', '.join(absent)}"
+                f"an epoch of the feed lacks columns of its schema: {', '.join(absent)}; add "
+                f"them to the table"
             )
         return pa.table([_column(given.column(f.name), f) for f in self.schema], schema=self.schema)
 
@@ -54,7 +55,10 @@ def _column(values: list[Any] | pa.ChunkedArray, field: pa.Field) -> pa.Array | 
     try:
         return pa.array(values, field.type) if isinstance(values, list) else values.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as problem:
-        raise SpecError(f"column {field.name!r} does not fit {field.type}: {problem}") from problem
+        raise SpecError(
+            f"column {field.name!r} of an epoch does not fit {field.type}: {problem}; give values "
+            f"of that type, or change the schema of the feed"
+        ) from problem
 
 
 def feed(schema: str | pa.Schema) -> Feed:

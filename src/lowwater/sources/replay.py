@@ -100,7 +100,9 @@ def replay(
             f"path={str(path)!r} is not a file; lw.replay reads one file, lw.files a folder"
         )
     if speed is not None and not speed > 0:
-        raise SpecError(f"speed={speed!r} must be greater than zero; write speed=None for no wait")
+        raise SpecError(
+            f"speed={speed!r} must be greater than zero; write speed=None for no pauses"
+        )
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
     if schema is None and format == "parquet":

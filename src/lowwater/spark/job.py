@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.control.context import EpochContext
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import Foresee, InputBlock, ingest, portions
+from lowwater.dataflow.ingest import Foresee, InputBlock, ingest, last_measure, portions
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
 from lowwater.engine.state_store import discard_segments
-from lowwater.operators.packet import Packet, measures_of
+from lowwater.operators.packet import Packet
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.session import QUERY_SETTINGS
@@ -123,5 +123,5 @@ class SparkJob:
                 if self.flow.inputs[number].consistent and seq < len(mine) - 1:
                     table = self.inputs.readers[number].read(block)
                     packets = ingest(self.flow, [InputBlock(number, seq, table)], context)
-                    context = foresee(number, measures_of(packets[-1]))
+                    context = foresee(number, last_measure(packets))
         return pieces

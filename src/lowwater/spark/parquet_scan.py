@@ -109,7 +109,10 @@ def read_by_spark(
     """Return the rows of the current micro-batch, one DataFrame per stream, read by Spark."""
     spark, relations = batch.sparkSession, leaves(query)
     if relations is None or len(relations) != len(frames):
-        raise HostError("the plan of the current micro-batch cannot be read; is this Spark 4.3?")
+        raise HostError(
+            "the plan of the current micro-batch cannot be read: Lowwater reads the plans of Spark "
+            "4.3; run the query with that version"
+        )
     return [_rows(spark, leaf, frame) for leaf, frame in zip(relations, frames, strict=True)]
 
 

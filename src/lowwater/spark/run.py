@@ -214,7 +214,7 @@ class SparkRun(Run):
         if self.failure is not None:
             raise self.failure
         if not self.query.isActive:
-            raise HostError("the query was stopped before its end; run it again to go on")
+            raise HostError("the query was stopped before its end; run it again to continue")
 
     def stop(self) -> None:
         """Stop after the running epoch."""

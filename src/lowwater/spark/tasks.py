@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from lowwater.control.context import EpochContext
+from lowwater.control.measures import InputMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import InputBlock, ingest
@@ -164,7 +165,7 @@ class IngestBlocks:
             yield from ingest(self.flow, blocks, portion[0].standing)
             for piece in portion:
                 if piece.block.last:
-                    yield measure_packet(0, piece.seq, {"input": piece.input, "last": True})
+                    yield measure_packet(0, piece.seq, InputMeasure(piece.input, last=True))
 
 
 @dataclass(frozen=True)

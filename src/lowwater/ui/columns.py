@@ -133,7 +133,7 @@ def _drawn(value: Any) -> float | None:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Return whether values of a type can be drawn."""
+    """Return whether the values of a type are numbers, so that a chart can show them."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

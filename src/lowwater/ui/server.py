@@ -124,7 +124,8 @@ def check_token(token: str | None) -> None:
     """Raise SpecError for a token that is too short, or cannot be part of a URL."""
     if token is not None and not re.fullmatch(r"[A-Za-z0-9._~-]{16,}", token):
         raise SpecError(
-            "the token of the page must have 16 characters or more: letters, digits, and . _ ~ -"
+            "the token of the page must have 16 characters or more, from letters, digits, and "
+            ". _ ~ -; leave it out for a random token"
         )
 
 

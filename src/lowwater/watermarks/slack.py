@@ -38,7 +38,7 @@ class Slack(WatermarkPolicy):
                 f"lw.slack(rows={self.rows!r}) must be a whole number from 0 to {MAX_ROWS:,}"
             )
         if self.mode not in ("generous", "consistent"):
-            raise SpecError(f"mode={self.mode!r} is unknown; it is 'generous' or 'consistent'")
+            raise SpecError(f"mode={self.mode!r} is unknown; write 'generous' or 'consistent'")
 
     @property
     def consistent(self) -> bool:  # noqa: D102

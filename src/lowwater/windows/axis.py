@@ -45,7 +45,8 @@ class Axis:
         if not (pa.types.is_timestamp(t) or pa.types.is_date(t) or _is_text(t) or is_number(t)):
             raise SpecError(
                 f"column {self.column!r} has type {t}: windows need an ordered attribute, "
-                f"a timestamp, a date, text that reads as a timestamp, or a number"
+                f"a timestamp, a date, text that reads as a timestamp, or a number; name or "
+                f"compute such a column"
             )
 
     @property
@@ -112,7 +113,7 @@ class Axis:
         if scaled.denominator != 1:
             raise SpecError(
                 f"{name}={value!r} is finer than {self.column!r} resolves: "
-                f"a {self.type} is held in steps of 1/{self.per_unit}"
+                f"a {self.type} is held in steps of 1/{self.per_unit}; give a multiple of that"
             )
         return self._limited(int(scaled), value, name)
 

@@ -48,7 +48,7 @@ class Rows:
 
     def __post_init__(self) -> None:
         if type(self.rows) is not int or self.rows < 1:
-            raise SpecError(f"lw.rows({self.rows!r}): give a whole number from 1")
+            raise SpecError(f"lw.rows({self.rows!r}): give a whole number, 1 or more")
 
     def __repr__(self) -> str:
         return f"lw.rows({self.rows})"

@@ -80,7 +80,7 @@ class WindowSpec(Protocol):
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows of a fixed range and slide, by name; none for other kinds."""
+        """The windows with a fixed range and slide, each with its name; empty for other kinds."""
         return ()
 
     @property

@@ -450,7 +450,7 @@ def test_a_delay_may_be_told_in_windows():
     ("words", "message"),
     [
         ({"how": "inner"}, "an inner join has none: its pairs are emitted as they meet"),
-        ({"flush": 5}, r"flush=5: give lw.slow_flush\(\.\.\.\) or lw.lazy_flush"),
+        ({"flush": 5}, r"flush=5 is not .*; give lw.slow_flush\(\.\.\.\) or lw.lazy_flush"),
         ({"flush": lw.slow_flush(max_delay="2 windows")}, "this join has no windows to count"),
         ({"flush": lw.slow_flush(max_delay=0)}, "max_delay=0 must be greater than zero"),
         ({"order": "time"}, "flush= and order='time' contradict each other"),

@@ -491,7 +491,7 @@ _PAIRS = STREAM.join(STREAM.select("ts", "k"), on="k", band=("0 seconds", "1 sec
             "no number",
         ),
         (STREAM, {**HOUR, "flush": lw.slow_flush(max_delay="1 hour")}, "leave flush= out"),
-        (_PAIRS, {**HOUR, "on": ("ts", "ts_other")}, "take on= one time"),
+        (_PAIRS, {**HOUR, "on": ("ts", "ts_other")}, "name one time in on="),
         (_PIECES, HOUR, "take punctuation without since="),
     ],
 )
@@ -513,7 +513,7 @@ HOURLY = STREAM.window(**HOUR).group_by("k").agg(n=lw.count())
         (lambda q: q.union(q).window(range="1 day").agg(n=lw.sum("n")), "the window over it"),
         (lambda q: q.join(q, on="k", band=("0 s", "0 s")), "the join over it"),
         (lambda q: q.distinct("k"), "the distinct over it"),
-        (lambda q: q.order(), "would be late there"),
+        (lambda q: q.order(), "would find it late"),
     ],
 )
 def test_operators_over_revised_results_are_refused_with_a_way_out(build, told):

@@ -371,7 +371,7 @@ def test_a_row_can_be_late_for_one_window_and_in_time_for_another(named):
     ("named", "window", "reason"),
     [
         ({"a": (1, 2, 3)}, {}, "give"),
-        ({"a": 5}, {"range": 5}, "stands in lw.windows"),
+        ({"a": 5}, {"range": 5}, "does not go with lw.windows"),
         ({"a": (lw.unbounded, 5)}, {}, "no panes to share"),
         ({"a": 5}, {"on": lw.arrival}, "over one column"),
         ({"a": 0}, {}, "greater than zero"),
@@ -464,7 +464,7 @@ def test_a_state_goes_on_from_one_landmark_window_to_the_next():
         ({"range": lw.unbounded, "slide": lw.rows(2)}, r"unbounded"),
         ({"gap": 5, "range": 5}, r"does not go with gap="),
         ({"gap": 0}, r"greater than zero"),
-        ({"gap": 5, "on": lw.arrival}, r"rows have no gaps"),
+        ({"gap": 5, "on": lw.arrival}, r"row numbers have no gaps"),
         ({"range": 5, "partition_by": "nope"}, r"nope"),
         ({"range": 5, "slide": lw.rows(2), "slide_on": "nope"}, r"nope"),
     ],

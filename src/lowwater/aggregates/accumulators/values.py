@@ -52,7 +52,7 @@ class Bags(AccumulatorColumns):
 
     @property
     def distinct(self) -> pa.Array:
-        """The values that ranks point into."""
+        """The sorted distinct values; a rank is an index into them."""
         assert self.values is not None  # noqa: S101
         return self.values
 

@@ -147,7 +147,10 @@ def profile_of(
     ticks, valid = times
     known = valid if arrivals is None else valid & arrivals[1]
     if not known.any():
-        raise SpecError("no row has a valid time, so the stream has no order to measure")
+        raise SpecError(
+            "no row has a valid time, so the stream has no order to measure; name other columns "
+            "with --time and --arrival"
+        )
     order = np.flatnonzero(known)
     arrived = None
     if arrivals is not None:
@@ -234,7 +237,7 @@ def watermark_text(profile: Profile, share: float) -> str:
 def read_profile(path: Path, time: str | None, arrival: str | None, form: str | None) -> Profile:
     """Return the profile of the files at a path."""
     if not path.exists():
-        raise SpecError(f"no file or folder {str(path)!r} exists")
+        raise SpecError(f"no file or folder {str(path)!r} exists; name an existing one")
     given = {"time": time, "arrival": arrival, "format": form}
     source = SourceArgs(path.name, str(path), {n: v for n, v in given.items() if v is not None})
     known = source_format(source, path)

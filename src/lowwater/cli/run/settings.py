@@ -62,7 +62,8 @@ class Settings:
                 f"QUERY {self.query!r} is a settings file, not a query; give settings with "
                 f"--config {self.query}"
             )
-        return _read(Path(self.query), "the query")
+        remedy = "give an existing file, or a text that begins with SELECT"
+        return _read(Path(self.query), "the query", remedy)
 
     @property
     def watermark_text(self) -> str | None:
@@ -105,7 +106,7 @@ def _from_file(path: Path) -> Settings:
     if path.suffix not in SUFFIXES:
         problem = "the ending must show its format; name it .toml or .yaml"
         raise SpecError(f"--config {str(path)!r}: {problem}")
-    content = _parse(path, _read(path, "the settings"))
+    content = _parse(path, _read(path, "the settings", "name an existing file"))
     if not isinstance(content, dict):
         raise SpecError(f"{str(path)!r} has no settings; write each on a line, as NAME: VALUE")
     given = {}
@@ -185,14 +186,14 @@ def _sources(given: object, path: Path) -> tuple[str, ...]:
     return tuple(sources)
 
 
-def _read(path: Path, what: str) -> str:
+def _read(path: Path, what: str, remedy: str) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(f"{what} {str(path)!r} cannot be read: {reason}") from problem
+        raise SpecError(f"{what} {str(path)!r} cannot be read: {reason}; {remedy}") from problem
     except UnicodeDecodeError as problem:
-        raise SpecError(f"{what} {str(path)!r} is not UTF-8 text") from problem
+        raise SpecError(f"{what} {str(path)!r} is not UTF-8 text; save it as UTF-8") from problem
 
 
 HOSTS: tuple[HostName, ...] = ("spark", "local")

@@ -80,7 +80,7 @@ class ReadOptions:
             return self._stdin(named)
         path = Path(named.path)
         if not path.exists():
-            problem = f"no file or folder {str(path)!r} exists"
+            problem = f"no file or folder {str(path)!r} exists; name one, or - for standard input"
             if stray := re.search(r",\s*(\w+)=[^,/]*$", named.path):
                 problem = f"{stray[1]!r} is not an option; options are: {', '.join(OPTIONS)}"
             raise SpecError(f"source {named.name!r}: {problem}")
@@ -138,13 +138,14 @@ def _columns_of(path: Path, form: Format) -> pa.Schema:
     """Return the columns of the files at a path."""
     paths = files_of(path, form)
     if not paths:
-        raise SpecError(f"{str(path)!r} holds no {form} file")
+        raise SpecError(f"{str(path)!r} holds no {form} file; name another folder or format=")
     if form != "parquet":
         return infer_schema(paths, form)
     try:
         return plain(pq.read_schema(paths[0]))
     except pa.ArrowInvalid as problem:
-        raise SpecError(f"{str(paths[0])!r} is not a Parquet file") from problem
+        remedy = "name another file, or give format=csv or format=json"
+        raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}") from problem
 
 
 def time_of(named: SourceArgs, schema: pa.Schema) -> str:

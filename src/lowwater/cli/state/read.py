@@ -75,8 +75,8 @@ class CheckpointContents:
             raise SpecError(f"no folder {str(root)!r} exists; name the folder of a checkpoint")
         if not (root / _NAME).is_file():
             raise SpecError(
-                f"{str(root)!r} is not a checkpoint of Lowwater: it has no {_NAME}; name "
-                f"the folder that checkpoint= has named"
+                f"{str(root)!r} is not a checkpoint of Lowwater: it has no {_NAME}; name the "
+                f"folder that the query has as checkpoint="
             )
         try:
             saved = json.loads((root / _NAME).read_bytes())

@@ -153,7 +153,8 @@ class Items:
             takes = f"{call.least} to {call.most}" if call.least < call.most else f"{call.most}"
             plural = "" if takes == "1" else "s"
             problem = f"{name}(…) takes {takes} argument{plural}, not {len(values)}"
-            raise self.cql_error(problem, node)
+            usual = {"quantile": "quantile(x, 0.95)", "top_k": "top_k(x, 3)"}
+            raise self.cql_error(problem, node, f"write {usual.get(name, f'{name}(x)')}")
         return call.make(*values)
 
     def _argument(self, given: exp.Expr) -> Any:

@@ -36,7 +36,7 @@ _KEEPS: dict[How, frozenset[int]] = {
 
 
 def join_streams(select: exp.Select, sides: Sequence[Side]) -> Scope:
-    """Return the join of the streams of a query, from left to right, after its WHERE."""
+    """Join the streams of a query from left to right, apply its WHERE, and return the result."""
     joins = select.args["joins"]
     hows = [_how(join, sides[0].scope.text) for join in joins]
     _check_names(sides)
@@ -138,7 +138,7 @@ class _Join:
             mine, other = (find(name.name, s.scope.stream.schema.names) for s in self.sources)
             if mine is None or other is None:
                 problem = f"USING: {name.name!r} is not a column of both streams"
-                raise cql_error(problem, self.text, name)
+                raise cql_error(problem, self.text, name, "write ON a.x = b.y instead")
             keys[mine] = other
         return keys
 

@@ -41,11 +41,14 @@ _NOT_YET = {"limit": "LIMIT", "with": "WITH", "with_": "WITH"}
 def query_of(text: str, streams: Mapping[str, Stream]) -> Stream:
     """Return the query that a text describes, over streams by name."""
     if not isinstance(text, str):
-        raise SpecError(f"lw.sql({text!r}): the first argument must be the text of a query")
+        raise SpecError(
+            f"lw.sql({text!r}): the first argument must be the text of a query: a SELECT in quotes"
+        )
     for name, stream in streams.items():
         if not isinstance(stream, Stream):
             raise SpecError(
-                f"lw.sql({name}={stream!r}): give a stream, made with lw.stream(...) or by a query"
+                f"lw.sql({name}={stream!r}) is not a stream; give a stream, from lw.stream(...) or "
+                f"a query"
             )
     return _Builder(text, streams).scope(parse(text)).stream
 
@@ -221,7 +224,7 @@ def window_arguments(window: StreamWindow, scope: Scope) -> dict[str, Any]:
     given = window.args
     if given.get("wattr") and (given.get("rattr") or given.get("sattr")):
         raise cql_error(
-            "WATTR is the attribute of RANGE and SLIDE, RATTR and SATTR are the attributes of one",
+            "WATTR is the attribute of RANGE and SLIDE; RATTR and SATTR are the attributes of one",
             *(scope.text, given["wattr"], "write WATTR, or RATTR and SATTR"),
         )
     lengths = ("range", "slide", "gap", "allowed_lateness")

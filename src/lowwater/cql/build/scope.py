@@ -133,7 +133,7 @@ class Side:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The columns that can be the time of the stream in the join."""
+        """The columns that the join can use as the time of this stream."""
         return (self.over,) if self.over else times_of(self.scope.stream)
 
 
@@ -174,7 +174,7 @@ class Sides:
         return holding[0] if holding and holding[0] <= OTHER else None
 
     def column(self, node: exp.Expr) -> tuple[int, str] | None:
-        """Return side and name of a plain column of either side, else None."""
+        """Return (side, name) if the node is a plain column of one of the sides, else None."""
         if not isinstance(node, exp.Column):
             return None
         side = self.place(node)

@@ -61,7 +61,8 @@ def _columns(scope: Scope, item: exp.Expr) -> dict[str, str]:
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         owner = scope.known.get(node.table.lower())
         if owner is None:
-            raise cql_error(f"{node.table!r} is not a stream in this FROM", scope.text, node)
+            hint = f"streams in it are: {', '.join(scope.known) or 'none with a name'}"
+            raise cql_error(f"{node.table!r} is not a stream in this FROM", scope.text, node, hint)
         return {name: column_text(name) for name in owner.values()}
     bare = scope.bare(_of_one_row(node))
     plain = isinstance(bare, exp.Column) and not bare.table

@@ -164,7 +164,7 @@ class Bounds:
         low, high = max(self.lows), min(self.highs)
         if low > high:
             problem = "no rows can join: the conditions on their times exclude each other"
-            raise cql_error(problem, self.text, node)
+            raise cql_error(problem, self.text, node, "remove one of them, or widen it")
         return span_of(axis, low), span_of(axis, high)
 
     def _keep(self, axis: Axis) -> None:
@@ -179,11 +179,11 @@ class Bounds:
         assert self.pair is not None  # noqa: S101
         names = [next(iter(s.scope.known), "") for s in self.sources]
         mine, other = (f"{n}.{c}" if n else c for n, c in zip(names, self.pair, strict=True))
-        some = "on one side" if self.lows or self.highs else ""
-        problem = f"the conditions do not bound the times of rows that join {some}"
+        some = " on one side" if self.lows or self.highs else ""
+        problem = f"the conditions do not bound the times of rows that join{some}"
         between = f"{mine} - INTERVAL 2 SECONDS AND {mine} + INTERVAL 3 SECONDS"
         hint = f"add a condition like {other} BETWEEN {between}"
-        return cql_error(f"{problem}, so state could never be evicted", self.text, node, hint)
+        return cql_error(f"{problem}, so no row could ever be evicted", self.text, node, hint)
 
 
 def _moved(bound: int, by: int | None, sign: int = 1) -> int | None:

@@ -87,12 +87,14 @@ class _Printer:
     def _distinct(self, node: Apply) -> exp.Select:
         plan = node.plan
         if not isinstance(plan, DistinctPlan):
-            problem = "rows in the order of time have no text"
-            raise SpecError(f"{problem}: a text describes a set of rows")
+            raise SpecError(
+                "order('time') and join(order='time') have no text: a text describes a set of "
+                "rows, not the order of time; print the query without it"
+            )
         if plan != DistinctPlan(plan.schema, plan.axis, tuple(plan.schema.names), 0):
             raise SpecError(
                 "distinct() of some columns, or within a time, has no text: only distinct() of "
-                "whole rows is SELECT DISTINCT *"
+                "whole rows is SELECT DISTINCT *; write distinct(), or keep the query in Python"
             )
         return exp.select(exp.Star()).distinct().from_(self.source(node.of[0]))
 

@@ -59,7 +59,8 @@ def _clauses(spec: object, plan: WindowPlan) -> Clauses:
 def _(spec: Shared, plan: WindowPlan) -> Clauses:
     del plan
     raise SpecError(
-        f"{len(spec.named)} windows in one query have no text: print a query for each of them"
+        f"lw.windows() of {len(spec.named)} windows has no text: CQL has one window per stream; "
+        f"write a query for each of them"
     )
 
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from lowwater.control.measures import WaitingResult
 from lowwater.early.accuracy import Judge, RunningAccuracy, judged
 from lowwater.early.calibration.calibrator import (
     Calibration,
@@ -32,31 +33,6 @@ MOST_GROUPS = 32
 MOST_WAITING = 192
 FEWEST_GROUPS = 4
 HASHES = 1 << 30
-
-
-@dataclass(frozen=True)
-class WaitingResult:
-    """An early result that waits for its final result.
-
-    - `key`, `group`, `hash`: Its window and group, its group, and the hash of the group.
-    - `wid`, `window`: The number and the end of its window.
-    - `share`, `rows`: The share of the window's rows that had arrived, and their number.
-    - `lead`, `at`: How far before the end of the window it was emitted, in slides; the clock at
-      that moment.
-    - `raw`, `said`: The aggregates of the rows that had arrived, and the values that were emitted.
-    """
-
-    key: str
-    group: str
-    hash: int
-    wid: int
-    window: int
-    share: float
-    rows: float
-    lead: float
-    at: int
-    raw: dict[str, float]
-    said: dict[str, float]
 
 
 @dataclass(frozen=True)

@@ -150,12 +150,12 @@ class OrderedJoinObserver(_Memory):
 
 
 class OrderedLossCount(OrderedJoinObserver):
-    """Counts the pairs of an inner join when their later row arrives, as `made` or as `lost`.
+    """Counts each pair of an inner join when its later row arrives, as `made` or as `lost`.
 
-    Counting them when they leave would mislead: while slack grows, the watermark stands still and
-    no pairs leave, although late rows go on to lose some. Once rows arrive out of order, rows stay
-    in state a while longer for the count. A row that reaches back further may have lost more pairs,
-    which are unknown (`unseen`); so may a dead row.
+    A count of emitted pairs would mislead: while the slack grows, the watermark stands still and
+    the join emits no pairs, but late rows still lose some. Once rows arrive out of order, the join
+    keeps rows longer for this count. A late row may also have lost pairs with rows that are no
+    longer kept. Such a row counts as `unseen`, and so does a row that consistent slack makes late.
     """
 
     def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:

@@ -56,15 +56,18 @@ class JoinPlan(JoinAnswers):
                 known = ", ".join(get_args(allowed))
                 raise SpecError(f"{name}={getattr(self, name)!r} is unknown; use one of {known}")
         if self.how == "anti" and self.time != "self":
-            raise SpecError(f"time={self.time!r}: an anti join has only the columns of self")
+            raise SpecError(
+                f"time={self.time!r}: an anti join has only the columns of self; write time='self'"
+            )
         if self.flush is not None and not any(self.preserved):
             raise SpecError(
                 "flush= spreads rows without a partner, and an inner join has none: its pairs "
-                "are emitted as they meet; drop it"
+                "are emitted as they meet; leave flush= out"
             )
         if not self.suffix:
             raise SpecError(
-                f"suffix={self.suffix!r} tells no columns apart; give at least one letter"
+                f"suffix={self.suffix!r} would give two columns the same name; write at least one "
+                f"letter"
             )
         mine, other = self.axes
         if (mine.kind, mine.per_unit) != (other.kind, other.per_unit):
@@ -200,7 +203,7 @@ class JoinPlan(JoinAnswers):
         return isinstance(self.band, SameWindow)
 
     def align(self, port: int, mark: int) -> int:
-        """Return a watermark with the effect of `mark`; under a gradual flush, about the same."""
+        """Return the last watermark ≤ `mark` at which the join evicts rows or flushes some."""
         start, delay = self.band.align(mark), self.delay(1 - port)
         if mark >= END or not delay:
             return start

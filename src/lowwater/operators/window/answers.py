@@ -36,7 +36,7 @@ _SENSITIVE: dict[type[Aggregate], Literal["sum", "avg", "max", "quantile"]] = {
 
 
 class WindowAnswers(WindowTexts):
-    """The answers of a window aggregate to the planner and the dataflow; the plan inherits them."""
+    """The base class of the window plan with the methods that the planner and the dataflow call."""
 
     source: str | None
     ranged: bool
@@ -91,7 +91,7 @@ class WindowAnswers(WindowTexts):
 
     @property
     def spreads_rows(self) -> bool:
-        """Whether windows lie over the axis, not over row numbers."""
+        """Whether windows are intervals of the window attribute, not of row numbers."""
         return self.numbering is None
 
     @property

@@ -1,6 +1,6 @@
 """Cells: partial aggregates by (group, pane), as numpy to compute with and as bytes to store.
 
-Packed cells travel in packets and lie in state: the distinct groups once, and for every cell the
+Packed cells, in packets and in state, contain each distinct group once, and for every cell the
 number of its group, its pane and the columns of its parts.
 """
 

@@ -132,7 +132,7 @@ class PartialCells:
         self.packs[since] = merge([*known, cells], parts).pack(parts)
 
     def cut(self, first: int, end: int) -> Iterator[tuple[int, int, list[PackedCells]]]:
-        """Yield runs of the windows `first` to before `end`, each with the cells that it adds."""
+        """Split the windows [first, end) into runs, and yield each run with its partial cells."""
         at = first
         for stop in [*sorted(n for n in self.packs if first < n < end), end]:
             yield at, stop, [p for n, p in sorted(self.packs.items()) if n <= at]

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.kernel import META, Step
 from lowwater.operators.packet import measure_packet, table_packet
@@ -235,12 +236,12 @@ class WindowEpoch:
     def measured(self) -> Step:
         """Return the step of the epoch, with its measurement as the last emission."""
         buckets = self.meta.buckets
-        measures = {
-            "shard": self.shard,
-            "cells": buckets.cells + self.waiting + self.more_cells,
-            "bytes": buckets.size + self.more_bytes,
-            **self.counts,
-            **self.observer.measures,
-        }
-        self.out.emissions.append(measure_packet(self.shard, 0, measures))
+        measure = ShardMeasure(
+            self.shard,
+            buckets.cells + self.waiting + self.more_cells,
+            buckets.size + self.more_bytes,
+            self.counts,
+        )
+        observed = self.observer.observed(measure)
+        self.out.emissions.append(measure_packet(self.shard, 0, observed))
         return self.out

@@ -111,7 +111,7 @@ class RowLayout(SlidingLayout):
         return numbered
 
     def admitted(self, rows: list[RawRows]) -> None:
-        """Add the ends that only follow from the numbers of rows."""
+        """Add the window ends that depend on the arrival numbers of the rows."""
         if self.plan.counts_arrivals and self.plan.ends_of_stream:
             for some in rows:
                 self._add_ends(RowEnds.of_rows(self.plan, some.table, some.ticks))

@@ -45,8 +45,8 @@ class SessionCompletion(WatermarkCompletion):
     def admit_all(self, tables: Tables) -> list[RawRows]:
         """Emit late rows, and return the rows whose session is open.
 
-        A row is late if the session it would belong to, with all open sessions and all rows that
-        arrived with it, is already complete.
+        The row, the open sessions and the rows of the same epoch are joined into sessions. The row
+        is late if its session is already complete.
         """
         if not tables:
             return []

@@ -5,30 +5,36 @@ The quality tracker needs both to know the share of rows that late rows cost (se
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TypeVar
+
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.values import spread
+from lowwater.control.measures import ShardMeasure
+from lowwater.control.watermark import SourceKey
 from lowwater.operators.group_codes import group_values
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.plan import WindowPlan
 
-Tally = list[list[object]]
+K = TypeVar("K")
+Tally = list[tuple[K, int]]
 """Pairs of a window id, or a source, and a number of rows."""
 
 
 class Observer:
     """An observer of a window kernel that measures nothing."""
 
-    def __init__(self) -> None:
-        self.measures: dict[str, Tally] = {}
-        """The counts that the observer adds to the measurement of the epoch."""
-
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
         """Called at admission: row i of `rows` missed the windows `first[i] <= wid < end[i]`."""
 
     def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
-        """Called before windows of groups with `keys` are emitted."""
+        """Called before `windows` are emitted; row i of `keys` is the group with code i."""
+
+    def observed(self, measure: ShardMeasure) -> ShardMeasure:
+        """Return the measurement of the epoch with the counts of the observer. Called last."""
+        return measure
 
 
 class LossCount(Observer):
@@ -39,39 +45,49 @@ class LossCount(Observer):
     """
 
     def __init__(self, plan: WindowPlan) -> None:
-        super().__init__()
         self.plan = plan
-        self.measures = {"closed": [], "missed": [], "closed_of": [], "missed_of": []}
+        self.windows: dict[str, Tally[int]] = {"closed": [], "missed": []}
+        self.sources: dict[str, Tally[SourceKey]] = {"closed": [], "missed": []}
+
+    def observed(self, measure: ShardMeasure) -> ShardMeasure:
+        """Return the measurement with the counts by window and by source."""
+        return replace(
+            measure,
+            closed=tuple(self.windows["closed"]),
+            missed=tuple(self.windows["missed"]),
+            closed_of=tuple(self.sources["closed"]),
+            missed_of=tuple(self.sources["missed"]),
+        )
 
     def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
         """Count the rows that the windows hold, over all groups."""
         rows = windows.parts[0].arrays[0]
         if self.plan.sources_close_groups:
             by_group = np.bincount(windows.code, rows, minlength=len(keys))
-            self.measures["closed_of"] += self._by_source(keys, by_group)
+            self.sources["closed"] += self._by_source(keys, by_group)
         if self.plan.tracked == "windows":
-            self.measures["closed"] += _by_window(windows.wid, rows)
+            self.windows["closed"] += _by_window(windows.wid, rows)
         else:
-            self.measures["closed"].append([int(windows.wid[0]), int(rows.sum())])
+            self.windows["closed"].append((int(windows.wid[0]), int(rows.sum())))
 
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
         """Count the rows that the windows would have held."""
         if self.plan.sources_close_groups:
-            self.measures["missed_of"] += self._by_source(rows, end - first)
+            self.sources["missed"] += self._by_source(rows, end - first)
         if self.plan.tracked == "windows":
             wid, _ = spread(first, end)
-            self.measures["missed"] += _by_window(wid, np.ones_like(wid))
+            self.windows["missed"] += _by_window(wid, np.ones_like(wid))
         else:
-            self.measures["missed"].append([int(first[0]), int((end - first).sum())])
+            self.windows["missed"].append((int(first[0]), int((end - first).sum())))
 
-    def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally:
+    def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally[SourceKey]:
         """Return the sum of `rows` for each source in a table."""
         codes, names = group_values(table.column(self.plan.source))
         counts = np.bincount(codes, rows, minlength=len(names)).tolist()
-        return [[name, int(n)] for name, n in zip(names, counts, strict=True) if n]
+        return [(name, int(n)) for name, n in zip(names, counts, strict=True) if n]
 
 
-def _by_window(wid: np.ndarray, rows: np.ndarray) -> Tally:
+def _by_window(wid: np.ndarray, rows: np.ndarray) -> Tally[int]:
     """Return the sum of `rows` for each window id."""
     if not len(wid):
         return []
@@ -83,4 +99,4 @@ def _by_window(wid: np.ndarray, rows: np.ndarray) -> Tally:
         counts = np.bincount(wid - first, rows)
         distinct = first + np.flatnonzero(counts)
         counts = counts[distinct - first]
-    return [[w, int(n)] for w, n in zip(distinct.tolist(), counts.tolist(), strict=True)]
+    return [(w, int(n)) for w, n in zip(distinct.tolist(), counts.tolist(), strict=True)]

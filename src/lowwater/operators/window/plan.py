@@ -92,7 +92,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the part that state holds: one that combines, if these windows need that."""
+        """Return the accumulator that state holds for `part`: one that combines where necessary."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):

@@ -1,8 +1,8 @@
-"""Scans over runs of cells that lie side by side: running totals, and merges of any range.
+"""Scans over runs of neighbouring cells: running totals, and merges of ranges of cells.
 
 Both work for every accumulator. Running totals take log2(longest run) steps over all cells, so
-short runs cost little more than one pass. Ranges are merged cell by cell, for accumulators that
-grow with their rows: running totals would copy their content again and again.
+short runs cost little more than one pass. Accumulators that grow with their rows are merged
+instead, because running totals would copy their content again and again.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from lowwater.control.measures import Measures
 from lowwater.control.report import InputReport
 from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.decision import SlackDecision
@@ -86,7 +87,7 @@ class SlackAdapter:
         self,
         memory: AdapterMemory,
         reports: Sequence[InputReport],
-        measured: Sequence[Mapping[str, Any]],
+        measured: Measures,
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
         """Return the memory after an epoch, and the input reports with their slacks."""
         if measured:
@@ -98,11 +99,9 @@ class SlackAdapter:
             memory = AdapterMemory(self._renewed(inputs, decisions), decisions)
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
-    def _gathered(
-        self, number: int, memory: LatenessMemory, measured: Sequence[Mapping[str, Any]]
-    ) -> LatenessMemory:
+    def _gathered(self, number: int, memory: LatenessMemory, measured: Measures) -> LatenessMemory:
         """Return the lateness of an input with the late degrees of an epoch added."""
-        blocks = [m["late"] for m in measured if m.get("input") == number and "late" in m]
+        blocks = [m.late for m in measured.of_input(number) if m.late]
         if not blocks:
             return memory
         epoch = source_lateness(blocks, memory.newest, self.inputs[number].granule)
@@ -112,14 +111,14 @@ class SlackAdapter:
         largest = dict(memory.largest)
         for source, degree in epoch.largest.items():
             largest[source] = max(degree, largest.get(source, 0))
-        oldest = [t for t in (memory.oldest, *(b[0][1] for b in blocks)) if t is not None]
+        oldest = [t for t in (memory.oldest, *(b[0].first for b in blocks)) if t is not None]
         ends = (*memory.ends, max(epoch.newest.values()))[-EPOCHS - 1 :]
         return LatenessMemory(dict(epoch.newest), min(oldest), largest, fresh, ends)
 
     def _renewed(
         self, inputs: Mapping[int, LatenessMemory], decisions: Sequence[DecisionMemory]
     ) -> dict[int, LatenessMemory]:
-        """Return the inputs without the late degrees that the rules have taken in."""
+        """Return the inputs without the late degrees that the rules have already used."""
         pairs = list(zip(self.decisions, decisions, strict=True))
         over = {n for one, after in pairs if after.ended for port in one.ports for n in port}
         over |= {n for n, one in self.inputs.items() if one.largest}

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lowwater.control.measures import Measures
 from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.decision_memory import (
     DecisionMemory,
@@ -79,9 +80,7 @@ class SlackDecision:
         sure = isinstance(self.rule, PdRule)
         return DecisionMemory(sure=sure, slacks=(0,) * len(self.ports))
 
-    def advance(
-        self, memory: DecisionMemory, inputs: Inputs, measured: Sequence[Mapping[str, Any]]
-    ) -> DecisionMemory:
+    def advance(self, memory: DecisionMemory, inputs: Inputs, measured: Measures) -> DecisionMemory:
         """Return the memory after an epoch: counts and, at the end of a step, new slacks."""
         new = self._counted(memory, measured)
         ends = [[inputs[n].ends[-1] for n in port if inputs[n].ends] for port in self.ports]
@@ -113,24 +112,20 @@ class SlackDecision:
         return all(degrees.in_order for fresh in mine for degrees in fresh)
 
     def _cautious(self, memory: DecisionMemory, inputs: Inputs) -> DecisionMemory:
-        """Return slacks of the largest late degree while too few rows are known for a rule."""
+        """Raise the slacks to the largest late degree, until enough rows are known for a rule."""
         if memory.sure or self._in_order(inputs):
             return memory
         largest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
         return replace(memory, slacks=tuple(map(max, memory.slacks, largest)))
 
-    def _counted(
-        self, memory: DecisionMemory, measured: Sequence[Mapping[str, Any]]
-    ) -> DecisionMemory:
+    def _counted(self, memory: DecisionMemory, measured: Measures) -> DecisionMemory:
         """Return the memory with the results that an epoch produced and lost."""
         new = replace(memory, ended=False, calm=False)
-        shards = [m for m in measured if "shard" in m]
         if self.measured == "late":
-            each = [[m for m in shards if m["operator"] == order] for order in self.orders]
-            return new.plus(*in_time(each))
+            return new.plus(*in_time([measured.of_operator(order) for order in self.orders]))
         if self.measured is None:
             return new
-        mine = [m for m in shards if m["operator"] == self.operator]
+        mine = measured.of_operator(self.operator)
         result = quality_of(self.measured, mine, memory.windows, self.error)
         new = replace(new, unseen=memory.unseen + result.unseen, windows=result.windows)
         if self.by_source and self.measured == "rows":

@@ -47,7 +47,7 @@ class Tally:
     lost: float = 0
 
     def plus(self, given: float, lost: float) -> Tally:
-        """Return the tally with more results."""
+        """Return the tally with `given` and `lost` added."""
         return Tally(self.given + given, self.lost + lost)
 
 
@@ -59,7 +59,7 @@ class SourceTally:
     total: Tally = Tally()
 
     def plus(self, given: float, lost: float) -> SourceTally:
-        """Return the tally with more results."""
+        """Return the tally with `given` and `lost` added."""
         return SourceTally(self.since_choice.plus(given, lost), self.total.plus(given, lost))
 
 

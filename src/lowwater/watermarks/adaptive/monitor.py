@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from lowwater.control.completeness import Ticks
+from lowwater.control.measures import LatenessSection
 from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, late_degrees
 
@@ -25,26 +25,28 @@ HALVINGS = 12
 it: rows behind earlier blocks come first."""
 
 
-def measure(ticks: Ticks, degrees: Ticks, granule: int) -> list[list[Any]]:
-    """Return the sections of a block: source, maximum at both ends, largest degree, bins, counts.
+def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection, ...]:
+    """Return the late degrees of a block in sections.
 
-    >>> measure(np.array([10, 30, 21]), np.array([0, 0, 9]), 5)
-    [[None, 10, 10, 0, [0], [1]], [None, 30, 30, 9, [0, 2], [1, 1]]]
+    >>> for section in measure(np.array([10, 30, 21]), np.array([0, 0, 9]), 5):
+    ...     print(section.first, section.last, section.largest, section.bins, section.counts)
+    10 10 0 (0,) (1,)
+    30 30 9 (0, 2) (1, 1)
     """
     n = len(ticks)
     if n > HALVINGS and not degrees.any():  # in order: running maxima are evenly spread enough
-        return [[None, int(ticks[0]), int(ticks[-1]), 0, [0], [n]]]
+        return (LatenessSection(None, int(ticks[0]), int(ticks[-1]), 0, (0,), (n,)),)
     ends = sorted({max(1, n >> k) for k in range(HALVINGS + 1)} | {n})
     sections = []
     for start, end in pairwise([0, *ends]):
         first, last = (int(ticks[i] + degrees[i]) for i in (start, end - 1))
-        sections.append([None, first, last, *_counted(degrees[start:end], granule)])
-    return sections
+        sections.append(LatenessSection(None, first, last, *_counted(degrees[start:end], granule)))
+    return tuple(sections)
 
 
 def measure_sources(
     sources: Sequence[SourceKey], codes: np.ndarray, ticks: Ticks, granule: int
-) -> list[list[Any]]:
+) -> tuple[LatenessSection, ...]:
     """Return one section for each source of a block, with degrees by its own rows alone."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(sources) + 1))
@@ -52,20 +54,21 @@ def measure_sources(
     for source, (start, end) in zip(sources, pairwise(starts.tolist()), strict=True):
         mine = ticks[order[start:end]]
         degrees = late_degrees(mine, None)
-        sections.append([source, int(mine[0]), int(mine.max()), *_counted(degrees, granule)])
-    return sections
+        counted = _counted(degrees, granule)
+        sections.append(LatenessSection(source, int(mine[0]), int(mine.max()), *counted))
+    return tuple(sections)
 
 
-def _counted(degrees: Ticks, granule: int) -> tuple[int, list[int], list[int]]:
+def _counted(degrees: Ticks, granule: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the largest degree, and counts by bin. Most rows are in order and need no lookup."""
     late = degrees[degrees > 0]
     if not len(late):
-        return 0, [0], [len(degrees)]
+        return 0, (0,), (len(degrees),)
     written = LatenessHistogram.of(late, granule).to_json()
     bins, counts = written["bins"], [int(c) for c in written["counts"]]
     if len(late) < len(degrees):
         bins, counts = [0, *bins], [len(degrees) - len(late), *counts]
-    return int(late.max()), bins, counts
+    return int(late.max()), tuple(bins), tuple(counts)
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,15 @@ class SourceLateness:
 
 
 def source_lateness(
-    blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int], granule: int
+    blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int], granule: int
 ) -> SourceLateness:
-    """Return the lateness of an epoch, from the sections of its blocks in arrival order.
+    """Return the lateness of an epoch, given its blocks in arrival order.
 
-    `newest` has the newest time of each source before the epoch.
+    A block is a list of sections (`measure`). `newest` has the newest times before the epoch.
 
-    >>> blocks = [[[None, 0, 100, 0, [0], [9]]], [[None, 60, 60, 0, [0], [1]]]]
-    >>> epoch = source_lateness(blocks, {}, 10)
+    >>> first = LatenessSection(None, 0, 100, 0, (0,), (9,))
+    >>> second = LatenessSection(None, 60, 60, 0, (0,), (1,))
+    >>> epoch = source_lateness([[first], [second]], {}, 10)
     >>> epoch.degrees[None].to_json()["bins"], epoch.largest[None], epoch.newest[None]
     ([0, 4], 40, 100)
     """
@@ -96,28 +100,29 @@ def source_lateness(
     parts: dict[SourceKey, list[tuple[np.ndarray, np.ndarray]]] = {}
     for block in blocks:
         before = dict(after)
-        for source, first, last, most, bins, counts in block:
-            reached = max(before.get(source, first), first)
-            rows = np.asarray(counts, np.float64)
-            moved = _behind(EDGES[bins], rows, (first, last), reached, granule)
+        for one in block:
+            source, ends = one.source, (one.first, one.last)
+            reached = max(before.get(source, one.first), one.first)
+            rows = np.asarray(one.counts, np.float64)
+            moved = _behind(EDGES[list(one.bins)], rows, ends, reached, granule)
             parts.setdefault(source, []).extend(moved)
-            largest[source] = max(largest.get(source, 0), most + reached - first)
-            after[source] = max(last, after.get(source, last))
+            largest[source] = max(largest.get(source, 0), one.largest + reached - one.first)
+            after[source] = max(one.last, after.get(source, one.last))
     degrees = {source: _histogram(mine, granule) for source, mine in parts.items()}
     return SourceLateness(degrees, largest, after)
 
 
 def all_in_order(
-    blocks: Sequence[Sequence[Sequence[Any]]], newest: Mapping[SourceKey, int]
+    blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int]
 ) -> tuple[float, int] | None:
     """Return the number of rows and the newest time; None if a row of a block is late."""
     rows, reached = 0.0, newest.get(None)
     for block in blocks:
-        source, first, last, most, _, counts = block[0]
-        ahead = reached is None or first >= reached
-        if len(block) > 1 or source is not None or most or not ahead:
+        one = block[0]
+        ahead = reached is None or one.first >= reached
+        if len(block) > 1 or one.source is not None or one.largest or not ahead:
             return None
-        rows, reached = rows + counts[0], last
+        rows, reached = rows + one.counts[0], one.last
     return None if reached is None or newest.keys() - {None} else (rows, reached)
 
 

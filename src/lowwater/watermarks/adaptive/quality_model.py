@@ -143,7 +143,7 @@ class ErrorQuality(QualityModel):
 
 @dataclass(frozen=True)
 class FreeJoinQuality(QualityModel):
-    """Pairs of a join: one is lost only if its later row finds the other evicted (semantics 26)."""
+    """A free join: it loses a pair if it evicts one row before the other comes (semantics 26)."""
 
     ratio = "pairs over all pairs; lost is one whose later row finds the other evicted"
     band: tuple[float, float]

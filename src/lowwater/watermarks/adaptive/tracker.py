@@ -7,10 +7,11 @@ as good.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import SourceKey
 
 WATCHED = 512
@@ -36,7 +37,7 @@ class TrackResult:
 
 
 def quality_of(
-    what: str, measured: Sequence[Mapping[str, Any]], windows: Windows, error: float
+    what: str, measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> TrackResult:
     """Return the pairs, rows or windows that an operator produced and lost in an epoch.
 
@@ -45,27 +46,28 @@ def quality_of(
     results = _sum(measured, "results")
     if what == "pairs":
         # A join with order= emits pairs later than it makes them; losses occur when it makes them.
-        made = sum(m.get("made", m.get("results", 0)) for m in measured)
+        made = sum(m.counts.get("made", m.counts.get("results", 0)) for m in measured)
         counts = (made, _sum(measured, "lost"), results, results)
         return TrackResult(counts, _sum(measured, "unseen"))
-    closed = _rows(measured, "closed")
+    closed = sum(rows for m in measured for _, rows in m.closed)
     if what == "rows":
-        return TrackResult((closed, _rows(measured, "missed"), results, closed))
+        missed = sum(rows for m in measured for _, rows in m.missed)
+        return TrackResult((closed, missed, results, closed))
     good, bad, unseen, windows = _windows(measured, windows, error)
     return TrackResult((good, bad, results, closed), unseen, windows)
 
 
-def by_source(measured: Sequence[Mapping[str, Any]]) -> dict[SourceKey, list[int]]:
+def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:
     """Return by source the rows in closed windows, and the rows that missed their windows."""
     counts: dict[SourceKey, list[int]] = {}
     for m in measured:
-        for place, name in enumerate(("closed_of", "missed_of")):
-            for source, rows in m.get(name, ()):
+        for place, pairs in enumerate((m.closed_of, m.missed_of)):
+            for source, rows in pairs:
                 counts.setdefault(source, [0, 0])[place] += rows
     return counts
 
 
-def in_time(sides: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[float, float]:
+def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
     """Return the rows times the share of pairs with both rows in time, and the remaining rows."""
     rows, share = 0, 1.0
     for measured in sides:
@@ -76,7 +78,7 @@ def in_time(sides: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[float, float]
 
 
 def _windows(
-    measured: Sequence[Mapping[str, Any]], windows: Windows, error: float
+    measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> tuple[int, int, int, Windows]:
     """Return how many windows are within the error, how many late rows pushed out, and the rest.
 
@@ -84,10 +86,10 @@ def _windows(
     """
     known = {wid: [rows, missed] for wid, rows, missed in windows}
     for m in measured:
-        for wid, rows in m.get("closed", ()):
+        for wid, rows in m.closed:
             known.setdefault(wid, [0, 0])[0] += rows
     good, bad, unseen = len(known) - len(windows), 0, 0
-    for wid, late in (pair for m in measured for pair in m.get("missed", ())):
+    for wid, late in (pair for m in measured for pair in m.missed):
         if wid not in known:
             unseen += late
             continue
@@ -99,9 +101,5 @@ def _windows(
     return good, bad, unseen, tuple((wid, rows, missed) for wid, (rows, missed) in watched)
 
 
-def _sum(measured: Sequence[Mapping[str, Any]], name: str) -> int:
-    return sum(m.get(name, 0) for m in measured)
-
-
-def _rows(measured: Sequence[Mapping[str, Any]], name: str) -> int:
-    return sum(rows for m in measured for _, rows in m.get(name, ()))
+def _sum(measured: Sequence[ShardMeasure], name: str) -> int:
+    return sum(m.counts.get(name, 0) for m in measured)
