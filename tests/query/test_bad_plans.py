@@ -57,7 +57,7 @@ JOINS = {
     ),
     "durations over numbers": (
         lambda s: s.a.join(s.b, band=("-2 seconds", "3 seconds")),
-        "band='-2 seconds' does not fit 't', a int64; give a number",
+        "band='-2 seconds' does not fit 't', of type int64; give a number",
     ),
     "no duration": (
         lambda s: s.x.join(s.y, band=("--2 seconds", "3 seconds")),
@@ -70,13 +70,13 @@ JOINS = {
     ),
     "key types": (
         lambda s: s.a.join(stream("t bigint, k string"), on="k", band=(0, 1)),
-        r"on=\('k', 'k'\): a int32 and a string cannot be compared; cast one of them",
+        r"on=\('k', 'k'\): types int32 and string cannot be compared; cast one of them",
     ),
     "keys that are lists": (
         lambda _: stream("t bigint, k array<int>").join(
             stream("t bigint, k array<int>"), on="k", band=(0, 1)
         ),
-        "on='k': a list.* cannot be compared; take a part of it",
+        "on='k': type list.* cannot be compared; take a part of it",
     ),
     "unknown key": (
         lambda s: s.a.join(s.b, on="vv", band=(0, 1)),
@@ -130,7 +130,7 @@ JOINS = {
     "no stream": (lambda s: s.a.join("b", band=(0, 1)), r"join\('b'\) needs a stream; give"),
     "times that differ": (
         lambda s: s.a.join(s.x, on="k", band=(0, 1)),
-        "'t', a int64, and 'ts', a timestamp.* cannot be compared as times; cast one of them",
+        "'t' of type int64 and 'ts' of type timestamp.* cannot be compared as times; cast one",
     ),
 }
 OTHERS = {
@@ -163,7 +163,7 @@ OTHERS = {
     ),
     "within of another kind": (
         lambda s: s.a.distinct("k", within="3 seconds"),
-        "within='3 seconds' does not fit 't', a int64; give a number",
+        "within='3 seconds' does not fit 't', of type int64; give a number",
     ),
     "a map in distinct": (
         lambda _: stream("t bigint, m map<string,int>").distinct("m"),
@@ -262,7 +262,7 @@ SMOOTH = {
     ),
     "a delay of another kind": (
         lambda s: counted(s.a.window(range=4, flush=lw.slow_flush(max_delay="2 seconds")), "k"),
-        "max_delay='2 seconds' does not fit 't', a int64; give a number",
+        "max_delay='2 seconds' does not fit 't', of type int64; give a number",
     ),
     "less than no room": (
         lambda _: lw.lazy_flush(max_delay=3, keep=-1),

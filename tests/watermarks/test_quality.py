@@ -399,7 +399,7 @@ def test_streams_that_never_meet_are_said():
         (lambda: lw.quality(error=0.1, share=1.5), "share=1.5"),
         (lambda: lw.quality(0.9, decay=1), "decay=1 must be"),
         (lambda: lw.quality(0.9, decay=0), "decay=0 must be"),
-        (lambda: lw.pd_controller(2), "pd=2 must be"),
+        (lambda: lw.pd_controller(2), "target=2 must be"),
         (lambda: windowed(lw.quality(0.9, interval="0 seconds")), "interval='0 seconds'"),
         (lambda: windowed(lw.quality(0.9, granularity="-1 ms")), "granularity='-1 ms'"),
         (

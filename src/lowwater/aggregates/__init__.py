@@ -1,1 +1,1 @@
-"""Aggregates: the functions that windows compute, and the accumulators in their cells."""
+"""Aggregate functions of windows, and the accumulators that hold their state."""

@@ -1,7 +1,7 @@
-"""The contract of an aggregate: its accumulators, its result, and its kind.
+"""The base class of aggregates.
 
-The query calls `parts` once, when it is built; `parts` raises SpecError for an unsuitable column.
-Kernels call `lower` each time windows close, with the accumulators of all results at once.
+`parts` returns the accumulators (parts) of an aggregate, or raises SpecError for an unsuitable
+column. Kernels call `lower` when windows close, once for all results.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.errors import SpecError, unknown_name
 
 Growth = Literal["counted", "scaled", "level", "rising", "falling", "other"]
-"""How a result changes while rows arrive. counted, scaled: it grows with the rows, as counts and
-sums do. level: it stays about the same. rising: it never falls. falling: it never rises."""
+"""How a result changes as rows arrive: `counted` and `scaled` grow in proportion to the rows,
+`level` hardly changes, `rising` never falls, `falling` never rises, `other` is unknown."""
 Kind = Literal["decomposable", "holistic", "sketch", "lift", "init"]
-"""The kind of an aggregate, as the table of compatible features names it. lift and init are
-user-defined: by lift/combine/lower, or by init/incr/final."""
+"""The kind of an aggregate in the table of compatible features. User-defined aggregates are `lift`
+(functions lift, combine, lower) or `init` (functions init, incr, final)."""
 
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
-    """Return the type of a column; raise SpecError, with a hint, if there is none."""
+    """Return the type of `column`; raise SpecError if `schema` has no such column."""
     if not isinstance(column, str):
         raise SpecError(f"{column!r} is not a column; write its name as text, for example 'speed'")
     if column not in schema.names:
@@ -36,7 +36,7 @@ def column_type(schema: pa.Schema, column: str) -> pa.DataType:
 def flat_type(
     function: str, column: str, schema: pa.Schema, why: str = "has no order"
 ) -> pa.DataType:
-    """Return the type of a column; raise SpecError if it is nested."""
+    """Return the type of `column`; raise SpecError if the type is nested."""
     t = column_type(schema, column)
     if pa.types.is_nested(t):
         raise SpecError(f"{function}({column!r}): {t} {why}; take a field of it before the window")
@@ -48,23 +48,23 @@ class Aggregate(ABC):
 
     @property
     def error(self) -> str | None:
-        """The error bound of a result as text, if the result is an estimate."""
+        """The error bound of a result as text; None if results are exact."""
         return None
 
     @abstractmethod
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:
-        """Return the accumulators of a cell."""
+        """Return the accumulators that a cell keeps for this aggregate."""
 
     @abstractmethod
     def result_type(self, schema: pa.Schema) -> pa.DataType:
-        """Return the type of the result."""
+        """Return the Arrow type of a result, for rows of `schema`."""
 
     @abstractmethod
     def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:
-        """Return the results of closed windows, from their accumulators."""
+        """Return one result per closed window; `cells` has one entry per accumulator of `parts`."""
 
     def kind(self, schema: pa.Schema) -> Kind:
-        """Return the kind: the state of a holistic aggregate grows with the rows of a cell."""
+        """Return the kind; in a holistic aggregate, a cell grows with its number of rows."""
         if not all(part.bounded for part in self.parts(schema)):
             return "holistic"
         return "sketch" if self.error else "decomposable"
@@ -75,15 +75,15 @@ class Aggregate(ABC):
         return "other"
 
     def extrapolate(self, values: pa.Array, completeness: np.ndarray) -> pa.Array:
-        """Return the expected final results, given the share of rows that has arrived.
+        """Return the expected final results for the early results `values`.
 
-        Results that grow with the rows are scaled; others are returned unchanged.
+        Counts and sums are divided by `completeness`; other results are returned unchanged.
         """
         return scaled(values, completeness) if self.growth in {"counted", "scaled"} else values
 
 
 def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:
-    """Return values divided by the share of rows that has arrived, in the same type.
+    """Return `values` divided by `share`, in the type of `values`; integers are rounded.
 
     >>> scaled(pa.array([10, 7, None]), np.array([0.5, 1.0, 0.5])).to_pylist()
     [20, 7, None]

@@ -31,7 +31,7 @@ _LIMB_SIGN = 2**31
 
 @dataclass(frozen=True)
 class Count(Aggregate):
-    """Rows, or the values of a column that are not NULL."""
+    """The number of rows, or of the values of a column that are not NULL."""
 
     growth: ClassVar[Growth] = "counted"
     column: str | None = None
@@ -51,7 +51,7 @@ class Count(Aggregate):
 
 @dataclass(frozen=True)
 class Sum(Aggregate):
-    """The sum: exact for integers (bigint) and decimals, double for floats."""
+    """The sum of a column: exact for integers (a bigint) and decimals, a double for floats."""
 
     growth: ClassVar[Growth] = "scaled"
     column: str
@@ -83,7 +83,7 @@ class Sum(Aggregate):
 
 @dataclass(frozen=True)
 class Avg(Aggregate):
-    """The mean: double, or decimal with four more digits for decimals, as in Spark."""
+    """The mean of a column, typed as in Spark: a double, or a decimal with four more digits."""
 
     growth: ClassVar[Growth] = "level"
     column: str
@@ -112,7 +112,7 @@ class Avg(Aggregate):
             unscaled = [int(mean.scaleb(t.scale, _WIDE)) for mean in means]
             return _decimals(unscaled, missing, t, f"avg({self.column!r})")
         low, high = carried(total)
-        # Below 2^53 the float sum is the exact one; above, dividing integers rounds only once.
+        # Floats hold sums below 2^53 exactly; larger sums are divided as integers, rounded once.
         small = np.abs(high) < 2**20
         mean = (high * 2.0**32 + low) / np.maximum(count, 1)
         for i in np.flatnonzero(~small):
@@ -122,7 +122,7 @@ class Avg(Aggregate):
 
 @dataclass(frozen=True)
 class Extremum(Aggregate):
-    """The least or greatest value: numbers, text, dates, times, booleans."""
+    """The least or greatest value of a column that is not nested."""
 
     column: str
     greatest: bool
@@ -144,7 +144,7 @@ class Extremum(Aggregate):
 
 @dataclass(frozen=True)
 class Spread(Aggregate):
-    """The sample variance, or its root; NULL for fewer than two values."""
+    """The sample variance or standard deviation of a column; NULL for fewer than two values."""
 
     growth: ClassVar[Growth] = "level"
     column: str
@@ -165,7 +165,7 @@ class Spread(Aggregate):
 
 @dataclass(frozen=True)
 class FirstOrLast(Aggregate):
-    """The value at the first or last time of the window, without NULLs."""
+    """The earliest or latest value of a column, by event time, that is not NULL."""
 
     column: str
     last: bool

@@ -23,7 +23,7 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """Return the sum of `column`: exact for integers and decimals; NULL without values."""
+    """Return the sum of `column`: exact for integers and decimals, NULL if there are no values."""
     return Sum(column)
 
 
@@ -53,31 +53,31 @@ def stddev(column: str) -> Aggregate:
 
 
 def first(column: str) -> Aggregate:
-    """Return the value of `column` at the first time of the window that has one."""
+    """Return the earliest value of `column`, by event time, that is not NULL."""
     return FirstOrLast(column, last=False)
 
 
 def last(column: str) -> Aggregate:
-    """Return the value of `column` at the last time of the window that has one."""
+    """Return the latest value of `column`, by event time, that is not NULL."""
     return FirstOrLast(column, last=True)
 
 
 def median(column: str, *, sketch: bool | Kll = False) -> Aggregate:
-    """Return the number in the middle of `column`: `quantile(column, 0.5)`."""
+    """Return the median of `column`: the same as `quantile(column, 0.5)`."""
     return Quantile(column, (0.5,), many=False, sketch=_accuracy("median", sketch, Kll))
 
 
 def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = False) -> Aggregate:
-    """Return the number below which a share `q` of `column` lies; for a list of q, a list.
+    """Return the quantile `q` (0 to 1) of `column`; for a list of `q`, a list of quantiles.
 
-    The result is a double, interpolated as by Spark's `percentile`: of n numbers in order, counted
-    from 0, the one at q·(n-1). NaN is the greatest number. An exact quantile needs all values of a
-    window in state.
+    The result is a double, interpolated like Spark's `percentile`: the number at position q·(n-1)
+    of n sorted numbers, counted from 0. NaN is the greatest number. An exact quantile keeps all
+    values of a window in state.
 
     With `sketch=True`, or `sketch=kll(k=400)`, state is a KLL sketch of about 3·k values. With
-    k=200 the result is exact for a q at most 0.0133 away, in 99 % of cases; it is exact for up to k
-    values, and for q=0 and q=1. A KLL sketch is random and cannot be seeded: an epoch that runs
-    again may return another result within this bound.
+    k=200 the result is, in 99 % of cases, the exact quantile of a share within 0.0133 of q. It is
+    exact for up to k values, and for q=0 and q=1. A KLL sketch is random and cannot be seeded: an
+    epoch that runs again may return another result within this error.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("t bigint, ms double")
@@ -103,11 +103,11 @@ def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = Fa
 
 
 def count_distinct(column: str, *, sketch: bool | Hll = False) -> Aggregate:
-    """Return the number of different values of `column`; all NaN are one, and so are both zeros.
+    """Return the number of distinct values of `column`, without NULL.
 
-    NULL does not count. An exact count needs all different values of a window in state. With
-    `sketch=True`, or `sketch=hll(lg_k=14)`, state is a HyperLogLog sketch: 4 kB with lg_k=12, for a
-    standard error of 1.6 %. The result does not depend on the order of rows.
+    All NaN are one value, as are 0.0 and -0.0. An exact count keeps all distinct values of a window
+    in state. With `sketch=True`, or `sketch=hll(lg_k=14)`, state is a HyperLogLog sketch: 4 kB and
+    a standard error of 1.6 % for lg_k=12. The result does not depend on the order of rows.
     """
     return CountDistinct(column, _accuracy("count_distinct", sketch, Hll))
 
@@ -115,13 +115,13 @@ def count_distinct(column: str, *, sketch: bool | Hll = False) -> Aggregate:
 def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggregate:
     """Return the `k` most frequent values of `column` and their counts, the most frequent first.
 
-    The result is a list of structs (value, count); of equal counts the lesser value comes first. An
-    exact list needs all different values of a window in state.
+    The result is a list of structs (value, count); equal counts are sorted by value. An exact list
+    keeps all distinct values of a window in state.
 
     With `sketch=True`, or `sketch=frequent_items(lg_k=12)`, state has at most 0.75·2^lg_k values.
-    With lg_k=10 a count is too high by at most 0.34 % of the values in the window, and no value
-    more frequent than that is missing; the list may be shorter than k, or NULL. Windows with up to
-    768 different values are exact.
+    With lg_k=10 a count is too high by at most 0.34 % of the number of values in the window, and
+    every value with a larger count is in the list. The list may have fewer than k values, or be
+    NULL. Windows with up to 768 distinct values are exact.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("t bigint, word string")
@@ -142,9 +142,9 @@ def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggre
 
 
 def mode(column: str, *, sketch: bool | FrequentItems = False) -> Aggregate:
-    """Return the most frequent value of `column`; of equally frequent ones, the least.
+    """Return the most frequent value of `column`; of several such values, the least.
 
-    With a sketch, the counts have an error: see `top_k`.
+    With a sketch, the counts are estimates: see `top_k`.
     """
     return Mode(column, _accuracy("mode", sketch, FrequentItems))
 
@@ -186,13 +186,13 @@ def aggregate(
     final: Callable[[Any], Any] | None = None,
     extrapolate: Callable[[Any, float], Any] | None = None,
 ) -> Aggregate:
-    """Return a user-defined aggregate, defined in one of two ways.
+    """Return a user-defined aggregate of the columns `of`, with results of type `returns`.
 
-    `lift`, `combine`, `lower` (`combine` associative): state is per pane, shared by all windows
-    that overlap it. `init`, `incr`, `final` (DROP 2.2), for functions that do not combine: state is
-    per window, so each row costs range/slide steps. Values come in arrival order: those of one
-    column without NULLs, those of several as tuples. `extrapolate` estimates the final result from
-    an early one and the share of the window's rows that has arrived.
+    With `lift`, `combine` (associative) and `lower`, windows share one state per pane. With `init`,
+    `incr` and `final` (DROP 2.2), every window has its own state, so each row costs range/slide
+    calls of `incr`. The functions receive values in arrival order: the values of one column without
+    NULLs, the values of several columns as tuples. `extrapolate(value, completeness)` returns the
+    expected final result for an early result.
 
     >>> product = aggregate(
     ...     "x", lift=float, combine=lambda a, b: a * b, lower=float, returns="double"

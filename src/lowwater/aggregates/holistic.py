@@ -1,6 +1,6 @@
-"""Holistic aggregates (Gray et al., Data Cube, 1997): no fixed number of accumulators suffices.
+"""Holistic aggregates (Gray et al., Data Cube, 1997): quantiles, distinct counts, top values.
 
-Each needs all values of a window, or a sketch of them. Aggregates over one column share either.
+A cell keeps all values of a column, or a sketch of them; aggregates of one column share this state.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowwater.schema import is_number
 
 
 class HolisticAggregate(Aggregate):
-    """An aggregate over all values of a column, or over a sketch of them."""
+    """An aggregate whose state is all values of a column, or a sketch of these values."""
 
     sketch: Kll | Hll | FrequentItems | None
 
@@ -39,9 +39,9 @@ class HolisticAggregate(Aggregate):
 
 @dataclass(frozen=True)
 class Quantile(HolisticAggregate):
-    """The numbers below which given shares of numbers lie, interpolated as by Spark's `percentile`.
+    """One or several quantiles of a column, interpolated like Spark's `percentile`.
 
-    Of n numbers x[0] ≤ … ≤ x[n-1] the share q is at p = q·(n-1), between its two neighbours:
+    For n sorted numbers x[0] ≤ … ≤ x[n-1] and the position p = q·(n-1), the quantile q is
     x[⌊p⌋] + (p - ⌊p⌋)·(x[⌈p⌉] - x[⌊p⌋]).
     """
 
@@ -91,7 +91,7 @@ class Quantile(HolisticAggregate):
         return counts + cells[1].arrays[0] if len(cells) > 1 else counts
 
     def _numbers(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
-        """Return the numbers at the given places of each cell."""
+        """Return, for each cell, the numbers at `places` among the cell's sorted values."""
         if self.sketch is None:
             return order_statistics(as_bags(cells), places)
         return KllCells(self.column, self.sketch).order_statistics(cells, places)
@@ -99,7 +99,7 @@ class Quantile(HolisticAggregate):
 
 @dataclass(frozen=True)
 class CountDistinct(HolisticAggregate):
-    """The number of different values."""
+    """The number of distinct values of a column."""
 
     growth: ClassVar[Growth] = "rising"
     column: str
@@ -122,7 +122,7 @@ class CountDistinct(HolisticAggregate):
 
 @dataclass(frozen=True)
 class TopK(HolisticAggregate):
-    """The most frequent values with their counts; of equal counts, the lesser value first."""
+    """The `k` most frequent values of a column, with counts; equal counts are sorted by value."""
 
     column: str
     k: int
@@ -147,7 +147,7 @@ class TopK(HolisticAggregate):
 
 @dataclass(frozen=True)
 class Mode(HolisticAggregate):
-    """The most frequent value; of equally frequent ones, the least."""
+    """The most frequent value of a column; of several such values, the least."""
 
     column: str
     sketch: FrequentItems | None = None
@@ -173,6 +173,6 @@ def _frequent(
 
 
 def _lists(flat: pa.Array, sizes: np.ndarray) -> pa.Array:
-    """Return an array cut into lists of the given sizes; an empty one is NULL."""
+    """Return `flat` cut into lists of `sizes` elements; a list of size 0 becomes NULL."""
     offsets = pa.array(np.append(0, np.cumsum(sizes)).astype(np.int32))
     return pa.ListArray.from_arrays(offsets, flat, mask=pa.array(sizes == 0))

@@ -1,4 +1,4 @@
-"""Sizes of sketches, and the error bounds that the library states for them."""
+"""Sizes of sketches, and the error bounds that Apache DataSketches states for these sizes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from lowwater.errors import SpecError
 
 ds: Any
-"""Apache DataSketches, or None where it is not installed: it has no wheels for every Python."""
+"""The module of Apache DataSketches; None if it is not installed (some Pythons have no wheel)."""
 try:
     ds = import_module("datasketches")
 except ImportError:
     ds = None
 
 _FULL = 0.75
-"""The share of the table of a frequent-items sketch that is used before it drops values."""
+"""The share of a frequent-items sketch's table that fills before the sketch drops values."""
 
 
 def _within(name: str, value: Any, least: int, most: int) -> None:
@@ -40,7 +40,7 @@ class Kll:
 
     @property
     def error(self) -> str:
-        """The bound that the library states."""
+        """The error bound of this size as text, from DataSketches."""
         share = ds.kll_doubles_sketch.get_normalized_rank_error(self.k, False)
         return f"rank within ±{100 * share:.2f} % in 99 % of cases (KLL, k={self.k})"
 
@@ -56,7 +56,7 @@ class Hll:
 
     @property
     def error(self) -> str:
-        """The bound that the library states, for sketches that were merged."""
+        """The error bound of merged sketches of this size as text, from DataSketches."""
         share = abs(ds.hll_sketch.get_rel_err(True, True, self.lg_k, 1))
         return f"standard error {100 * share:.2f} % (HLL, lg_k={self.lg_k})"
 
@@ -72,12 +72,12 @@ class FrequentItems:
 
     @property
     def capacity(self) -> int:
-        """The number of different values that it counts exactly."""
+        """The number of distinct values up to which counts are exact."""
         return int(_FULL * 2**self.lg_k)
 
     @property
     def error(self) -> str:
-        """The bound that the library states."""
+        """The error bound of this size as text, from DataSketches."""
         share = ds.frequent_strings_sketch.get_epsilon_for_lg_size(self.lg_k)
         return (
             f"counts at most {100 * share:.2f} % of all values too high, exact up to "

@@ -1,4 +1,4 @@
-"""User-defined aggregates: by `lift`/`combine`/`lower`, or by `init`/`incr`/`final`."""
+"""User-defined aggregates: functions `lift`/`combine`/`lower`, or `init`/`incr`/`final`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
 
 NOTHING = None
-"""The content of a cell that no value has reached."""
+"""The content of an empty cell."""
 
 
 def _mapped(cells: Sequence[Any] | np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
-    """Return the contents of cells, changed by a function; empty cells stay empty."""
+    """Return `change(content)` of every cell; empty cells stay empty."""
     out = np.full(len(cells), NOTHING, object)
     for i, content in enumerate(cells):
         if content is not NOTHING:
@@ -29,12 +29,12 @@ def _mapped(cells: Sequence[Any] | np.ndarray, change: Callable[[Any], Any]) -> 
 
 
 def _copy(state: Any) -> Any:
-    """Return a copy of a state: `incr` may change the state that it is called with."""
+    """Return a copy of `state`, because `incr` may modify its argument."""
     return pickle.loads(pickle.dumps(state))  # noqa: S301
 
 
 class _ObjectAccumulator(Accumulator):
-    """An accumulator whose cells are Python objects, stored pickled."""
+    """An accumulator whose cells are Python objects; state holds the objects pickled."""
 
     columns: tuple[str, ...]
 
@@ -51,7 +51,7 @@ class _ObjectAccumulator(Accumulator):
 
     @abstractmethod
     def joined(self, a: Any, b: Any) -> Any:
-        """Return the combined content of two cells."""
+        """Return the contents `a` and `b` of two cells, combined."""
 
     def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
         left, right = a.arrays[0], b.arrays[0]
@@ -61,7 +61,7 @@ class _ObjectAccumulator(Accumulator):
         return AccumulatorColumns((out,))
 
     def values(self, rows: RawRows, codes: np.ndarray) -> list[tuple[int, Any]]:
-        """Return (cell, value) in arrival order; NULL is skipped, several columns are a tuple."""
+        """Return (cell, value) pairs in arrival order: one column without NULLs, or tuples."""
         if len(self.columns) == 1:
             column = rows.column(self.columns[0]).to_pylist()
             return [(c, v) for c, v in zip(codes.tolist(), column, strict=True) if v is not None]
@@ -71,7 +71,7 @@ class _ObjectAccumulator(Accumulator):
 
 @dataclass(frozen=True)
 class PartialAccumulator(_ObjectAccumulator):
-    """`lift` a value to a partial, `combine` two partials; the result is `lower` of the last."""
+    """A partial result: `lift_one` creates a partial of a value, `combine_two` combines two."""
 
     columns: tuple[str, ...]
     lift_one: Callable[[Any], Any]
@@ -91,7 +91,7 @@ class PartialAccumulator(_ObjectAccumulator):
 
 @dataclass(frozen=True)
 class FoldAccumulator(_ObjectAccumulator):
-    """`init` a state per window, `incr` it by each value, `final` gives the result (DROP 2.2)."""
+    """A state per window: `init` creates the state, and `incr` adds a value to it (DROP 2.2)."""
 
     paned: ClassVar[bool] = False
     columns: tuple[str, ...]
@@ -115,17 +115,17 @@ class FoldAccumulator(_ObjectAccumulator):
 
 
 class _ValueAccumulator(_ObjectAccumulator):
-    """Values on their way into states of `init`/`incr`/`final`, each with its position."""
+    """Values, with their positions, that `incr` has not yet added to a state."""
 
     folding: FoldAccumulator
 
     @property
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns of the values."""
+        """The columns that values are read from."""
         return self.folding.columns
 
     def gather(self, rows: RawRows, codes: np.ndarray, n: int) -> np.ndarray:
-        """Return the values of each cell, in the order of arrival."""
+        """Return, for each of `n` cells, its (position, value) pairs in arrival order."""
         out = np.full(n, NOTHING, object)
         for row, value in self.values(rows, np.arange(len(rows))):
             if out[codes[row]] is NOTHING:
@@ -134,25 +134,25 @@ class _ValueAccumulator(_ObjectAccumulator):
         return out
 
     def folded(self, state: Any, values: list[tuple[int, Any]]) -> Any:
-        """Return a state after values, in the order of their positions."""
+        """Return `state` after `incr` has added `values` in the order of positions."""
         for _, value in sorted(values, key=itemgetter(0)):
             state = self.folding.incr(state, value)
         return state
 
     def fold(self, cells: AccumulatorColumns) -> AccumulatorColumns:
-        """Return the states of finished windows."""
+        """Return the states of closed windows, with all values added."""
         return AccumulatorColumns((_mapped(cells.arrays[0], self.state_of),))
 
     @abstractmethod
     def state_of(self, cell: Any) -> Any:
-        """Return the state of a cell after all its values."""
+        """Return the state of `cell`, with all values added."""
 
 
 @dataclass(frozen=True)
 class ValueList(_ValueAccumulator):
-    """The values themselves, for `init`/`incr`/`final` in windows that depend on the data.
+    """All values of a cell, for `init`/`incr`/`final` where cells must combine before they close.
 
-    Values are in order of position, those at one position in order of arrival.
+    `incr` adds values in the order of position; at equal positions, in arrival order.
     """
 
     bounded: ClassVar[bool] = False
@@ -170,11 +170,11 @@ class ValueList(_ValueAccumulator):
 
 @dataclass(frozen=True)
 class ResumableFold(_ValueAccumulator):
-    """A state and the values after it, for `init`/`incr`/`final` in landmark windows.
+    """A state and the values still to be added, for `init`/`incr`/`final` in landmark windows.
 
-    Each landmark window contains the one before, so the state of the last closed window continues
-    in the next. A cell is (whether there is a state, the state, values); of cells that are joined
-    at most one has a state.
+    Each landmark window contains the previous window, so the state of the last closed window is
+    reused by the next window. A cell is a tuple (has a state, state, values). Of two cells that are
+    combined, at most one has a state.
     """
 
     folding: FoldAccumulator
@@ -184,7 +184,7 @@ class ResumableFold(_ValueAccumulator):
         return AccumulatorColumns((_mapped(values, lambda after: (False, None, after)),))
 
     def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
-        if b[0]:  # late rows of closed windows lie before their state
+        if b[0]:  # late rows of closed windows precede the state
             a, b = b, a
         if b[0]:
             raise AssertionError("states of init/incr/final do not combine")
@@ -195,7 +195,7 @@ class ResumableFold(_ValueAccumulator):
         return self.folded(_copy(state) if begun else self.folding.init(), values)
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return running states from window to window; each value is added once."""
+        """Return running states from window to window, down the rows of `grid`."""
         out = grid.arrays[0].copy()
         for column in range(out.shape[1]):
             before = NOTHING
@@ -211,7 +211,7 @@ class ResumableFold(_ValueAccumulator):
         return AccumulatorColumns((out,))
 
     def settle(self, cells: AccumulatorColumns, closed: np.ndarray) -> AccumulatorColumns:
-        """Return cells with the values of closed windows added to their states."""
+        """Return `cells` with values added to states in the cells that `closed` selects."""
         out = cells.arrays[0].copy()
         for i in np.flatnonzero(closed):
             if out[i] is not NOTHING:
@@ -221,7 +221,7 @@ class ResumableFold(_ValueAccumulator):
 
 @dataclass(frozen=True)
 class UserDefined(Aggregate):
-    """An aggregate by the user's functions."""
+    """A user-defined aggregate: an accumulator, and the function `finish` that returns a result."""
 
     part: PartialAccumulator | FoldAccumulator
     finish: Callable[[Any], Any]

@@ -111,7 +111,7 @@ class Transform:
             (kind,) = types_of(before, [condition])
             if not pa.types.is_boolean(kind):
                 raise SpecError(
-                    f"where: {step.condition!r} is a {kind}, not a condition; write one, like "
+                    f"where: {step.condition!r} has type {kind}, not boolean; write one, like "
                     f"'speed > 0'"
                 )
             return cls(before, step, condition, tuple(before.names))

@@ -147,6 +147,7 @@ def _text(name: str, value: Any, kind: pa.DataType) -> str | None:
         text: str = pa.scalar(value, kind).cast(pa.string()).as_py()
     except (pa.ArrowException, TypeError, ValueError) as wrong:
         raise SpecError(
-            f"prod({name}={value!r}) does not fit the group, a {kind}: {wrong}; give a {kind}"
+            f"prod({name}={value!r}) does not fit the group, of type {kind}: {wrong}; give a value "
+            f"of that type"
         ) from wrong
     return text

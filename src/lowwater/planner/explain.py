@@ -41,7 +41,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         ]
         plan = operator.plan
         lines = rows + plan.explain()
-        lines += [f"progress    {spec_text(policy)}" for _, _, policy in starts]
+        lines += [f"watermark   {spec_text(policy)}" for _, _, policy in starts]
         for one in () if assembly.adapter is None else assembly.adapter.decisions:
             lines += _quality(one, plan.axes[0]) if one.operator == number else []
         if plan.source_out is not None:

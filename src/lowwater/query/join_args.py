@@ -94,8 +94,8 @@ def key_pairs(
                 raise unknown_name("column", name, schema.names)
             if pa.types.is_nested(schema.field(name).type):
                 raise SpecError(
-                    f"on={name!r}: a {schema.field(name).type} cannot be compared; take a part of "
-                    f"it, with_columns(key='...')"
+                    f"on={name!r}: type {schema.field(name).type} cannot be compared; take a part "
+                    f"of it, with_columns(key='...')"
                 )
     return tuple(pairs)
 
@@ -154,8 +154,8 @@ def _aimed(node: Node, policy: WatermarkPolicy) -> Node:
     if isinstance(node, Source):
         if not isinstance(node.watermark, NoPolicy):
             raise SpecError(
-                f"quality= and watermark={type(node.watermark).__name__.lower()}(...) both set "
-                f"the watermark of the stream; leave watermark= out of lw.stream(...), or "
+                f"quality= and watermark={node.watermark!r} both set the "
+                f"watermark of the stream; leave watermark= out of lw.stream(...), or "
                 f"quality= out of join(...)"
             )
         return replace(node, watermark=policy)

@@ -171,8 +171,8 @@ def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWi
         return ResolvedWindow(axis, spec, "rank")
     if not pa.types.is_integer(axis.type):
         raise SpecError(
-            f"on={on!r} is a {axis.type}: rows are numbered by whole numbers. Take lw.rank({on!r}) "
-            f"to count rows in its order, or lw.arrival"
+            f"on={on!r} has type {axis.type}: rows are numbered by whole numbers. Take "
+            f"lw.rank({on!r}) to count rows in its order, or lw.arrival"
         )
     # A column numbers the rows of the whole stream; a partition counts its own rows.
     return ResolvedWindow(axis, spec, "rank" if partitioned else None)

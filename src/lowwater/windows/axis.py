@@ -96,7 +96,7 @@ class Axis:
     def _limited(self, at: int, value: Any, name: str) -> int:
         if abs(at) >= LIMIT:
             raise SpecError(
-                f"{name}={value!r} exceeds the limit of {self.column!r}, a {self.type}: "
+                f"{name}={value!r} exceeds the limit of {self.column!r}, of type {self.type}: "
                 f"{LIMIT // self.per_unit:,}; give a smaller value"
             )
         return at
@@ -104,7 +104,7 @@ class Axis:
     def _number(self, value: Any, name: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise SpecError(
-                f"{name}={value!r} does not fit {self.column!r}, a {self.type}; give a number"
+                f"{name}={value!r} does not fit {self.column!r}, of type {self.type}; give a number"
             )
         if not math.isfinite(value):
             raise SpecError(f"{name}={value!r} is not finite; give a number")
@@ -113,7 +113,7 @@ class Axis:
         if scaled.denominator != 1:
             raise SpecError(
                 f"{name}={value!r} is finer than {self.column!r} resolves: "
-                f"a {self.type} is held in steps of 1/{self.per_unit}; give a multiple of that"
+                f"type {self.type} is held in steps of 1/{self.per_unit}; give a multiple of that"
             )
         return self._limited(int(scaled), value, name)
 

@@ -277,7 +277,7 @@ def test_what_a_port_needs_is_listed_for_each():
         (lambda: plan_of(Band(0, 1), flush=GradualFlush(3)), "flush= spreads .* drop it"),
         (
             lambda: JoinPlan((LEFT, RIGHT), wide("inner").axes, (("k", "v"),), Band(0, 1)),
-            r"on=\('k', 'v'\): a int32 and a string cannot be compared; cast",
+            r"on=\('k', 'v'\): types int32 and string cannot be compared; cast",
         ),
         (
             lambda: JoinPlan(

@@ -72,8 +72,8 @@ class JoinPlan(JoinAnswers):
         mine, other = self.axes
         if (mine.kind, mine.per_unit) != (other.kind, other.per_unit):
             raise SpecError(
-                f"{mine.column!r}, a {mine.type}, and {other.column!r}, a {other.type}, cannot be "
-                f"compared as times; cast one of them"
+                f"{mine.column!r} of type {mine.type} and {other.column!r} of type {other.type} "
+                f"cannot be compared as times; cast one of them"
             )
         for pair in self.on:
             self.key_type(pair)
@@ -87,7 +87,7 @@ class JoinPlan(JoinAnswers):
             if all(map(like, types)):
                 return max(types, key=lambda t: t.bit_width)
         raise SpecError(
-            f"on={pair!r}: a {types[0]} and a {types[1]} cannot be compared; cast one of them"
+            f"on={pair!r}: types {types[0]} and {types[1]} cannot be compared; cast one of them"
         )
 
     @property

@@ -104,7 +104,7 @@ class PdSlack(AdaptiveSlack):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        number("pd", self.target, above=0.0, upto=1.0)
+        number("target", self.target, above=0.0, upto=1.0)
 
     def gains(self, axis: Axis) -> tuple[int, int]:
         """Return both gains in ticks."""
