@@ -23,7 +23,7 @@ from lowwater.watermarks.adaptive.adapter import SlackAdapter
 from lowwater.watermarks.adaptive.rules import ModelRule
 
 EPOCH = 10_000
-"""Ticks: one granule (semantics 25)."""
+"""Ticks: one granule."""
 KEYS = 200
 SCHEMA = "ts timestamp, key bigint"
 

@@ -2,7 +2,7 @@
 
 Event times and arrivals are on one clock, in ticks. Rows that arrive in [n·epoch, (n+1)·epoch) are
 epoch n, and the epoch emits its results at its end. A punctuation of the stream acts in its
-own epoch; slack decides a watermark after an epoch and it acts in the next (semantics 2), so its
+own epoch; slack decides a watermark after an epoch and it acts in the next, so its
 results are produced an epoch later. Every latency here includes that delay.
 """
 
@@ -101,7 +101,7 @@ class Answers:
         the answer lay ready and was held back. (WID 8.2 leaves open how latency is measured. Under
         this reading all that it reports of latency can be true.)
     age
-        Seconds from a window's end to the production of its final (semantics 17).
+        Seconds from a window's end to the production of its final.
     """
 
     answer: np.ndarray

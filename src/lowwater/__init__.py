@@ -1,4 +1,4 @@
-"""Windows that answer on time over streams that do not arrive in order, on Spark."""
+"""Window aggregates and joins over out-of-order streams, on Spark."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ __version__ = "0.1.0"
 
 @renamed(progress="watermark")
 def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) -> Stream:
-    """Return a stream over a source.
+    """Return a stream that reads the rows of `source`.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) 
     watermark
         The policy that computes the watermark: `lw.slack("10 seconds")`, `lw.ordered()`,
         `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd_controller(0.95)`, `lw.punctuated(...)` or
-        `lw.per_source(...)`. Omit it where a join has `quality=`.
+        `lw.per_source(...)`. Omit it if a join of the stream has `quality=`.
     """
     if type(source).__module__.startswith("pyspark."):
         source = import_module("lowwater.spark.dataframe_source").from_dataframe(source)
@@ -104,7 +104,7 @@ def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) 
 
 
 def windows(**named: Any) -> NamedWindows:
-    """Return named windows on common panes for one query: each a range, or a pair (range, slide).
+    """Return several named windows for one query; each is a range, or a pair (range, slide).
 
     >>> windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute")).named["day"]
     ('1 day', '1 minute')
@@ -115,8 +115,8 @@ def windows(**named: Any) -> NamedWindows:
 def sql(text: str, /, **streams: Stream) -> Stream:
     """Return the query that a CQL text describes; FROM may name the given `streams`.
 
-    It is a `Query` if the text ends with windows, and a `Stream` if other steps follow them. The
-    grammar is on one page, docs/cql.md. A mistake raises `CqlError`, which shows its place.
+    The result is a `Query` if the text ends with windows, and a `Stream` if other steps follow the
+    windows. docs/cql.md has the grammar. A mistake raises `CqlError`, which shows its place.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("ts timestamp, segment int, speed double")
@@ -134,9 +134,9 @@ def sql(text: str, /, **streams: Stream) -> Stream:
 
 
 def dashboard(run: Run, **options: Any) -> Any:
-    """Serve a live page about a running query on this machine; its `url` contains a token.
+    """Serve a live page about `run` on this machine; the `url` of the result contains a token.
 
-    `port=` is a free one by default; `controls=True` lets the page request early results.
+    `port=` is a free port by default; `controls=True` lets the page request early results.
     """
     return import_module("lowwater.ui").dashboard(run, **options)
 

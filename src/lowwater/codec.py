@@ -1,10 +1,10 @@
-"""Dataclasses as JSON: the form of the control log and of the measurements of an epoch.
+"""The JSON form of dataclasses, for the control log and the measurements of an epoch.
 
-A record is a dataclass. Its fields become an object by name; fields at their default are omitted,
-so a quiet epoch stays small and a field that a later version adds may be absent. A class that sets
-`VERSION` writes it, and refuses to read another. A class with `to_json` and `from_json` is written
-and read by these. Mappings whose keys are not text become lists of pairs, tuples and numpy arrays
-become lists, enums their values.
+A record is a dataclass. It becomes a JSON object without the fields that equal their default, so
+records are small, and records of an older version may lack a new field. A class with `VERSION`
+writes its version and refuses to read another version. A class with `to_json` and `from_json` is
+encoded and decoded by these methods. Mappings whose keys are not text become lists of pairs, tuples
+and numpy arrays become lists, and enums become their values.
 
 >>> from dataclasses import dataclass, field
 >>> @dataclass(frozen=True)
@@ -32,12 +32,12 @@ from lowwater.errors import StateError
 
 T = TypeVar("T")
 Json = Any
-"""Text, numbers, booleans, None, and lists and string-keyed dicts of these."""
+"""A JSON value: text, numbers, booleans, None, and lists and string-keyed dicts of these."""
 Coder = Callable[[Any], Any]
 
 
 def encode(record: Any) -> Json:
-    """Return a record, or a plain value, as JSON."""
+    """Return `record`, a dataclass or a plain value, as JSON."""
     if not is_dataclass(record):
         return _plain(record)
     kind: Any = type(record)
@@ -45,9 +45,9 @@ def encode(record: Any) -> Json:
 
 
 def decode(cls: type[T], written: Json) -> T:
-    """Return the record of a class that `encode` wrote; raise StateError if it does not fit.
+    """Return the record of class `cls` from its JSON; raise StateError if the JSON does not fit.
 
-    A record that was not encoded is returned unchanged.
+    A `written` value that is a record already is returned unchanged.
     """
     if is_dataclass(written):
         return written  # type: ignore[return-value]
@@ -63,7 +63,7 @@ def decode(cls: type[T], written: Json) -> T:
 
 
 def applied(generic: type[T], *arguments: type) -> type[T]:
-    """Return a generic dataclass whose type variables stand for types known at run time.
+    """Return a generic dataclass with its type variables bound to `arguments`, for `decode`.
 
     >>> from dataclasses import dataclass
     >>> from typing import Generic
@@ -76,7 +76,7 @@ def applied(generic: type[T], *arguments: type) -> type[T]:
     return types.GenericAlias(generic, arguments)  # type: ignore[return-value]
 
 
-def _plain(value: Any) -> Json:  # noqa: PLR0911  # one for each kind of value
+def _plain(value: Any) -> Json:  # noqa: PLR0911  # one return per kind of value
     if is_dataclass(value) and not isinstance(value, type):
         return encode(value)
     if isinstance(value, Mapping):
@@ -119,7 +119,7 @@ def _default(of: Field[Any]) -> Any:
 
 @cache
 def _encoder(hint: Any) -> Coder:
-    """Return the function that writes values of a type; plain ones are written unchanged."""
+    """Return the function that encodes values of type `hint`; `_unchanged` if they are JSON."""
     if _is_json(hint):
         return _unchanged
     if is_dataclass(hint) and isinstance(hint, type):
@@ -147,7 +147,7 @@ def _mapping_encoder(key: type, encoder: Coder) -> Coder:
 
 
 def _is_json(hint: Any) -> bool:
-    """Return whether values of a type are JSON already: plain ones, and sequences of them."""
+    """Return whether values of type `hint` are JSON already, as plain values or sequences."""
     if hint in (int, float, str, bool, type(None), Ellipsis):
         return True
     sequence = get_origin(hint) in (list, tuple, Union, types.UnionType)
@@ -159,8 +159,8 @@ def _unchanged(value: Any) -> Any:
 
 
 @cache
-def _reader(hint: Any) -> Coder:  # noqa: PLR0911  # one for each kind of type
-    """Return the function that reads values of a type."""
+def _reader(hint: Any) -> Coder:  # noqa: PLR0911  # one return per kind of type
+    """Return the function that decodes values of type `hint`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type):
         return _record_reader(hint)

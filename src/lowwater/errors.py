@@ -16,15 +16,15 @@ R = TypeVar("R")
 
 
 class LowwaterError(Exception):
-    """The root of all errors raised by Lowwater."""
+    """The base class of all errors that Lowwater raises."""
 
 
 class SpecError(LowwaterError, ValueError):
-    """A query, or a part of one, is invalid. Raised when the query is built."""
+    """The error for an invalid query or argument, raised when the query is built."""
 
 
 class CqlError(SpecError):
-    """A CQL text is not a valid query. The message shows the place and, if possible, a hint.
+    """The error for an invalid CQL text. The message shows the place and, if possible, a hint.
 
     - `problem`, `hint`: The problem, and a suggestion.
     - `line`, `column`: The place of the problem, counted from 1.
@@ -40,7 +40,7 @@ class CqlError(SpecError):
         super().__init__(problem, text, at, hint)
 
     def __str__(self) -> str:
-        # Keep tabs, so that the caret stands under its letter.
+        # Tabs are kept, so that the caret is printed below the right character.
         blank = "".join(c if c == "\t" else " " for c in self.shown[: self.column - 1])
         place = f"line {self.line}, column {self.column}: {self.problem}"
         hint = f"\nHint: {self.hint}" if self.hint else ""
@@ -48,27 +48,27 @@ class CqlError(SpecError):
 
 
 class PlanError(LowwaterError):
-    """A query is valid, but this host or this source cannot run it."""
+    """The error for a valid query that this host or this source cannot run."""
 
 
 class StateError(LowwaterError):
-    """A checkpoint does not fit the query that was started from it."""
+    """The error for a checkpoint that does not fit the query, or cannot be read."""
 
 
 class SinkError(LowwaterError):
-    """A sink cannot be reached, or refuses the rows."""
+    """The error for a sink that cannot be reached, or that refuses rows."""
 
 
 class ResultOverflowError(LowwaterError, ArithmeticError):
-    """An exact sum exceeds the range of its type; it never wraps around."""
+    """The error for an exact sum or mean that exceeds the range of its type."""
 
 
 class ShedWarning(UserWarning):
-    """Load shedding may drop windows, but that will save little work."""
+    """The warning that load shedding may drop windows but will save little work."""
 
 
 class HostError(LowwaterError):
-    """A running query failed. The cause is chained."""
+    """The error for a query that failed while it ran; the cause is chained."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
@@ -84,7 +84,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator: an old argument raises TypeError with its new name.
+    """Return a decorator that raises TypeError for an old argument and names the new argument.
 
     >>> @renamed(lull="idle_timeout")
     ... def policy(*, idle_timeout=None): ...

@@ -1,8 +1,8 @@
 """The event clock: an estimate of event time between the rows of a stream.
 
-Rows carry event times; between rows, and while rows are late, event time advances with the system
-clock. The clock adds to the system clock the largest difference (event time minus system time) of
-recent epochs. A stream that is processed too slowly, or is silent, therefore does not stop it.
+Between rows, and while rows are late, the event clock advances with the system clock. It is the
+system clock plus the largest difference (event time minus system time) of recent epochs. So a
+stream that is silent, or that is processed too slowly, does not stop the event clock.
 
 A policy requests a prod at the end of an epoch, and operators answer it at the end of the next
 epoch, after that epoch's rows. `at_next_answer` estimates event time at that moment.
@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 REMEMBERED = 64
-"""The clock remembers the largest difference of at least this many epochs."""
+"""The number of epochs in a span: the clock remembers the largest difference of two spans."""
 
 
 @dataclass(frozen=True)
 class ClockMemory:
-    """What the clock remembers.
+    """The values that the event clock remembers between epochs.
 
-    - `newest`: The newest event time, after the last epoch.
+    - `newest`: The newest event time at the end of the last epoch.
     - `now`: The system clock at the end of the last epoch.
-    - `length`, `step`: How far the system clock, and the newest event time, advanced in the last
+    - `length`, `step`: The advance of the system clock, and of the newest event time, in the last
       epoch.
-    - `ahead`: The largest differences of event time to system time, of the current span of epochs
-      and of the span before.
+    - `ahead`: The largest difference (event time minus system time) in the previous span of epochs
+      and in the current span.
     - `epochs`: The number of epochs in the current span.
     """
 
@@ -42,12 +42,12 @@ class ClockMemory:
 
 @dataclass(frozen=True)
 class EventClock:
-    """Estimates event time; `timed` if event times are microseconds, as the system clock is."""
+    """An estimator of event time; `timed` if event times are microseconds, not other numbers."""
 
     timed: bool = True
 
     def advance(self, memory: ClockMemory, newest: int | None, now: int) -> ClockMemory:
-        """Return the memory after an epoch that ended at `now` with this newest event time."""
+        """Return the memory after an epoch that ended at `now` with newest event time `newest`."""
         known, last = memory.newest, now if memory.now is None else memory.now
         step = 0 if newest is None or known is None else newest - known
         after = replace(memory, newest=newest, now=now, length=now - last, step=step)
@@ -60,16 +60,16 @@ class EventClock:
         return replace(after, ahead=(*ahead[:-1], largest), epochs=epochs)
 
     def now(self, memory: ClockMemory, now: int) -> int | None:
-        """Return event time at a reading of the system clock; None before the first row."""
+        """Return the event time when the system clock is `now`; None before the first row."""
         if memory.newest is None or not self.timed:
             return memory.newest
         return max(memory.newest, now + max(memory.ahead))
 
     def at_next_answer(self, memory: ClockMemory, now: int) -> int | None:
-        """Return event time at the end of the next epoch; None before the first row."""
+        """Return the event time at the end of the next epoch; None before the first row."""
         event = self.now(memory, now)
         return None if event is None else event + self.epoch(memory)
 
     def epoch(self, memory: ClockMemory) -> int:
-        """Return how far event time advances in an epoch."""
+        """Return the expected advance of event time in an epoch."""
         return max(memory.length if self.timed else 0, memory.step)

@@ -1,4 +1,4 @@
-"""Intervals `[start, end)` of time, in order and apart from each other."""
+"""Sorted tuples of disjoint time intervals `[start, end)`, and operations on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Intervals: TypeAlias = tuple[tuple[int, int], ...]
 
 
 def union(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """Return intervals in order; those that touch become one.
+    """Return `intervals` sorted; intervals that overlap or touch are merged.
 
     >>> union([(5, 7), (1, 3), (3, 4), (9, 9)])
     ((1, 4), (5, 7))
@@ -24,7 +24,7 @@ def union(intervals: Iterable[tuple[int, int]]) -> Intervals:
 
 
 def difference(one: Intervals, other: Intervals) -> Intervals:
-    """Return the parts of intervals that lie outside of others.
+    """Return the parts of the intervals `one` that are not in `other`.
 
     >>> difference(((0, 9),), ((2, 4), (6, 7)))
     ((0, 2), (4, 6), (7, 9))
@@ -36,7 +36,7 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
 
 
 def intersection(one: Intervals, other: Intervals) -> Intervals:
-    """Return the intervals that lie in both lists.
+    """Return the parts of the intervals `one` that are also in `other`.
 
     >>> intersection(((0, 5), (7, 9)), ((3, 8),))
     ((3, 5), (7, 8))

@@ -1,4 +1,4 @@
-"""Schemas: Spark's DDL ("ts timestamp, segment int") to Arrow, without Spark."""
+"""The conversion of Spark's DDL ("ts timestamp, segment int") to Arrow schemas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NESTED = re.compile(r"(array|map|struct)\s*<(.*)>", re.DOTALL)
 
 
 def parse_schema(text: str) -> pa.Schema:
-    """Return the schema that a text in Spark's DDL describes.
+    """Return the schema that `text` in Spark's DDL describes.
 
     >>> parse_schema("ts timestamp, price decimal(10, 2)").field("price").type
     Decimal128Type(decimal128(10, 2))
@@ -43,12 +43,12 @@ def parse_schema(text: str) -> pa.Schema:
 
 
 def schema_of(given: str | pa.Schema) -> pa.Schema:
-    """Return a schema, given in Spark's DDL or as an Arrow schema, in the types that Spark has."""
+    """Return `given`, text in Spark's DDL or an Arrow schema, as a schema in Spark's types."""
     return parse_schema(given) if isinstance(given, str) else plain(given)
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
-    """Return a schema in the types that Spark has: no dictionaries, views or unsigned numbers.
+    """Return `schema` in Spark's types: without dictionaries, views and unsigned numbers.
 
     >>> plain(pa.schema([("a", pa.dictionary(pa.int8(), pa.string())), ("n", pa.uint64())])).types
     [DataType(string), Decimal128Type(decimal128(20, 0))]
@@ -57,7 +57,7 @@ def plain(schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """Return the type that Spark has for values of an Arrow type."""
+    """Return the Arrow type, among those of Spark's types, for values of type `t`."""
     if pa.types.is_dictionary(t):
         return plain_type(t.value_type)
     if pa.types.is_large_string(t) or pa.types.is_string_view(t):
@@ -68,12 +68,12 @@ def plain_type(t: pa.DataType) -> pa.DataType:
 
 
 def is_number(t: pa.DataType) -> bool:
-    """Return whether a type is an integer, a float or a decimal."""
+    """Return whether type `t` is an integer, a float or a decimal."""
     return bool(pa.types.is_integer(t) or pa.types.is_floating(t) or pa.types.is_decimal(t))
 
 
 def parse_type(text: str) -> pa.DataType:
-    """Return the type that a text in Spark's DDL describes.
+    """Return the type that `text` in Spark's DDL describes.
 
     >>> parse_type("array<int>")
     ListType(list<item: int32>)
@@ -111,7 +111,7 @@ def _field(part: str, whole: str) -> pa.Field:
 
 
 def _split(text: str) -> list[str]:
-    """Return the parts of a text between the commas outside brackets."""
+    """Return the parts of `text`, split at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for position, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

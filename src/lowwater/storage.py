@@ -1,4 +1,4 @@
-"""Folders whose files appear whole or not at all: for the checkpoint, its log, and sinks."""
+"""Folders with atomic writes of files, for the checkpoint, the control log and sinks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _ATOMIC_PUTS = ("s3", "gcs", "abfs")
 
 
 class AtomicFolder:
-    """A folder of small files that appear whole or not at all.
+    """A folder of small files that are written atomically.
 
-    On a local disk a file is written aside, synced and renamed; an object store's put is atomic by
-    itself.
+    On a local disk, a file is written under a temporary name, synced and renamed. In an object
+    store, a put is atomic.
     """
 
     def __init__(self, path: str) -> None:
         self._files, self._root = _resolve(path)
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None if the folder has no file of that name."""
+        """Return the content of file `name`; None if the folder has no such file."""
         if self._files is None:
             try:
                 return Path(self._root, name).read_bytes()
@@ -37,13 +37,13 @@ class AtomicFolder:
             return bytes(stream.read())
 
     def open(self, name: str) -> pa.NativeFile:
-        """Return an existing file, open for reading at any offset."""
+        """Return the existing file `name`, open for reading at any offset."""
         if self._files is None:
             return pa.OSFile(str(Path(self._root, name)))
         return self._files.open_input_file(f"{self._root}/{name}")
 
     def write(self, name: str, content: bytes, *, once: bool = False) -> bool:
-        """Write a file, with `once` only if it does not exist; return whether it was written."""
+        """Write file `name` and return True; with `once`, return False if the file exists."""
         if once and self.read(name) is not None:
             return False
         if self._files is not None:
@@ -68,7 +68,7 @@ class AtomicFolder:
         return True
 
     def _put(self, name: str, content: bytes) -> None:
-        """Write a file to a remote file system; if its puts are not atomic, its moves are."""
+        """Write file `name` to a remote file system, with an atomic put or an atomic move."""
         assert self._files is not None  # noqa: S101
         self._files.create_dir(self._root, recursive=True)
         target = f"{self._root}/{name}"
@@ -79,14 +79,14 @@ class AtomicFolder:
             self._files.move(aside, target)
 
     def delete(self, name: str) -> None:
-        """Delete a file if it exists."""
+        """Delete file `name` if it exists."""
         if self._files is None:
             Path(self._root, name).unlink(missing_ok=True)
         elif self._files.get_file_info(f"{self._root}/{name}").type == pafs.FileType.File:
             self._files.delete_file(f"{self._root}/{name}")
 
     def remove_partial(self) -> None:
-        """Delete files that a killed process began to write."""
+        """Delete the temporary files of processes that were killed during a write."""
         if self._files is None:
             for left in Path(self._root).glob(".*.tmp"):
                 left.unlink(missing_ok=True)

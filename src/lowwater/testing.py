@@ -1,9 +1,9 @@
-"""Test a query: feeds, a virtual clock, and epochs whose outputs are returned one by one.
+"""Tools to test a query: feeds, a virtual clock, and a run that returns each epoch's outputs.
 
 A test decides three things that a live stream leaves to chance: which rows arrive together (an
-epoch of a feed), what time the clock shows in each epoch (`VirtualClock`), and when the streams
-end (after the last epoch that the test passes). The same epochs then give the same results, late
-rows and watermarks in every run.
+epoch of a feed), the time of the clock in each epoch (`VirtualClock`), and when the streams end
+(after the last epoch of the test). With the same epochs, every run emits the same results, late
+rows and watermarks.
 
 >>> from lowwater.testing import feed, play
 >>> import lowwater as lw
@@ -60,9 +60,9 @@ class EpochOutput:
     results, late, malformed, dropped
         The rows of each output, as dictionaries in the order in which the query emitted them.
     watermark
-        The watermark at the operator that emits the results, decided at the end of the epoch: a
-        value of the time column, rounded down to where a window may close. It is None before the
-        first watermark, and from the last epoch of the streams on.
+        The watermark at the operator that emits the results, at the end of the epoch: a value of
+        the time column, rounded down to a point at which a window can close. It is None before the
+        first watermark, and from the end of the streams on.
     """
 
     epoch: int
@@ -97,7 +97,7 @@ def play(
         The clock that policies read, by default a `VirtualClock` that starts in 1970 and advances
         by one second per epoch.
     shards
-        The number of parts that the rows are divided into by their groups.
+        The number of shards that the groups are divided into.
     early, estimate, sideline, shed
         As in `query.run`.
 

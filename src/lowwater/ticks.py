@@ -11,9 +11,9 @@ from lowwater.errors import SpecError
 
 TICKS_PER_SECOND = 1_000_000
 BEGIN, END = -(2**62), 2**62
-"""Ticks before and after every window: the watermark of a stream that has not begun, or has ended.
+"""The watermark of a stream that has not begun, and the watermark of a stream that has ended.
 
-They stay a factor of two away from the limits of int64, so that a range can be added to either.
+They are half of the limits of int64, so that adding a range to them does not overflow.
 """
 FIRST_TICK, LAST_TICK = -(2**63), 2**63 - 1
 """The limits of int64: the smallest and the largest time that a row can have."""
@@ -35,7 +35,7 @@ Instant: TypeAlias = str | datetime | date
 
 
 def ticks(duration: Duration, *, name: str = "duration") -> int:
-    """Return a duration, written as in Spark, in ticks.
+    """Return `duration`, a timedelta or text as in Spark, in ticks.
 
     >>> ticks("1 minute 30 seconds")
     90000000
@@ -70,7 +70,7 @@ def ticks(duration: Duration, *, name: str = "duration") -> int:
 
 
 def instant_ticks(instant: Instant, *, name: str = "origin") -> int:
-    """Return an instant in ticks since 1970-01-01 UTC; one without a time zone counts as UTC.
+    """Return `instant` in ticks since 1970-01-01 UTC; an instant without a time zone is UTC.
 
     >>> instant_ticks("1970-01-02")
     86400000000
@@ -92,7 +92,7 @@ def instant_ticks(instant: Instant, *, name: str = "origin") -> int:
 
 
 def spoken(span: int) -> str:
-    """Return a number of ticks as text, in the largest unit that divides it.
+    """Return the length `span`, in ticks, as text in the largest unit that divides it.
 
     >>> spoken(90_000_000), spoken(300_000_000)
     ('90 seconds', '5 minutes')
@@ -106,5 +106,5 @@ def spoken(span: int) -> str:
 
 
 def instant(at: int) -> datetime:
-    """Return the UTC datetime of a tick."""
+    """Return tick `at` as a UTC datetime."""
     return _EPOCH + timedelta(microseconds=at)

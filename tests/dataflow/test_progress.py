@@ -274,7 +274,7 @@ def test_landmark_windows_over_a_union_stop_at_the_last_row_of_all(mine, other, 
 @examples(15)
 @given(st.data(), shards)
 def test_a_source_closes_its_groups_and_all_sources_the_rest(data, shards):
-    #  by k: each k's own mark closes its groups; over all: their minimum (semantics 7)
+    #  by k: each k's own mark closes its groups; over all: their minimum
     steps = st.tuples(st.integers(0, 4), st.sampled_from((0, 0, 2, 6)), st.sampled_from((1, 2)))
     now_, rows = 0, []
     for step, back, key in data.draw(st.lists(steps, min_size=4, max_size=14)):

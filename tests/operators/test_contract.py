@@ -553,7 +553,7 @@ def test_a_slice_of_a_larger_table_is_read_from_where_it_begins():
 
 
 def test_ingest_sends_rows_behind_the_mark_whole():
-    # Rows behind the mark may come out as late rows, so they are not reduced (semantics 6).
+    # Rows behind the mark may come out as late rows, so they are not reduced.
     session = Session(CASES["panes"], shards=1)
     session.go([row(100, 1, 1)])
     entry = session.local.log.before(1)
@@ -594,7 +594,7 @@ def digest() -> str:
 
 
 def test_another_process_gives_the_same_bytes():
-    # Python's hashes differ from process to process; nothing may depend on them (semantics 5).
+    # Python's hashes differ from process to process; nothing may depend on them.
     code = "from tests.operators.test_contract import digest; print(digest())"
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -20,7 +20,7 @@ NEVER, ENDED = -math.inf, math.inf
 
 
 def tick(value: Any) -> int | None:
-    """The position of a time; that of a window is its last tick (semantics 9)."""
+    """The position of a time; that of a window is its last tick."""
     if isinstance(value, dict):
         end = tick(value["end"])
         return None if end is None else end - 1
@@ -215,7 +215,7 @@ class Operator:
             self.late.append((port, shown))
 
     def marks(self) -> Mapping[Any, Any]:
-        """The least time that a future result can have, on each of its times (semantics 9)."""
+        """The least time that a future result can have, on each of its times."""
         raise NotImplementedError
 
     def cells(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Brute force for windows that the data drive, from the definitions (semantics 1, 2, 12, 13).
+"""Brute force for windows that the data drive, from the definitions.
 
 Rows carry `t`. A row of epoch n finds in force the mark that was decided after epoch n−2: it acted
 at the end of n−1. Nothing here uses Lowwater.

@@ -71,7 +71,7 @@ class Windows:
 
 @dataclass(frozen=True)
 class Near:
-    """A float that may be off by rounding: 1e-9 of what was added up (semantics 5)."""
+    """A float that may be off by rounding: 1e-9 of what was added up."""
 
     value: float
     scale: float
@@ -441,7 +441,7 @@ def simulate(
             missed = [w for w in held if windows.end(w) <= reached]
             if consistent and windows.end(held[0]) <= decided.mark(row):
                 missed = held
-            # On landmark windows no row is ever wholly late: later windows hold it (semantics 11).
+            # On landmark windows no row is ever wholly late: later windows hold it.
             late = missed == held and windows.range is not None
             story.counts["late" if late else "admitted"] += 1
             story.counts["partly_late"] += bool(missed) and not late

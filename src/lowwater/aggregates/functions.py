@@ -23,7 +23,7 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """Return the sum of `column`: exact for integers and decimals, NULL if there are no values."""
+    """Return the sum of `column`: exact for integers and decimals; NULL if all values are NULL."""
     return Sum(column)
 
 

@@ -1,6 +1,7 @@
 """Sketches: small summaries of all values of a cell, with a known error (Apache DataSketches).
 
-The size of a sketch does not grow with its rows, and two sketches merge into the sketch of both.
+The size of a sketch does not depend on its number of rows. Two sketches merge into one sketch that
+summarizes the values of both.
 """
 
 from __future__ import annotations
@@ -36,31 +37,31 @@ from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll, ds
 
 
 class SketchAccumulator(Accumulator):
-    """An accumulator whose cells are sketches, which are never changed.
+    """An accumulator whose cells are sketches; a sketch in a cell is never modified.
 
-    Cells that are read from state stay bytes until they are merged: most are only passed on.
+    Cells that are read from state stay bytes until they are merged, because most never are.
     """
 
     types = (pa.large_binary(),)
 
     @abstractmethod
     def joined(self, sketches: Sequence[Any]) -> Any:
-        """Return several sketches, merged in this order into a new one."""
+        """Return a new sketch, merged from `sketches` in their order."""
 
     def to_bytes(self, sketch: Any) -> bytes:
-        """Return a sketch as bytes."""
+        """Return `sketch` as bytes."""
         return bytes(sketch.serialize())
 
     @abstractmethod
     def from_bytes(self, stored: bytes) -> Any:
-        """Return the sketch that `to_bytes` wrote."""
+        """Return the sketch that `to_bytes` returned as bytes."""
 
     def opened(self, cell: Any) -> Any:
-        """Return the sketch in a cell."""
+        """Return the sketch of `cell`, which is a sketch or its bytes."""
         return self.from_bytes(cell) if isinstance(cell, bytes) else cell
 
     def sketches(self, cells: AccumulatorColumns) -> Iterator[tuple[int, Any]]:
-        """Yield (cell, sketch) where there is one."""
+        """Yield (cell, sketch) for every cell that is not empty."""
         kept = cells.arrays[0]
         for i in np.flatnonzero(_there(kept)).tolist():
             yield i, self.opened(kept[i])
@@ -99,8 +100,8 @@ class SketchAccumulator(Accumulator):
 class KllCells(SketchAccumulator):
     """KLL sketches of the numbers of a column, without NaN.
 
-    They are random and cannot be seeded: a cell of more than k values may differ, within its error,
-    when its epoch runs again.
+    KLL sketches are random and cannot be seeded: when an epoch runs again, a cell of more than k
+    values may differ within the error bound.
     """
 
     column: str
@@ -128,20 +129,20 @@ class KllCells(SketchAccumulator):
         return ds.kll_doubles_sketch.deserialize(stored)
 
     def counts(self, cells: AccumulatorColumns) -> np.ndarray:
-        """Return the number of values that each cell summarizes."""
+        """Return the number of values in each cell."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
             out[i] = sketch.n
         return out
 
     def order_statistics(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
-        """Return, for each cell, about the numbers at `places[cell]`, counted from 0.
+        """Return, for each cell, estimates of the sorted numbers at `places[cell]`, counted from 0.
 
-        NaN beyond the last place. The first and the last number are exact.
+        Places after the last number return NaN. The first and the last number are exact.
         """
         out = np.full(places.shape, np.nan)
         for i, sketch in self.sketches(cells):
-            # In the middle of a place, no rounding leads to its neighbour.
+            # The middle of a place, so that rounding cannot select a neighbouring place.
             inside = np.minimum((places[i] + 0.5) / sketch.n, 1.0)
             numbers = np.array(sketch.get_quantiles(inside.tolist(), True))
             numbers[places[i] == 0] = sketch.get_min_value()
@@ -167,14 +168,14 @@ class NanCount(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class HllCells(SketchAccumulator):
-    """HyperLogLog sketches of the values of a column: a function of the set of values."""
+    """HyperLogLog sketches of the values of a column; the order of the values has no effect."""
 
     column: str
     accuracy: Hll
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         bags = bags_of(rows.column(self.column), codes, n)
-        # The library ignores empty text, hence the prefix.
+        # DataSketches ignores empty text, hence the prefix.
         items: list[Any] = (
             [f"={text}" for text in to_texts(bags.distinct)]
             if is_ranked(bags.distinct.type)
@@ -200,18 +201,18 @@ class HllCells(SketchAccumulator):
         return ds.hll_sketch.deserialize(stored)
 
     def estimates(self, cells: AccumulatorColumns) -> np.ndarray:
-        """Return the estimated number of different values in each cell."""
+        """Return the estimated number of distinct values in each cell."""
         out = np.zeros(len(cells), np.int64)
         for i, sketch in self.sketches(cells):
-            # The estimate of a sketch that was never merged depends on the order of its updates;
-            # that of a merged one depends on its registers alone.
+            # The estimate of an unmerged sketch depends on the order of its updates; the estimate
+            # of a merged sketch depends only on its registers.
             out[i] = round(self.joined([sketch, sketch]).get_estimate())
         return out
 
 
 @dataclass(frozen=True)
 class FrequentCells(SketchAccumulator):
-    """Frequent-items sketches of the values of a column, which are kept as text."""
+    """Frequent-items sketches of the values of a column, with the values as text."""
 
     column: str
     type: pa.DataType
@@ -237,7 +238,7 @@ class FrequentCells(SketchAccumulator):
         return ds.frequent_strings_sketch.deserialize(stored)
 
     def bags(self, cells: AccumulatorColumns, k: int) -> Bags:
-        """Return at least the k most frequent values of each cell, with their estimated counts."""
+        """Return at least the `k` most frequent values of each cell, with estimated counts."""
         rows = [
             (i, text, estimate)
             for i, sketch in self.sketches(cells)
@@ -249,9 +250,9 @@ class FrequentCells(SketchAccumulator):
 
 
 def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
-    """Return k values or more, and all that are as frequent as any of these."""
+    """Return at least the `k` most frequent values of `sketch`, or all if it has fewer."""
     kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
-    # At most about 2k values are as frequent as this: skip the rest of the sketch.
+    # At most about 2k values have this count or more; the others are skipped.
     least = sketch.total_weight // (2 * k)
     while True:
         items: list[tuple[str, int, int, int]] = sketch.get_frequent_items(kind, least)
@@ -272,7 +273,7 @@ def _runs(codes: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 def _each(bags: Bags) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield (cell, ranks, counts) for every cell that holds a value."""
+    """Yield (cell, ranks, counts) for every cell that is not empty."""
     cell, rank, count = bags.items()
     for c, start, stop in _runs(cell):
         yield c, rank[start:stop].tolist(), count[start:stop].tolist()

@@ -150,7 +150,7 @@ class _ValueAccumulator(_ObjectAccumulator):
 
 @dataclass(frozen=True)
 class ValueList(_ValueAccumulator):
-    """All values of a cell, for `init`/`incr`/`final` where cells must combine before they close.
+    """All values of a cell, for `init`/`incr`/`final` in windows whose cells must combine.
 
     `incr` adds values in the order of position; at equal positions, in arrival order.
     """

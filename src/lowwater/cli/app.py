@@ -1,4 +1,4 @@
-"""The command `lowwater`: its parts, its version, and errors as one paragraph."""
+"""The command `lowwater`: its subcommands, its version, and its error messages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MOVED = {
     "bench": "run `python -m bench` in a checkout of the repository",
     "experiments": "run `python -m experiments` in a checkout of the repository",
 }
-"""Commands of earlier versions that need more than the library, and where they are."""
+"""Commands of earlier versions that are not part of the library, and how to run them now."""
 _RENAMED = {"--progress": "--watermark", "--prods": "--early", "--left-out": "--dropped"}
 """Options of earlier versions, with the options that replaced them."""
 
 
 def _refuse_old_names(arguments: list[str]) -> None:
-    """Raise SpecError with the new name if a command or an option has an old one."""
+    """Raise SpecError with the new name if `arguments` contain a renamed option or command."""
     for argument in arguments:
         name = argument.partition("=")[0]
         if name in _RENAMED:

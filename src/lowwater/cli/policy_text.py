@@ -1,9 +1,9 @@
 """Policies as text: "slack 10 seconds, consistent", "before 0.5, accuracy 0.98".
 
 The first word names a function of the library, and the text after it is the function's argument.
-Each clause after a comma is an option: its name and its value. The functions are looked up by
-reflection, so every policy of the library has a text. A nested policy with options of its own
-stands in parentheses.
+Each clause after a comma is an option: its name and its value. A nested policy with options is
+written in parentheses. The functions are looked up by reflection, so every policy of the library
+has a text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lowwater.watermarks.policy import WatermarkPolicy
 Functions = Mapping[str, Callable[..., Any]]
 
 _FLAGS = {"consistent": ("mode", "consistent"), "generous": ("mode", "generous")}
-"""Clauses that stand for an option and its value."""
+"""Clauses that are short for an option and its value."""
 _OLD_WORDS = {
     "lull": "idle timeout", "idle": "idle timeout", "track": "interval",
     "aggressive": "before", "pd": "pd controller", "p": "share",
@@ -33,12 +33,12 @@ _OLD_WORDS = {
 """Words of earlier versions, with the words that replaced them."""
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _CLAUSE = re.compile(r",(?![^(]*\))")
-"""A comma outside parentheses: inside them stand the options of a nested policy."""
+"""A comma outside parentheses. Commas inside parentheses separate options of a nested policy."""
 _ROWS = re.compile(r"(\d+) rows?")
 
 
 def watermark_of(text: str) -> WatermarkPolicy:
-    """Return the watermark policy that a text describes.
+    """Return the watermark policy that `text` describes.
 
     >>> watermark_of("slack 10 seconds, consistent, idle timeout 1 minute")
     Slack(idle_timeout='1 minute', max_ahead=None, clock=None, span='10 seconds', rows=None, \
@@ -51,7 +51,7 @@ mode='consistent')
 
 
 def early_of(text: str) -> ProdPolicy:
-    """Return the policy for early results that a text describes.
+    """Return the policy for early results that `text` describes.
 
     >>> early_of("every 10 seconds"), early_of("before, accuracy 0.98")
     (EarlyEvery(period=10000000), AccuracyTarget(share=1.0, accuracy=0.98))
@@ -63,7 +63,7 @@ def early_of(text: str) -> ProdPolicy:
 
 
 def shed_of(text: str) -> ShedPolicy:
-    """Return the policy for dropping windows that a text describes.
+    """Return the policy for dropping windows that `text` describes.
 
     >>> shed_of("latency 5 seconds, max gap 10").max_gap
     10
@@ -73,7 +73,7 @@ def shed_of(text: str) -> ShedPolicy:
 
 
 def sideline_of(text: str) -> Sideline:
-    """Return the policy for holding rows of a burst that a text describes.
+    """Return the policy for holding rows of a burst that `text` describes.
 
     >>> sideline_of("every 3, max delay 1 minute")
     Sideline(every=3, max_delay=60000000)
@@ -97,7 +97,7 @@ def _parse(text: str, known: Functions, option: str) -> Any:
 
 
 def _first_name(text: str, names: Sequence[str] | Functions) -> str | None:
-    """Return the name with which a text begins; underscores may be written as spaces."""
+    """Return the entry of `names` that `text` begins with; a space may replace an underscore."""
     return next((n for n in names if re.match(rf"{n.replace('_', '[ _]')}\b", text)), None)
 
 
@@ -120,7 +120,7 @@ def _call(
     argument: str = "",
     known: Functions = MappingProxyType({}),
 ) -> Any:
-    """Return the result of a function for its argument and its options."""
+    """Return the result of `function` for `argument` and the options in `clauses`."""
     stripped = [clause.strip() for clause in clauses]
     options = dict(_keyword(c, function, text, known, option) for c in stripped if c)
     if match := _ROWS.fullmatch(argument):

@@ -17,10 +17,10 @@ _OUTPUTS = (1, 2)
 
 @contextmanager
 def output_into(log: Path) -> Iterator[None]:
-    """Redirect the output of processes that start meanwhile into a file, until they end.
+    """Redirect the output of processes that start in the `with` block into the file `log`.
 
-    The Java process and its workers inherit the descriptors that are open when they start. This
-    process gets its own descriptors back at the end.
+    The Java process and its workers inherit the redirected descriptors and keep them. This process
+    gets its own descriptors back at the end of the block.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -40,7 +40,7 @@ def output_into(log: Path) -> Iterator[None]:
 
 @contextmanager
 def logging_into(log: Path) -> Iterator[None]:
-    """Redirect the log of this process into a file, such as Py4J's messages after Ctrl-C."""
+    """Write the log of this process to the file `log`, such as Py4J's messages after Ctrl-C."""
     handler = logging.FileHandler(log, encoding="utf-8")
     logging.getLogger().addHandler(handler)
     try:
@@ -52,7 +52,7 @@ def logging_into(log: Path) -> Iterator[None]:
 
 @contextmanager
 def _on_interrupt(press: Callable[[], object]) -> Iterator[None]:
-    """Call a function on Ctrl-C meanwhile, instead of the previous handler."""
+    """Call `press` on Ctrl-C during the `with` block, instead of the previous handler."""
     before = signal.signal(signal.SIGINT, lambda *_: press())
     try:
         yield
@@ -62,7 +62,7 @@ def _on_interrupt(press: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C to the end: a Java process abandoned during its start would keep running."""
+    """Delay Ctrl-C to the end of the `with` block, so that no half-started Java process remains."""
     pressed = threading.Event()
     with _on_interrupt(pressed.set):
         yield
@@ -72,7 +72,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt on Ctrl-C, also where Py4J turns it into an error of its own."""
+    """Raise KeyboardInterrupt on Ctrl-C, even if Py4J turns it into another exception."""
     pressed = threading.Event()
 
     def press() -> None:

@@ -1,1 +1,1 @@
-"""Control records: policies emit them, operators obey them. Records only."""
+"""Control records, which policies emit and operators obey."""

@@ -1,4 +1,4 @@
-"""Completeness: the expected share of the rows of each event time that has arrived."""
+"""Completeness: for each event time, the expected share of its rows that has arrived."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Ticks = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Completeness:
-    """Bins of event time, each with its expected number of rows and the share that has arrived.
+    """The expected number of rows, and the arrived share of them, for bins of event time.
 
-    Bin i is `[edges[i], edges[i + 1])`. Its `weight` is the expected final number of rows, in any
-    unit, evenly spread; its `share` is the share that has arrived. Before the first edge all rows
-    have arrived, beyond the last edge none; `typical` is the number of rows per tick there.
+    Bin i is `[edges[i], edges[i + 1])`. `weight[i]` is the expected final number of rows, in any
+    unit, evenly spread; `share[i]` is the share of these rows that has arrived. Before the first
+    edge all rows have arrived, after the last edge none; `typical` is the rows per tick there.
 
     >>> arrived = Completeness(np.array([0, 10, 20]), np.array([1.0, 0.5]), np.array([30.0, 10.0]))
     >>> arrived.completeness([0, 10], [20, 20]).tolist()
@@ -33,9 +33,9 @@ class Completeness:
 
     @classmethod
     def until(cls, time: int) -> Completeness:
-        """Return a step: all rows before a time have arrived, and none after it.
+        """Return a step: all rows before `time` have arrived, and no rows after `time`.
 
-        Operators over results of other operators use it.
+        Operators that read the results of other operators use this completeness.
 
         >>> Completeness.until(15).completeness([0, 10, 20], [10, 20, 30]).tolist()
         [1.0, 0.5, 0.0]
@@ -44,7 +44,7 @@ class Completeness:
 
     @classmethod
     def together(cls, several: Sequence[Completeness]) -> Completeness:
-        """Return the completeness of a union of streams, weighted by their rows.
+        """Return the completeness of a union of streams, weighted by the rows of each stream.
 
         >>> slow, fast = Completeness.until(10), Completeness.until(20)
         >>> Completeness.together([slow, fast]).completeness([0, 0], [10, 20]).tolist()
@@ -57,14 +57,14 @@ class Completeness:
         return cls(edges, _share(arrived, weight), weight, sum(a.typical for a in several))
 
     def where_both(self, other: Completeness) -> Completeness:
-        """Return the completeness of pairs: both rows must have arrived."""
+        """Return the completeness of the pairs of a join: both rows must have arrived."""
         edges, cut = self._cut([self, other])
         share = _share(*cut[0]) * _share(*cut[1])
         weight = np.sqrt(cut[0][1] * cut[1][1])
         return Completeness(edges, share, weight, (self.typical * other.typical) ** 0.5)
 
     def without(self, start: int, end: int, rows: float) -> Completeness:
-        """Return the completeness with `rows` fewer in `[start, end)`: those rows are held.
+        """Return the completeness without `rows` held rows, which have times in `[start, end)`.
 
         >>> all_rows = Completeness(np.array([0, 10]), np.ones(1), np.array([40.0]))
         >>> all_rows.without(0, 5, 10).share.tolist()
@@ -81,21 +81,21 @@ class Completeness:
 
     @classmethod
     def _cut(cls, several: Sequence[Completeness]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
-        """Return the edges of all, and for each the arrived and expected rows between them."""
+        """Return the merged edges, and the (arrived, expected) rows of each item between them."""
         edges = np.unique(np.concatenate([a.edges for a in several]))
         return edges, [a.between(edges) for a in several]
 
     def between(self, edges: Ticks) -> tuple[Floats, Floats]:
-        """Return the numbers of rows that have arrived, and that are expected, between edges."""
+        """Return the number of arrived rows, and of expected rows, between neighbouring `edges`."""
         at = self._offsets(edges)
         arrived = np.diff(self._until(at, self.weight * self.share, 0))
         return arrived, np.diff(self._until(at, self.weight))
 
     def completeness(self, start: npt.ArrayLike, end: npt.ArrayLike) -> Floats:
-        """Return the expected share of arrived rows of windows `[start, end)`.
+        """Return the expected share of rows that have arrived, for each window `[start, end)`.
 
-        It is Σ overlap · weight · share / Σ overlap · weight over the bins. For a window without
-        expected rows, it is the share of the window's time.
+        The result is Σ overlap · weight · share / Σ overlap · weight over the bins. A window
+        without expected rows has the arrived share of its time instead.
         """
         first, last = self._offsets(start), self._offsets(end)
         expected = self._until(last, self.weight) - self._until(first, self.weight)
@@ -114,7 +114,7 @@ class Completeness:
         return np.asarray(ticks, np.float64) - float(self.edges[0])
 
     def _until(self, offset: Floats, per_bin: Floats, beyond: float = 1.0) -> Floats:
-        """Return the sum over all bins up to an offset, negative to the left of the first edge."""
+        """Return the sum of `per_bin` from the first edge to each offset; before it, negative."""
         knots = self._offsets(self.edges)
         sums = np.concatenate([[0.0], np.cumsum(per_bin)])
         outside = np.minimum(offset, 0.0) + beyond * np.maximum(offset - knots[-1], 0.0)
@@ -132,12 +132,12 @@ class Completeness:
 
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> Completeness:
-        """Read what `to_json` wrote."""
+        """Return the completeness that `to_json` wrote."""
         edges = np.cumsum([written["from"], *written["widths"]], dtype=np.int64)
         share, weight = (np.asarray(written[name], np.float64) for name in ("share", "weight"))
         return cls(edges, share, weight, written["typical"])
 
 
 def _share(arrived: Floats, expected: Floats) -> Floats:
-    """Return the share of arrived rows; 1 where none are expected."""
+    """Return the share of arrived rows; 1 for bins without expected rows."""
     return np.divide(arrived, expected, out=np.ones_like(expected), where=expected > 0)

@@ -11,7 +11,7 @@ from lowwater.control.watermark import Watermarks
 
 @dataclass(frozen=True)
 class InputProgress:
-    """The progress of an input: the watermarks of its policy and its newest admitted time."""
+    """The progress of an input: watermarks, newest admitted time, and whether it has ended."""
 
     marks: Watermarks = field(default_factory=Watermarks)
     newest: int | None = None
@@ -19,18 +19,18 @@ class InputProgress:
 
     @property
     def lag(self) -> int:
-        """How far the watermark is behind the newest time, in ticks; 0 while one is unknown."""
+        """The distance of the watermark behind the newest time; 0 if either is unknown."""
         known = self.newest is not None and self.marks.low is not None
         return max(0, self.newest - self.marks.low) if known else 0  # type: ignore[operator]
 
 
 @dataclass(frozen=True)
 class EpochContext:
-    """The decisions in force when an epoch begins, fixed by the control log (semantics 6).
+    """The decisions in force when an epoch begins, fixed by the control log.
 
     - `inputs`: The progress of each input.
-    - `ports`: The watermarks at the ports of all operators: they decide which rows are late.
-    - `wall`: The reading of the wall clock, from which `max_ahead` may count.
+    - `ports`: The watermarks at the ports of all operators, which decide which rows are late.
+    - `wall`: The wall clock, if the `max_ahead` of an input counts from it; else None.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.
     """

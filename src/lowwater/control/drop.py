@@ -1,4 +1,4 @@
-"""Windows that are dropped under overload (DROP)."""
+"""The record of the windows that are dropped under overload (DROP)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lowwater.intervals import Intervals, union
 
 @dataclass(frozen=True)
 class DropPlan:
-    """The windows that are dropped: those whose results lie in `intervals` of time.
+    """The windows to drop: all windows with result times in `intervals`.
 
-    `closed` has the intervals for which single queries are shut down: (operator, start, end).
+    `closed` has (operator, start, end) for each operator whose query is shut down in an interval.
     """
 
     intervals: Intervals = ()
@@ -21,6 +21,6 @@ class DropPlan:
         return bool(self.intervals or self.closed)
 
     def of(self, operator: int) -> Intervals:
-        """Return the intervals in which the results of an operator are dropped."""
+        """Return the intervals of result times in which operator `operator` drops windows."""
         mine = [(start, end) for number, start, end in self.closed if number == operator]
         return union([*self.intervals, *mine]) if mine else self.intervals

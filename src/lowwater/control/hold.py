@@ -1,4 +1,4 @@
-"""Rows that are held: the intervals of time they belong to, and their release (PROD 6.2)."""
+"""Records about held rows: the intervals whose rows are held, and the releases (PROD 6.2)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class HeldInterval:
-    """An interval `[start, end)` of time whose rows are held on their way to an operator.
+    """An interval `[start, end)` of time whose rows are held before they reach an operator.
 
-    Its number, from 1, is never used again.
+    Numbers of held intervals begin with 1 and are never reused.
     """
 
     number: int
@@ -21,9 +21,9 @@ class HeldInterval:
 
 @dataclass(frozen=True)
 class HoldDecision:
-    """The intervals held from the next epoch on, and the rows released in it.
+    """The intervals to hold from the next epoch on, and the rows to release in the next epoch.
 
-    `release` has, for each port of a hold, the number of rows that each shard releases.
+    `release` has, for each port of a hold operator, the number of rows that each shard releases.
     """
 
     held: tuple[HeldInterval, ...] = ()

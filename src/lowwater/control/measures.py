@@ -1,4 +1,4 @@
-"""Measurements of an epoch: tasks and hosts send them, and policies decide by nothing else."""
+"""Measurements of an epoch: the records from tasks and hosts by which policies decide."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lowwater.control.prod import Prod
 from lowwater.control.watermark import SourceKey, Watermarks
 
 Counts: TypeAlias = Mapping[str, int]
-"""Rows by outcome."""
+"""The number of rows by outcome, such as admitted or late."""
 
 
 @dataclass(frozen=True)
 class ArrivalCounts:
-    """The rows of a block per bin of event time, from bin `first` on, and per bin of late degree.
+    """The row counts of a block: by bin of event time (`counts`), and of late degree (`late`).
 
-    `newest` is the newest time among them; None without rows.
+    `first` is the number of the first bin in `counts`. `newest` is the newest time, if any.
     """
 
     newest: int | None = None
@@ -28,11 +28,11 @@ class ArrivalCounts:
 
 @dataclass(frozen=True)
 class LatenessSection:
-    """The late degrees of a section of a block, of one source or of all (None).
+    """The late degrees in a section (a run of rows) of a block, of one source or of all (None).
 
     - `first`, `last`: The running maximum of time at both ends of the section.
-    - `largest`: The largest late degree.
-    - `bins`, `counts`: The bins of late degrees that have rows, and the number of their rows.
+    - `largest`: The largest late degree in ticks.
+    - `bins`, `counts`: The non-empty bins of late degrees, and the number of rows in each bin.
     """
 
     source: SourceKey
@@ -45,18 +45,18 @@ class LatenessSection:
 
 @dataclass(frozen=True)
 class InputMeasure:
-    """The measurements of a block of an input, or of an input as the host reads it.
+    """The measurements of one input, by a task for one block or by the host for the whole input.
 
     - `rows`, `valid`: The number of rows, and of rows with a usable time.
     - `newest`: The newest time.
-    - `counts`: Rows by outcome at the operators that the rows reach.
+    - `counts`: By operator that the rows reach, the number of rows by outcome.
     - `sources`: The newest time of each source.
-    - `tail`: The last steps of the running maximum of time: places among valid rows, and times.
-    - `marks`: The watermarks that punctuations state.
-    - `arrivals`, `late`: Counts of arrivals and late degrees, for the policies that learn them.
-    - `prods`: The rows of a stream of prods.
+    - `tail`: The last increases of the newest time: row positions among valid rows, and times.
+    - `marks`: The watermarks that punctuations set.
+    - `arrivals`, `late`: Counts of arrivals and late degrees, for policies that learn from them.
+    - `prods`: The prods that rows of a stream of prods request.
     - `last`: Whether the input has ended.
-    - `waiting`: The number of rows that wait at the source, where it is known.
+    - `waiting`: The number of rows that wait at the source; None if unknown.
     """
 
     VERSION: ClassVar[int] = 1
@@ -81,11 +81,11 @@ class InputMeasure:
 class ShardMeasure:
     """The measurements of one shard of an operator.
 
-    - `cells`, `bytes`: The size of its state.
-    - `counts`: Rows by outcome, results, and the pairs that a join under a target made and lost.
-    - `closed`, `missed`: Rows in closed windows, and rows that missed them, by window id.
-    - `closed_of`, `missed_of`: The same by source.
-    - `held`: Rows that were held, by held interval.
+    - `cells`, `bytes`: The size of the shard's state.
+    - `counts`: The number of rows by outcome, of results, and of pairs made and lost by a join.
+    - `closed`, `missed`: By window id, the rows in closed windows, and the rows that missed them.
+    - `closed_of`, `missed_of`: By source, the same numbers of rows.
+    - `held`: By held interval, the number of rows that were held in the epoch.
     """
 
     VERSION: ClassVar[int] = 1
@@ -105,7 +105,7 @@ class ShardMeasure:
 
 @dataclass(frozen=True)
 class RouteMeasure:
-    """The rows by outcome at the operators behind another, and the early rows by prod."""
+    """The measurements of an operator's routes: rows by next operator, and early rows by prod."""
 
     VERSION: ClassVar[int] = 1
     KIND: ClassVar[str] = "route"
@@ -118,12 +118,12 @@ class RouteMeasure:
 class WaitingResult:
     """An early result that waits for its final result.
 
-    - `key`, `group`, `hash`: Its window and group, its group, and the hash of the group.
-    - `wid`, `window`: The number and the end of its window.
-    - `share`, `rows`: The share of the window's rows that had arrived, and their number.
-    - `lead`, `at`: How far before the end of the window it was emitted, in slides; the clock at
-      that moment.
-    - `raw`, `said`: The aggregates of the rows that had arrived, and the values that were emitted.
+    - `key`, `group`, `hash`: The text of window and group, the text and the hash of the group.
+    - `wid`, `window`: The id and the end of the window.
+    - `share`, `rows`: The share and the number of the window's rows that had arrived.
+    - `lead`, `at`: The time from the early result to the window's end, in slides, and the clock
+      reading at the early result.
+    - `raw`, `said`: The aggregates of the arrived rows, and the emitted values.
     """
 
     key: str
@@ -141,7 +141,7 @@ class WaitingResult:
 
 @dataclass(frozen=True)
 class EarlyNews:
-    """The finals that early results of an operator waited for, by key, and new early results."""
+    """The finals for which early results of an operator waited, by key, and new early results."""
 
     finals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     early: tuple[WaitingResult, ...] = ()
@@ -149,9 +149,9 @@ class EarlyNews:
 
 @dataclass(frozen=True)
 class GapMemory:
-    """The last two finals of each group, and the squared errors of interpolation by aggregate.
+    """The last two finals of each group, and the squared interpolation error by aggregate.
 
-    A final is its window id and its values; an error is a weighted sum and its weight.
+    A final is (window id, values); an error is (weighted sum of squares, sum of weights).
     """
 
     groups: Mapping[str, tuple[tuple[int, tuple[float | None, ...]], ...]] = field(
@@ -165,7 +165,7 @@ class EpochMeasure:
     """The measurements of a whole epoch.
 
     - `early`: The number of early results.
-    - `learned`: By operator, the news that its early results are judged by.
+    - `learned`: By operator, new early results, and the finals of earlier ones.
     - `finals`: By operator, the finals that gap filling remembers.
     - `took`: The duration of the epoch in ticks.
     """
@@ -187,7 +187,7 @@ KINDS: Mapping[str, type[Measure]] = {
 
 @dataclass(frozen=True)
 class Measures:
-    """All measurements of an epoch, in arrival order."""
+    """All measurements of an epoch by kind, in arrival order."""
 
     inputs: tuple[InputMeasure, ...] = ()
     shards: tuple[ShardMeasure, ...] = ()
@@ -196,7 +196,7 @@ class Measures:
 
     @classmethod
     def of(cls, records: Iterable[Measure]) -> Measures:
-        """Return the measurements by kind."""
+        """Return `records` grouped by kind."""
         every = list(records)
         return cls(
             tuple([m for m in every if isinstance(m, InputMeasure)]),
@@ -209,19 +209,19 @@ class Measures:
         return bool(self.inputs or self.shards or self.routes or self.epoch)
 
     def of_input(self, number: int) -> list[InputMeasure]:
-        """Return the measurements of one input."""
+        """Return the measurements of input `number`."""
         return [m for m in self.inputs if m.input == number]
 
     def of_operator(self, number: int) -> list[ShardMeasure]:
-        """Return the measurements of one operator's shards."""
+        """Return the measurements of the shards of operator `number`."""
         return [m for m in self.shards if m.operator == number]
 
     def rows(self, number: int) -> int:
-        """Return the number of rows of one input."""
+        """Return the number of rows of input `number`."""
         return sum(m.rows for m in self.inputs if m.input == number)
 
     def counts(self) -> Iterator[tuple[int, Counts]]:
-        """Yield operators with counts of rows that reached them."""
+        """Yield (operator, row counts by outcome) for the rows of each block and route."""
         for block in self.inputs:
             yield from block.counts.items()
         for route in self.routes:

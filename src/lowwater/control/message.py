@@ -1,4 +1,4 @@
-"""Messages of the controller to the ports of operators."""
+"""Messages from the controller to the ports of operators."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from lowwater.control.watermark import Watermarks
 
 @dataclass(frozen=True)
 class ControlMessage:
-    """The message of the controller to a port in one epoch.
+    """The message from the controller to one port in one epoch.
 
     - `marks`: The watermarks that have risen.
     - `prods`: Requests for early results.
-    - `as_if`: The watermarks by which the prods are answered.
-    - `arrived`: The expected completeness by then, if answers are scaled up by it.
+    - `as_if`: The watermarks that the operator assumes while it answers the prods.
+    - `arrived`: The expected completeness at the answer; None if answers are not scaled up.
     - `release`: The number of held rows that each shard releases.
     """
 
@@ -32,7 +32,7 @@ class ControlMessage:
 
     @property
     def quiet(self) -> bool:
-        """Whether the message requires nothing."""
+        """Whether the message has no watermarks, no prods and no releases."""
         return self.marks == Watermarks() and not self.prods and not self.release
 
     def to_bytes(self) -> bytes:
@@ -41,10 +41,10 @@ class ControlMessage:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> ControlMessage:
-        """Read what `to_bytes` wrote."""
+        """Return the message that `to_bytes` wrote."""
         return decode(cls, json.loads(payload))
 
     @classmethod
     def together(cls, records: Iterable[ControlMessage]) -> ControlMessage:
-        """Return one message with the highest watermarks of several."""
+        """Return one message with the highest watermarks of all `records`."""
         return cls(reduce(Watermarks.raised, (record.marks for record in records), Watermarks()))

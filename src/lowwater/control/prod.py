@@ -1,8 +1,8 @@
 """Prods: requests for early results (PROD 3.1).
 
-A prod is a punctuation that holds for one answer only: operators emit the results that they would
-emit if no more rows came, and discard the resulting state. So no state is evicted, and whatever a
-kernel does at the end of a stream it can do early.
+To answer a prod, an operator runs as if no more rows would arrive, emits the results as early
+results, and discards the new state. So a prod evicts no state, and every kernel that can process
+the end of a stream can answer prods.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Prod:
-    """One request: for windows that end after `since` and not after `upto`, in ticks.
+    """A request for early results of the windows that end after `since` and up to `upto` (ticks).
 
-    Without bounds it requests every open window. `where` selects groups: columns of the results and
-    their values as text. `operator` is the operator that answers; None for all that emit results.
+    A prod without bounds requests all open windows. `where` selects groups by result columns and
+    their values as text. `operator` answers the prod; None for all operators with results.
     """
 
     since: int | None = None
@@ -26,5 +26,5 @@ class Prod:
     number: int = 0
 
     def asks(self, operator: int) -> bool:
-        """Return whether an operator answers the prod."""
+        """Return whether operator number `operator` answers the prod."""
         return self.operator is None or self.operator == operator

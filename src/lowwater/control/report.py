@@ -1,4 +1,4 @@
-"""Reports: the controller calls policies with them after each epoch."""
+"""Reports: the records that the controller passes to policies after each epoch."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from lowwater.event_clock import ClockMemory
 
 @dataclass(frozen=True)
 class EpochReport:
-    """The measurements of an epoch, and the decisions that were in force in it.
+    """The measurements of an epoch, and the decisions that were in force during the epoch.
 
     - `inputs`: The progress of each input after the epoch.
     - `measured`: The measurements of the epoch.
-    - `now`: The reading of the clock at its end.
+    - `now`: The reading of the clock at the end of the epoch.
     - `asked`: Prods that `run.prod()` and streams of prods requested during the epoch.
     - `answered`: Prods that the operators answered in the epoch.
     - `ports`: The watermarks that were in force at the ports during the epoch.
     - `unheld`: The watermarks that the ports would have after the epoch if no rows were held.
     - `held`: The intervals whose rows were held during the epoch.
-    - `dropped`: The windows that were dropped before the epoch.
+    - `dropped`: The drop plan that was in force during the epoch.
     - `clock`: The memory of the event clock before the epoch.
-    - `open`: Whether an operator has state.
+    - `open`: Whether any operator has state.
     - `ended`: Whether all inputs have ended.
     """
 
@@ -52,11 +52,11 @@ class InputReport:
 
     - `rows`, `newest`: The number of rows, and the newest time among them.
     - `sources`: The newest time of each source.
-    - `tails`: For each block: its rows with a valid time, and the last steps of their running
-      maximum.
-    - `marks`: The punctuations of the stream.
-    - `out`: The watermark that was in force.
-    - `slack`, `slacks`: The slack chosen for the input, and for single sources, where slack adapts.
+    - `tails`: For each block, the number of rows with a usable time, and the last increases of the
+      newest time: row positions and times.
+    - `marks`: The watermarks that punctuations of the stream set.
+    - `out`: The watermark of the input that was in force.
+    - `slack`, `slacks`: The slack that the adapter chose for the input, and for single sources.
     """
 
     rows: int = 0
@@ -70,7 +70,7 @@ class InputReport:
 
 
 def input_report(measured: Iterable[InputMeasure]) -> InputReport:
-    """Return one report from the measurements of an input's blocks, given in arrival order."""
+    """Return the report of an input from the measurements of its blocks in arrival order."""
     rows, newest, marks = 0, None, Watermarks()
     sources: dict[SourceKey, int] = {}
     tails = []

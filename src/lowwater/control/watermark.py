@@ -1,4 +1,4 @@
-"""Watermarks: how far the times of a stream have progressed."""
+"""Watermarks: the progress of a stream in event time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SourceKey: TypeAlias = str | int | bool | None
 
 @dataclass(frozen=True)
 class WatermarkPair:
-    """The watermarks of a second time, for results that progress on two times (OOP 7).
+    """The watermarks of a second time column, for results with two times (OOP 7).
 
     `second` bounds the second time of all later rows. `joint` bounds both times together: no later
     row has its first time before `joint[0]` *and* its second time before `joint[1]`.
@@ -27,24 +27,24 @@ class WatermarkPair:
     joint: tuple[int, int]
 
     def mapped(self, change: Callable[[int], int]) -> WatermarkPair:
-        """Return the pair with a function applied to each watermark."""
+        """Return the pair with `change` applied to each watermark."""
         return WatermarkPair(change(self.second), (change(self.joint[0]), change(self.joint[1])))
 
     def with_other(self, other: WatermarkPair, choose: Callable[[int, int], int]) -> WatermarkPair:
-        """Return the pair chosen from both, watermark by watermark."""
+        """Return the pair with `choose` applied to the two values of each watermark."""
         (a, b), (c, d) = self.joint, other.joint
         return WatermarkPair(choose(self.second, other.second), (choose(a, c), choose(b, d)))
 
 
 @dataclass(frozen=True)
 class Watermarks:
-    """Watermarks of a stream: every later row has a time ≥ its watermark (semantics 1).
+    """The watermarks of a stream: every later row has a time ≥ its watermark.
 
     - `low`: The watermark of all rows.
-    - `sources`: Higher watermarks of single sources.
-    - `ranges`: Intervals above `low` in which no row will come, although rows before them may.
-    - `pair`: The watermarks of a second time, if results progress on two.
-    - `nominal`: The watermark without holds, while rows are held: lateness is judged by it.
+    - `sources`: The watermarks of single sources; they may be above `low`.
+    - `ranges`: Complete intervals above `low`; rows before these intervals may still arrive.
+    - `pair`: The watermarks of a second time; None for results with one time.
+    - `nominal`: While rows are held, the watermark without holds, which decides lateness.
     """
 
     low: int | None = None
@@ -54,14 +54,14 @@ class Watermarks:
     nominal: int | None = None
 
     def of(self, source: SourceKey) -> int | None:
-        """Return the watermark of one source."""
+        """Return the watermark of `source`: its own or `low`, the higher of both."""
         own = self.sources.get(source)
         if own is None or self.low is None:
             return self.low if own is None else own
         return max(own, self.low)
 
     def raised(self, other: Watermarks) -> Watermarks:
-        """Return the higher of both, watermark by watermark. Watermarks never fall."""
+        """Return the maximum of `self` and `other`, watermark by watermark."""
         sources = dict(self.sources)
         for source, mark in other.sources.items():
             sources[source] = max(mark, sources.get(source, mark))
@@ -73,11 +73,11 @@ class Watermarks:
 
     @classmethod
     def least(cls, several: Sequence[Watermarks]) -> Watermarks:
-        """Return the watermarks of a union of streams: the lowest of each (OOP A.2.1)."""
+        """Return the watermarks of a union of streams: the minimum of all (OOP A.2.1)."""
         return reduce(cls.lowered, several)
 
     def lowered(self, other: Watermarks) -> Watermarks:
-        """Return the lower of both, watermark by watermark."""
+        """Return the minimum of `self` and `other`, watermark by watermark."""
         low = None if self.low is None or other.low is None else min(self.low, other.low)
         sources = {}
         for source in dict.fromkeys((*self.sources, *other.sources)):
@@ -91,32 +91,32 @@ class Watermarks:
 
     @property
     def complete(self) -> Intervals:
-        """All intervals in which no row will come."""
+        """All complete intervals: no more rows with these times will arrive."""
         return self.ranges if self.low is None else union([(FIRST_TICK, self.low), *self.ranges])
 
     def holding_back(self, held: Iterable[HeldInterval]) -> Watermarks:
-        """Return the watermarks while the rows of some intervals are held."""
+        """Return the watermarks in force while the rows of the intervals `held` are held."""
         if self.low is None:
             return self
         first, *rest = difference(self.complete, tuple((h.start, h.end) for h in held))
         return replace(self, low=first[1], ranges=tuple(rest), nominal=self.low)
 
     def settled(self) -> Watermarks:
-        """Return the watermarks with the ranges that `low` has reached merged into it."""
+        """Return the watermarks with `low` raised over the ranges that are adjacent to `low`."""
         if self.low is None or not self.ranges:
             return self
         first, *rest = self.complete
         return replace(self, low=first[1], ranges=tuple(rest))
 
     def mapped(self, change: Callable[[int], int]) -> Watermarks:
-        """Return the watermarks with a function applied to each; ranges stay unchanged."""
+        """Return the watermarks with `change` applied to each; ranges stay unchanged."""
         low = None if self.low is None else change(self.low)
         sources = {s: change(m) for s, m in self.sources.items()}
         pair = None if self.pair is None else self.pair.mapped(change)
         return Watermarks(low, sources, self.ranges, pair)
 
     def only_above(self) -> Watermarks:
-        """Return the watermarks without those of sources below the common watermark."""
+        """Return the watermarks without the sources whose watermarks are not above `low`."""
         low = self.low
         if low is None or not self.sources:
             return self
@@ -146,7 +146,7 @@ class Watermarks:
 
     @classmethod
     def from_json(cls, written: dict[str, Any]) -> Watermarks:
-        """Read what `to_json` wrote."""
+        """Return the watermarks that `to_json` wrote."""
         pair = written.get("pair")
         return cls(
             written["low"],
@@ -158,7 +158,7 @@ class Watermarks:
 
 
 def latest(*times: int | None) -> int | None:
-    """Return the latest of some times, each of which may be unknown.
+    """Return the latest of `times` that is not None; None if all are None.
 
     >>> latest(3, None, 5), latest(None)
     (5, None)

@@ -1,1 +1,1 @@
-"""CQL: queries as text, read into queries and printed from them."""
+"""CQL: builds queries from SQL text, and prints queries as SQL text."""

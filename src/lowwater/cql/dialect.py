@@ -1,4 +1,4 @@
-"""The dialect: Spark SQL with windows after the streams of FROM."""
+"""The CQL dialect for sqlglot: Spark SQL with windows after the streams of FROM."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ _STARTS_A_QUERY = (TokenType.SELECT, TokenType.DISTINCT, TokenType.L_PAREN)
 
 
 class Cql(Spark):
-    """Spark SQL with windows."""
+    """The sqlglot dialect of CQL: Spark SQL with windows."""
 
     class Parser(SparkParser):
-        """Reads windows after the streams of FROM; aggregates stay calls under their own names."""
+        """The parser of CQL; it reads windows in FROM, and keeps aggregates as plain calls."""
 
         FUNCTIONS: ClassVar[dict[str, Any]] = {
             name: make
             for name, make in SparkParser.FUNCTIONS.items()
             if name.lower() not in AGGREGATES
         }
-        # The streams of FROM stay a list, so that they print as one.
+        # Keep the streams of FROM as a list: they are printed as a list again.
         JOINS_HAVE_EQUAL_PRECEDENCE = False
 
         def _parse_table(self, **options: Any) -> Any:  # type: ignore[override]  # passed on
-            # The query reads the joins: the window of a stream comes first.
+            # Read no joins here: the window after the stream must be read before them.
             this = super()._parse_table(**{**options, "joins": False})
             return this if this is None or options.get("schema") else self._windowed(this)
 
@@ -206,7 +206,7 @@ class Cql(Spark):
             return node
 
         def _at_another_name(self) -> bool:
-            """Return whether a column follows a comma, not a clause or a misspelt one."""
+            """Return whether the next tokens are a comma and a column, not a comma and a clause."""
             ahead = self._tokens[self._index : self._index + 3]
             kinds, words = [t.token_type for t in ahead], [t.text.upper() for t in ahead]
             if kinds[:1] != [TokenType.COMMA] or len(kinds) == 1:
@@ -238,7 +238,7 @@ class Cql(Spark):
             return str(token.text).upper()
 
         def _here(self) -> str:
-            """Return the current word as an error quotes it."""
+            """Return the current word in quotes, for an error message."""
             word = self._curr.text if self._curr else ""
             return repr(word) if word else "the end of the text"
 
@@ -250,13 +250,13 @@ class Cql(Spark):
             raise CqlError(problem, self.sql, self._position(), hint)
 
     class Generator(SparkGenerator):
-        """Prints a tree in its normal form."""
+        """The printer of CQL; it prints a syntax tree in normal form."""
 
         TRANSFORMS: ClassVar[dict[Any, Any]] = {**SparkGenerator.TRANSFORMS, **SPELLING}
 
 
 def parse(text: str) -> exp.Expr:
-    """Return the syntax tree of a CQL text; raise CqlError if it is not one query."""
+    """Return the syntax tree of the CQL query `text`; raise CqlError if `text` is not one query."""
     try:
         trees = [tree for tree in Cql().parse(text) if tree is not None]
     except ParseError as problem:
@@ -271,9 +271,9 @@ def parse(text: str) -> exp.Expr:
 
 
 def _move_window(early: EarlyItem, text: str) -> None:
-    """Move a window that stands before FROM to the stream of FROM.
+    """Move the window of `early` from the end of SELECT to the stream of FROM.
 
-    If FROM has joins, they become a query in FROM, and the window stands after that.
+    If FROM has joins, first wrap them in a subquery, which then has the window.
     """
     select, window = early.parent, early.args["window"]
     if not isinstance(select, exp.Select) or "from_" not in select.args:
@@ -291,7 +291,7 @@ def _move_window(early: EarlyItem, text: str) -> None:
 
 
 def normal_form(tree: exp.Expr) -> str:
-    """Return the text of a tree with uniform case, spaces and spelling of units.
+    """Return the text of `tree` with uniform case, spaces and spelling of units.
 
     >>> normal_form(parse("select COUNT(*) from s [range 5 min, slide=1 min, wa ts]"))
     'SELECT count(*) FROM s [RANGE 5 minutes SLIDE 1 minute WATTR ts]'

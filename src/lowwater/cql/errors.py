@@ -15,18 +15,18 @@ from lowwater.errors import CqlError, SpecError
 def cql_error(
     problem: str, text: str, node: exp.Expr | list[exp.Expr], hint: str | None = None
 ) -> CqlError:
-    """Return an error at the position of a node, or of the first of several."""
+    """Return a CqlError at the position of `node`, or of the first node in a list."""
     return CqlError(problem, text, position(node[0] if isinstance(node, list) else node), hint)
 
 
 def unsupported(what: str, text: str, node: exp.Expr, hint: str | None = None) -> CqlError:
-    """Return the error for Spark SQL that a query over streams cannot contain."""
+    """Return the CqlError for `what`, a construct of Spark SQL that CQL does not support."""
     return cql_error(f"{what} is not supported", text, node, hint)
 
 
 @contextmanager
 def errors_at(text: str, node: exp.Expr) -> Iterator[None]:
-    """Raise a SpecError of the builder as a CqlError at the position of a node."""
+    """Turn a SpecError raised in the `with` block into a CqlError at the position of `node`."""
     try:
         yield
     except CqlError:
@@ -36,12 +36,12 @@ def errors_at(text: str, node: exp.Expr) -> Iterator[None]:
 
 
 def set_position(node: exp.Expr, at: int) -> None:
-    """Store the position in the text at which a node begins."""
+    """Store `at`, the position in the text at which `node` begins."""
     node.meta["start"] = at
 
 
 def position(node: exp.Expr) -> int:
-    """Return the position of a node, or of its nearest part or parent that has one."""
+    """Return the position of `node`, else of its first child with a position, else of a parent."""
     near: exp.Expr | None = node
     while near is not None:
         if "start" in near.meta:
@@ -54,7 +54,7 @@ def position(node: exp.Expr) -> int:
 
 
 def suggestion(word: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Return a hint with the known word that is closest, else `otherwise`.
+    """Return a hint with the word of `known` closest to `word`; `otherwise` if none is close.
 
     >>> suggestion("minuts", ["minute", "minutes"])
     "did you mean 'minutes'?"
@@ -64,7 +64,7 @@ def suggestion(word: str, known: Iterable[str], *, otherwise: str | None = None)
 
 
 def from_parser(problem: ParseError, text: str) -> CqlError:
-    """Return an error of sqlglot, with the line and the last column of a word, as a CqlError."""
+    """Return the CqlError for an error of sqlglot's parser, at the same position in `text`."""
     details = problem.errors[0] if problem.errors else {}
     description = str(details.get("description") or problem).splitlines()[0].rstrip(".")
     line, last, at = details.get("line"), details.get("col"), len(text.rstrip())

@@ -1,7 +1,7 @@
 """The aggregates that a CQL text may call, by name.
 
-A new aggregate is one line here: the function that makes it from columns and numbers and, if it has
-more arguments than a column, the function that returns its arguments.
+To add an aggregate, add a `Call` to AGGREGATES with the function that makes the aggregate. If the
+aggregate has more arguments than a column, also pass the function that returns its arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _column(aggregate: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Call:
-    """Makes an aggregate from arguments, and returns the arguments of an aggregate."""
+    """A function of CQL that makes an aggregate from `least` to `most` arguments."""
 
     make: Callable[..., Aggregate]
     arguments: Callable[[Any], tuple[Any, ...]] = _column
@@ -29,7 +29,7 @@ class Call:
     most: int = 1
 
     def arguments_of(self, aggregate: Aggregate) -> tuple[Any, ...] | None:
-        """Return the arguments with which this call makes an aggregate; None if it cannot."""
+        """Return the arguments for which `make` returns `aggregate`; None if no arguments do."""
         try:
             arguments = self.arguments(aggregate)
             return arguments if self.make(*arguments) == aggregate else None
@@ -67,11 +67,11 @@ AGGREGATES: dict[str, Call] = {
     "var_samp": Call(functions.variance),
     "stddev_samp": Call(functions.stddev),
 }
-"""Names in lower case. An aggregate is printed under the first name that makes it."""
+"""The functions of CQL by name, in lower case; the first name that fits is printed."""
 
 
 def call_of(aggregate: Aggregate) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the name and the arguments of an aggregate; None if a text cannot call it.
+    """Return the CQL name and the arguments of `aggregate`; None if CQL has no name for it.
 
     >>> call_of(functions.max("speed"))
     ('max', ('speed',))

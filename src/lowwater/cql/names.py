@@ -1,4 +1,4 @@
-"""Finds, quotes, compares and combines names and conditions of a text."""
+"""Helpers that find, quote, compare and combine names and conditions of a CQL text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lowwater.operators.window.plan import SECOND
 
 
 def find(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name that equals a name, else the first that differs in case, else None."""
+    """Return the entry of `names` equal to `name`, else one equal except for case, else None."""
     equal = [known for known in names if known.lower() == name.lower()]
     return name if name in equal else next(iter(equal), None)
 
 
 def identifier(name: str) -> exp.Identifier:
-    """Return a name as an identifier, in back quotes where the language needs them.
+    """Return `name` as an identifier, in back quotes if Spark SQL needs them.
 
     >>> identifier("seg-id").sql("spark"), identifier("speed").sql("spark")
     ('`seg-id`', 'speed')
@@ -29,7 +29,7 @@ def identifier(name: str) -> exp.Identifier:
 
 
 def column(*path: str) -> exp.Column:
-    """Return a column by its name; names of a stream, or of outer columns, stand before it.
+    """Return the column with the dotted name `path`: a stream or outer columns, then the column.
 
     >>> column("a", "ts").sql("spark")
     'a.ts'
@@ -40,27 +40,27 @@ def column(*path: str) -> exp.Column:
 
 
 def same(node: exp.Expr, other: exp.Expr) -> bool:
-    """Return whether two expressions have the same text, apart from quotes."""
+    """Return whether `node` and `other` have the same text, apart from quotes."""
     first, second = (n.sql("spark", comments=False, identify=True) for n in (node, other))
     return first == second
 
 
 def spark_text(node: exp.Expr) -> str:
-    """Return an expression as text of Spark SQL."""
+    """Return `node` as Spark SQL text."""
     return node.sql("spark", comments=False)
 
 
 def default_name(node: exp.Expr) -> str:
-    """Return the name of a column without AS: its own text."""
+    """Return the name of an item of SELECT without AS: the name of a column, else the text."""
     return node.name if isinstance(node, exp.Column) else normal_form(node)
 
 
 STARTS = (column("window", "start"), column(SECOND, "start"))
-"""The starts of both windows in a result: the two times of its group."""
+"""The starts of the two windows of a result; for `GROUP BY a.ts, b.ts`, these are the times."""
 
 
 def conjunction(conditions: Iterable[exp.Expr]) -> exp.Expr:
-    """Return conditions as one, connected by AND."""
+    """Return one condition: all `conditions`, connected by AND."""
     parts = [part.copy() for part in conditions]
     if len(parts) == 1:
         return parts[0]
@@ -69,7 +69,7 @@ def conjunction(conditions: Iterable[exp.Expr]) -> exp.Expr:
 
 
 def extreme_of(node: exp.Expr) -> tuple[Time, list[exp.Expr]] | None:
-    """Return word and arguments of `max(a.ts, b.ts)` or `min(…)` over one row, else None."""
+    """Return the name and the arguments of a call `max(a.ts, b.ts)` or `min(…)`, else None."""
     if isinstance(node, exp.Greatest | exp.Least):
         return "max" if isinstance(node, exp.Greatest) else "min", [node.this, *node.expressions]
     if isinstance(node, exp.Anonymous) and len(node.expressions) > 1:

@@ -1,6 +1,6 @@
-"""The nodes that CQL adds to the syntax tree of Spark SQL, their text, and their lengths.
+"""The nodes that CQL adds to the syntax tree of Spark SQL, and the functions that print them.
 
-A length is a number of rows, a duration, a plain number, or no bound.
+A length, as in `RANGE 5 minutes`, is a number of rows, a duration, a plain number, or UNBOUNDED.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ CLAUSES = {
     "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
     "ALLOWED": "allowed_lateness",
 }  # fmt: skip
-"""The first words of the clauses of a window, with the arguments of `StreamWindow`."""
+"""Maps the first word of each clause of a window to the argument of `StreamWindow` for it."""
 PHRASES = {"ALLOWED": "ALLOWED LATENESS"}
-"""Clauses of several words, by the first."""
+"""Maps the first word of a clause to the whole clause, if the clause has several words."""
 ROW_NUM = "row-num"
-"""The papers' word for the order of arrival, unless a stream has a column of that name."""
+"""The papers' word for arrival order. A column of the stream with this name takes precedence."""
 
 
 class Length(exp.Expression):
-    """A length: `300 seconds`, `10 rows`, `5`, `UNBOUNDED`; kind: time, rows, number, unbounded."""
+    """A length of `kind` time (`300 seconds`), rows (`10 rows`), number (`5`), or unbounded."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
 
@@ -41,13 +41,13 @@ class RowNumber(exp.Expression):
 
 
 class RankOf(exp.Expression):
-    """`rank(ts)`: the position of a row in the order of a column."""
+    """`rank(ts)`: the position of a row in the order of the column `ts`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 class StreamWindow(exp.Expression):
-    """`[RANGE … SLIDE … WATTR …]`."""
+    """`[RANGE … SLIDE … WATTR …]`: the window of a stream."""
 
     arg_types: ClassVar[dict[str, bool]] = dict.fromkeys(CLAUSES.values(), False)
 
@@ -59,13 +59,13 @@ class WindowedStream(exp.Expression):
 
 
 class EarlyItem(exp.Expression):
-    """An item of SELECT with a window after it (OOP's syntax); `parse` moves the window to FROM."""
+    """An item of SELECT, followed by a window (OOP's syntax); `parse` moves the window to FROM."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "window": True}
 
 
 class KeepClause(exp.Expression):
-    """`stream KEEP 3 seconds SLIDE 1 second`: an input of a join and how long it keeps rows."""
+    """`stream KEEP 3 seconds SLIDE 1 second`: a stream whose rows a join keeps for 3 seconds."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "keep": True, "slide": False}
 
@@ -106,7 +106,7 @@ SPELLING: dict[type[exp.Expr], Callable[..., str]] = {
     KeepClause: _keep_text,
     StreamUnion: _union_text,
 }
-"""The function that prints each node."""
+"""The functions that print the nodes, by node type."""
 UNITS = {
     "us": "microsecond", "microsecond": "microsecond",
     "ms": "millisecond", "millisecond": "millisecond", "msec": "millisecond",
@@ -117,11 +117,11 @@ UNITS = {
     "week": "week",
     "row": "row", "tuple": "row",
 }  # fmt: skip
-"""Units in the singular, as written and as printed."""
+"""Maps each unit that a text may contain, in the singular, to the unit that is printed."""
 
 
 def unit_of(word: str) -> str | None:
-    """Return the unit that a word names, else None.
+    """Return the unit that `word` names, in the singular; None if it names no unit.
 
     >>> unit_of("mins"), unit_of("Second"), unit_of("WATTR")
     ('minute', 'second', None)
@@ -131,7 +131,7 @@ def unit_of(word: str) -> str | None:
 
 
 def length(terms: Sequence[tuple[str, str | None]]) -> Length | None:
-    """Return the length of numbers with units; None if they do not make one length."""
+    """Return the length of `terms`, numbers with units; None if the units do not fit together."""
     units = [unit for _, unit in terms]
     if units == [None]:
         return Length(this=terms[0][0], kind="number")
@@ -142,7 +142,7 @@ def length(terms: Sequence[tuple[str, str | None]]) -> Length | None:
 
 
 def value_of(node: Length) -> Any:
-    """Return a length as an argument of `stream.window(...)`."""
+    """Return the length `node` as an argument of `stream.window(...)`."""
     kind, text = node.args["kind"], str(node.this)
     if kind == "unbounded":
         return unbounded
@@ -153,7 +153,7 @@ def value_of(node: Length) -> Any:
 
 
 def span_of(axis: Axis, span: int) -> timedelta | int | Decimal:
-    """Return a number of ticks as an argument of `stream.window(range=...)`.
+    """Return `span` ticks of the window attribute `axis` as a value for `stream.window(range=...)`.
 
     >>> import pyarrow as pa
     >>> span_of(Axis("n", pa.int32()), 1), span_of(Axis("x", pa.decimal128(9, 2)), 1)
@@ -165,6 +165,6 @@ def span_of(axis: Axis, span: int) -> timedelta | int | Decimal:
 
 
 def number_of(text: str) -> int | Decimal:
-    """Return a number from text: an int if it is whole, else a Decimal."""
+    """Return the number in `text`: an int if the number is whole, else a Decimal."""
     exact = Decimal(text)
     return int(exact) if exact == exact.to_integral_value() else exact

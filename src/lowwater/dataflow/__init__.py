@@ -1,1 +1,1 @@
-"""Dataflow: operators, ports and routes, and how rows, watermarks and prods pass through them."""
+"""The dataflow of a query: the way of rows, watermarks and prods through operators and routes."""

@@ -1,8 +1,8 @@
-"""Answers of prods: every operator emits the results it would have if its streams ended now.
+"""Answers to prods: the results that an operator would emit if its streams ended now.
 
 The kernel runs a second time, on its state after the epoch and on the provisional results of the
-operators below, as if the watermarks of the prod were in force. Its changes of state are discarded.
-So no provisional value is stored, and an early result is computed exactly like a final one.
+upstream operators, as if the watermarks of the prod were in force. Its state changes are discarded.
+So no provisional value is stored, and an early result is computed exactly like a final.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.axis import Axis
 
 PROVISIONAL: dict[Kind, Kind] = {"cells": "early cells", "rows": "early rows", "ends": "early ends"}
-"""The kinds of packets that hold data for the answer of a prod only."""
+"""The packet kinds of provisional data, which only answers to prods use, by actual kind."""
 _ACTUAL: dict[Kind, Kind] = {early: kind for kind, early in PROVISIONAL.items()}
 
 
 def state_for_answer(
     flow: Dataflow, number: int, state: Mapping[str, bytes], prods: Sequence[Prod]
 ) -> Mapping[str, bytes]:
-    """Return a state in which the windows that no prod asks for count as emitted.
+    """Return `state` with all windows before the requested windows marked as emitted.
 
-    Otherwise the answer would compute every window that waits for late rows.
+    Otherwise the answer would compute every window that still waits for late rows.
     """
     plan, asked = flow.operators[number].plan, [p for p in prods if p.asks(number)]
     lays_out = isinstance(plan, WindowPlan) and plan.laid_out and flow.only_leaves(number)
@@ -56,18 +56,18 @@ def actual(packets: Sequence[Packet]) -> list[Packet]:
 
 
 def provisional(packets: Sequence[Packet]) -> list[Packet]:
-    """Return data packets for another operator as provisional ones."""
+    """Return the data packets among `packets`, relabelled as provisional."""
     return [replace(p, kind=PROVISIONAL[p.kind]) for p in packets if p.kind in PROVISIONAL]
 
 
 def prod_in(packets: Sequence[Packet]) -> ControlMessage | None:
-    """Return the control message of an epoch that holds prods, if any; all ports get the same."""
+    """Return the first control message with prods, if any; all ports get the same prods."""
     messages = (ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control")
     return next((message for message in messages if message.prods), None)
 
 
 def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
-    """Return the packets for the answer: provisional data, and the watermarks of the prod."""
+    """Return the input of an answer: the provisional data, and the watermarks of the prod."""
     data = [replace(p, kind=_ACTUAL[p.kind]) for p in packets if p.kind in _ACTUAL]
     control = [(p, ControlMessage.from_bytes(p.payload)) for p in packets if p.kind == "control"]
     as_if = ((p, ControlMessage(c.as_if).to_bytes()) for p, c in control if c.prods)
@@ -77,7 +77,7 @@ def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
 def matched(
     operator: Operator, number: int, rows: pa.Table, prods: Sequence[Prod]
 ) -> tuple[np.ndarray, dict[int, int]]:
-    """Return which rows of an answer prods ask for, and how many rows each prod matches."""
+    """Return a mask of the rows that prods request, and the number of rows that match each prod."""
     wanted = np.zeros(len(rows), bool)
     matches: dict[int, int] = {}
     for prod in prods:
@@ -89,7 +89,7 @@ def matched(
 
 
 def _within(operator: Operator, rows: pa.Table, prod: Prod) -> np.ndarray:
-    """Return which rows lie in the interval of time that a prod asks for."""
+    """Return a mask of the rows in the interval of time that `prod` requests."""
     inside = np.ones(len(rows), bool)
     if prod.since is not None:
         inside &= _ends(operator, rows) > prod.since
@@ -99,7 +99,7 @@ def _within(operator: Operator, rows: pa.Table, prod: Prod) -> np.ndarray:
 
 
 def _ends(operator: Operator, rows: pa.Table) -> np.ndarray:
-    """Return the ends of the windows of results; for other rows, their times."""
+    """Return the window end of each result in ticks; for rows without windows, the time."""
     if isinstance(operator.plan, WindowPlan):
         return window_ticks(rows)[1]
     axis = operator.times[0]
@@ -108,7 +108,7 @@ def _ends(operator: Operator, rows: pa.Table) -> np.ndarray:
 
 
 def _of_groups(rows: pa.Table, where: Mapping[str, str | None]) -> np.ndarray:
-    """Return which rows have the values that a prod asks for."""
+    """Return a mask of the rows that have the column values in `where`."""
     mask = np.ones(len(rows), bool)
     for name, value in where.items():
         column = rows.column(name)
@@ -122,7 +122,7 @@ def _of_groups(rows: pa.Table, where: Mapping[str, str | None]) -> np.ndarray:
 
 
 def labelled(rows: pa.Table) -> pa.Table:
-    """Return results of windows labelled as early."""
+    """Return `rows` with "early" in the column `kind`, if they have this column."""
     if "kind" not in rows.column_names:
         return rows
     at = rows.column_names.index("kind")
@@ -130,14 +130,14 @@ def labelled(rows: pa.Table) -> pa.Table:
 
 
 def bare(rows: pa.Table) -> pa.Table:
-    """Return early results without the column that counts the rows they rest on."""
+    """Return early results without the hidden column `ROWS`, the number of rows per result."""
     return rows.drop_columns([ROWS]) if ROWS in rows.column_names else rows
 
 
 def completeness(
     plan: OperatorPlan, rows: pa.Table, arrived: Completeness | None
 ) -> np.ndarray | None:
-    """Return the share of each window that is expected to have arrived, None if it is unknown."""
+    """Return the expected share of each window's rows that have arrived, None if unknown."""
     if arrived is None or not plan.spreads_rows:
         return None
     start, end = window_ticks(rows)
@@ -150,20 +150,20 @@ def completeness(
 
 
 def window_ticks(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts and the ends of the windows of results, in ticks."""
+    """Return the starts and the ends of the results' windows, in ticks."""
     window = rows.column("window").combine_chunks()
     start, end = (_ticks(pc.struct_field(window, name)) for name in ("start", "end"))
     return start, end
 
 
 def _ticks(column: pa.Array) -> np.ndarray:
-    """Return the bounds of windows in ticks; a window without a start begins before all rows."""
+    """Return window bounds in ticks; a NULL start becomes a tick before all rows."""
     ticks, valid = Axis("bound", column.type).to_ticks(column)
     return ticks if valid.all() else np.where(valid, ticks, np.iinfo(np.int64).min // 4)
 
 
 def completed(plan: OperatorPlan, rows: pa.Table, share: np.ndarray | None) -> pa.Table:
-    """Return results extrapolated to all rows, given the share of rows that has arrived."""
+    """Return results extrapolated to all rows of their windows, given the arrived share."""
     if share is None:
         return rows
     for name, aggregate in plan.named_aggregates.items():

@@ -1,8 +1,8 @@
 """Delivery: rows at a port of an operator become packets.
 
-For a window aggregate, rows ahead of the watermark are reduced to cells at once, so that the size
-of packets grows with groups and panes, not with rows. Rows behind the watermark travel whole, since
-they may be emitted as late rows. Other operators receive all rows whole.
+For a window aggregate, rows ahead of the watermark are reduced to cells at once: packets grow with
+the number of groups and panes, not of rows. Rows behind the watermark are sent as whole rows,
+because they may be emitted as late rows. Other operators receive only whole rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowwater.operators.window.plan import SECOND, WindowPlan
 def deliver(
     plan: OperatorPlan, port: int, batches: Sequence[Batch], watermarks: Watermarks
 ) -> tuple[list[Packet], int]:
-    """Return the packets of batches for a port, and the number of rows that belong to no window.
+    """Return packets of `batches` for a port, and the number of rows that belong to no window.
 
     Batches are in arrival order; `watermarks` are in force at the port.
     """
@@ -41,7 +41,7 @@ def deliver(
         return packets, 0
     outside, ahead = 0, []
     for rows in batches:
-        # Numbered rows have no place yet.
+        # Row windows: rows have no number yet, so none can be outside.
         gaps = plan.numbering is None and plan.spec.has_gaps
         inside = rows.keep(~plan.spec.outside(rows.ticks)) if gaps else rows
         outside += len(rows) - len(inside)
@@ -55,7 +55,7 @@ def deliver(
 
 
 def _together(batches: Sequence[Batch]) -> RawRows:
-    """Return the rows of several batches as one."""
+    """Return the rows of all batches as one `RawRows`."""
     if len(batches) == 1:
         return RawRows(batches[0].table, batches[0].ticks)
     table = pa.concat_tables([rows.table for rows in batches]).combine_chunks()
@@ -65,7 +65,7 @@ def _together(batches: Sequence[Batch]) -> RawRows:
 def _to_windows(
     plan: WindowPlan, rows: Batch, watermarks: Watermarks
 ) -> tuple[list[Packet], Batch]:
-    """Return packets of rows that travel whole, and the rows to be reduced to cells."""
+    """Return packets of the rows to send whole, and the rows to reduce to cells."""
     rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = _behind(plan, rows, watermarks)
     dead = np.zeros(len(rows), bool)
@@ -84,7 +84,7 @@ def _to_windows(
 
 
 def _behind(plan: WindowPlan, rows: Batch, watermarks: Watermarks) -> np.ndarray:
-    """Return which rows may have missed a window."""
+    """Return a mask of the rows that may have missed a window."""
     if rows.behind is not None:
         return np.asarray(rows.ticks < rows.behind)
     if watermarks.nominal is not None:
@@ -96,7 +96,7 @@ def _behind(plan: WindowPlan, rows: Batch, watermarks: Watermarks) -> np.ndarray
 
 
 def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
-    """Return rows with a column for the start of their window on the second attribute."""
+    """Return rows with a column for their window's start on the second window attribute."""
     if plan.second is None:
         return table
     ticks, _ = plan.second.to_ticks(table.column(plan.second.column))
@@ -105,7 +105,7 @@ def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
 
 
 def _whole_rows(plan: OperatorPlan, port: int, rows: Batch, dead: np.ndarray) -> list[Packet]:
-    """Return packets of whole rows, each for the shard of its keys."""
+    """Return packets of whole rows, one per shard; the keys of a row determine its shard."""
     table = rows.table
     hidden = {TICK: rows.ticks, LATE_DEGREE: rows.degree, DEAD: dead}
     if rows.behind is not None:
@@ -127,7 +127,7 @@ def _whole_rows(plan: OperatorPlan, port: int, rows: Batch, dead: np.ndarray) ->
 
 
 def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-    """Return rows whose float keys have one zero and one NaN."""
+    """Return `table` with float keys normalised: one bit pattern for zero, and one for NaN."""
     for key in keys:
         at = table.schema.get_field_index(key)
         if pa.types.is_floating(table.schema.field(at).type):
@@ -137,7 +137,7 @@ def _with_normal_keys(table: pa.Table, keys: tuple[str, ...]) -> pa.Table:
 
 
 def _cell_packets(plan: WindowPlan, rows: RawRows, seq: int) -> list[Packet]:
-    """Return rows as packets of cells, one for each shard that has some."""
+    """Return `rows` reduced to cells, in one packet for each shard that has cells."""
     packed = lift(plan, rows)
     columns = [packed.keys.column(k).combine_chunks() for k in plan.keys]
     shard = shard_of(columns, packed.groups, plan.shards)
@@ -148,7 +148,7 @@ def _cell_packets(plan: WindowPlan, rows: RawRows, seq: int) -> list[Packet]:
 
 
 def of_groups(packed: PackedCells, mask: np.ndarray) -> PackedCells:
-    """Return the cells of some groups."""
+    """Return the cells of the groups in `mask`."""
     chosen = mask[packed.code]
     code, named = compact(packed.code[chosen], packed.groups)
     columns = [c.filter(pa.array(chosen)) for c in packed.columns]

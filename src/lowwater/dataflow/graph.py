@@ -1,8 +1,8 @@
-"""The dataflow of a query: inputs, operators, outputs, and the routes rows take between them.
+"""The dataflow of a query: inputs, operators, outputs, and the routes of rows between them.
 
-A union has no operator: it is several routes to one port. Watermarks follow the same routes, as a
-pure function of the inputs' watermarks (semantics 7): a port has the lowest watermark of its
-streams, and each operator maps the watermarks of its ports to those of its results.
+A union is not an operator, but several routes to one port. Watermarks follow the same routes, as a
+pure function of the inputs' watermarks: a port has the lowest watermark of its
+streams, and an operator computes the watermarks of its results from the watermarks of its ports.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from lowwater.windows.axis import Axis
 
 
 class Transform(Protocol):
-    """A step between operators: a filter, or other columns."""
+    """A step on a route: a filter, or a change of columns."""
 
     @property
     def schema(self) -> pa.Schema:
         """The columns after the step."""
 
     def kept(self, table: pa.Table) -> np.ndarray | None:
-        """Return which rows a filter keeps; None if the step is not a filter."""
+        """Return a mask of the rows that a filter keeps; None if the step is not a filter."""
 
     def origin(self, column: str) -> str | None:
-        """Return the column before the step that the step passes on unchanged as `column`."""
+        """Return the name of `column` before the step; None if the step computes the column."""
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows after the step."""
@@ -48,8 +48,8 @@ class Transform(Protocol):
 class Route:
     """The way of rows to a port of an operator.
 
-    `on` names the column that is their time, `by` the attribute they progress on: the same column,
-    or two times. `hold` is the operator that holds rows on the way, if there is one.
+    `on` is the time column of the rows. `by` selects the watermarks that the port receives: of the
+    same column, or of two times. `hold` is the operator that holds rows of the route, if any.
     """
 
     operator: int
@@ -62,13 +62,13 @@ class Route:
 
 @dataclass(frozen=True)
 class Input:
-    """A stream that enters the query.
+    """An input stream of the query.
 
-    `before` are steps that compute the columns that progress is measured on. The watermark policy
-    sets `source`, `tail`, `mark_when`, `mark_since` and `consistent`. `max_ahead` (ticks) bounds
-    how far a row may be ahead of the newest, or of the wall clock. `prods` are the columns that
-    name groups, if the rows of the stream are prods. `bins` and `granule` are the widths (ticks) of
-    the bins in which arrivals and late degrees are counted.
+    `before` are the steps that compute columns for the watermark policy. The policy sets `source`,
+    `tail`, `mark_when`, `mark_since` and `consistent`. `max_ahead` is the largest distance, in
+    ticks, of a row ahead of the newest time or (`by_wall`) of the wall clock. `prods` are the
+    columns that identify groups, if the rows of the stream are prods. `bins` and `granule` are the
+    widths, in ticks, of the bins that count arrivals and late degrees.
     """
 
     schema: pa.Schema
@@ -89,10 +89,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator in its place.
+    """An operator of the dataflow, with its routes to the next operators.
 
-    `level` is the number of operators that rows pass before it; `times` are the columns of its
-    results that progress.
+    `level` is the number of operators that rows pass before this operator; `times` are the time
+    columns of its results that have watermarks.
     """
 
     plan: OperatorPlan
@@ -102,20 +102,20 @@ class Operator:
     routes: tuple[Route, ...] = ()
 
     def axis(self, column: str) -> Axis:
-        """Return the time of results that a column holds."""
+        """Return the window attribute (axis) of a time column of the results."""
         return next(a for a in self.times if a.column == column)
 
 
 @dataclass(frozen=True)
 class Output:
-    """Results that leave the query: those of an operator, after some steps."""
+    """An output of the query: the results of an operator, after some steps."""
 
     name: str
     operator: int
     steps: tuple[Transform, ...] = ()
 
     def of(self, table: pa.Table) -> pa.Table:
-        """Return results as they leave."""
+        """Return the operator's results after the steps of the output."""
         for step in self.steps:
             table = step(table)
         return table
@@ -123,30 +123,30 @@ class Output:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """A whole plan. The operators are sorted: each sends rows only to operators after it."""
+    """The dataflow of a whole plan; an operator sends rows only to later operators of the tuple."""
 
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]
     outputs: tuple[Output, ...]
 
     def with_shards(self, shards: int) -> Dataflow:
-        """Return the plan with a number of shards for each operator."""
+        """Return the dataflow with a number of shards for each operator."""
         sharded = (replace(o, plan=o.plan.with_shards(shards)) for o in self.operators)
         return replace(self, operators=tuple(sharded))
 
     @cached_property
     def ports(self) -> tuple[tuple[int, int], ...]:
-        """All ports, in the order of their numbers: (operator, which of its ports)."""
+        """All ports as (operator, port of the operator), in the order of their numbers."""
         return tuple((i, p) for i, o in enumerate(self.operators) for p in range(o.plan.ports))
 
     @cached_property
     def numbers(self) -> Mapping[tuple[int, int], int]:
-        """The number of each port."""
+        """The number of each port, by (operator, port of the operator)."""
         return {port: number for number, port in enumerate(self.ports)}
 
     @cached_property
     def feeds(self) -> Mapping[tuple[int, int], int]:
-        """The number of routes to each port; released rows are on the route that held them."""
+        """The number of routes to each port, without the routes of released rows."""
         starts = [i.routes for i in self.inputs]
         starts += [o.routes for n, o in enumerate(self.operators) if n not in self.holds]
         reached = Counter((r.operator, r.port) for r in chain.from_iterable(starts))
@@ -154,13 +154,13 @@ class Dataflow:
 
     @cached_property
     def holds(self) -> Mapping[int, int]:
-        """The operators that hold rows, each with the operator whose rows it holds."""
+        """The operators that hold rows, each with the operator that needs the held rows."""
         routes = chain.from_iterable(i.routes for i in self.inputs)
         return {r.hold: r.operator for r in routes if r.hold is not None}
 
     @property
     def levels(self) -> int:
-        """The largest number of operators that a row passes."""
+        """The number of levels: the largest number of operators that a row passes."""
         return 1 + max((o.level for o in self.operators), default=0)
 
     @cached_property
@@ -175,14 +175,14 @@ class Dataflow:
         return frozenset(route.operator for i in self.inputs for route in i.routes)
 
     def in_force(self, standing: EpochContext, operator: int, port: int) -> Watermarks:
-        """Return the watermarks in force at a port."""
+        """Return the watermarks in force at a port, from the context of the epoch."""
         number = self.numbers[operator, port]
         return standing.ports[number] if standing.ports else Watermarks()
 
     def reach(
         self, inputs: Sequence[InputProgress], held: Sequence[HeldInterval] = ()
     ) -> tuple[Watermarks, ...]:
-        """Return the watermarks of all ports for given inputs; held rows hold them back."""
+        """Return the watermarks of all ports, given the inputs' progress and the held intervals."""
         coming: dict[tuple[int, int], list[Watermarks]] = {port: [] for port in self.ports}
         direct: dict[int, list[InputProgress]] = {}
         for start, reached in zip(self.inputs, inputs, strict=True):
@@ -208,18 +208,18 @@ class Dataflow:
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
         for hold, held_for in self.holds.items():
-            # The stream's own watermark judges lateness when a row arrives.
+            # A hold judges lateness by the watermark that the stream would have without holds.
             ports[self.numbers[hold, 0]] = Watermarks(ports[self.numbers[held_for, 0]].nominal)
         return tuple(ports)
 
     def as_if_ended(
         self, inputs: Sequence[InputProgress], prods: Sequence[Prod]
     ) -> tuple[Watermarks, ...]:
-        """Return the watermarks of all ports that prods are answered by.
+        """Return the watermarks of all ports with which operators answer prods.
 
-        Operators whose results others read answer as if the streams had ended: the readers may
-        need any result. An operator whose results only leave computes no window after those that
-        prods ask for.
+        An operator that feeds other operators answers as if the streams had ended, because they
+        may need any of its results. An operator that only feeds outputs computes no window after
+        the last window that a prod requests.
         """
         ended = self.reach([replace(i, ended=True) for i in inputs])
         return tuple(
@@ -228,9 +228,9 @@ class Dataflow:
         )
 
     def expected(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return the completeness of the rows at each port, None where it is unknown."""
+        """Return the completeness of the rows at each port, None if unknown."""
         coming: dict[tuple[int, int], list[Completeness | None]] = {port: [] for port in self.ports}
-        for start, arrived in zip(self.inputs, inputs, strict=False):  # prods are not expected
+        for start, arrived in zip(self.inputs, inputs, strict=False):  # not for prods
             for route in start.routes:
                 coming[route.operator, route.port].append(arrived)
         shares: list[Completeness | None] = []
@@ -246,9 +246,9 @@ class Dataflow:
         return shares
 
     def foreseen(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return the completeness at ports of operators whose results others read, else None.
+        """Return the completeness at the ports of operators that feed others; None for other ports.
 
-        These operators extrapolate their results before they pass them on.
+        An operator that feeds others extrapolates its early results before it passes them on.
         """
         if not any(o.routes for o in self.operators):
             return [None for _ in self.ports]
@@ -256,19 +256,19 @@ class Dataflow:
         return [a if self.operators[operator].routes else None for (operator, _), a in shares]
 
     def only_leaves(self, number: int) -> bool:
-        """Return whether no operator reads the results, each of which leaves as its window ends."""
+        """Return whether results feed no operator, and are emitted at once when windows close."""
         plan, routes = self.operators[number].plan, self.operators[number].routes
         return plan.flush is None and not routes and plan.second is None
 
 
 def _together(several: Sequence[Completeness | None]) -> Completeness | None:
-    """Return the completeness of streams that flow together, None if that of one is unknown."""
+    """Return the completeness of a union of streams, None if it is unknown for one stream."""
     known = [a for a in several if a is not None]
     return Completeness.together(known) if known and len(known) == len(several) else None
 
 
 def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Watermarks:
-    """Return watermarks no later than the last window end that prods ask for."""
+    """Return `marks`, limited to the last window end that prods request from `operator`."""
     ends = [p.upto for p in prods if p.asks(operator)]
     if not ends:
         return Watermarks()
@@ -281,7 +281,7 @@ def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Waterma
 def _final(
     plan: OperatorPlan, marks: Watermarks, inputs: Sequence[InputProgress] | None
 ) -> Watermarks:
-    """Return the watermarks of a port; if its streams have ended, those that close all windows."""
+    """Return the watermarks of a port; once its streams have ended, they close all windows."""
     if marks.low is None or marks.low < END or inputs is None:
         return marks
     newest = max((i.newest for i in inputs if i.newest is not None), default=None)

@@ -1,8 +1,8 @@
-"""Ingest: raw rows of an input become packets, in the task that reads them.
+"""Ingest: the task that reads raw rows of an input turns them into packets.
 
-First the stream's progress is measured, over all its rows: a filter must not hide that time has
-passed. Then the rows take their routes: through filters and computed columns, to the ports of
-operators.
+First, ingest measures the progress of the stream over all rows, because rows that a filter drops
+advance the watermark, too. Then the rows follow their routes, through filters and computed columns,
+to the ports of operators.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from lowwater.watermarks.adaptive import monitor
 from lowwater.windows.axis import Axis
 
 PORTION_ROWS = 250_000
-"""The largest number of rows of small blocks that are reduced together."""
+"""The largest number of rows in a portion of several small blocks."""
 
 
 @dataclass(frozen=True)
 class InputBlock:
-    """A block of an input, and its place among the blocks of that input in the epoch.
+    """A block of an input, and its place `seq` among the input's blocks in the epoch.
 
-    `rows` is the number of its rows, if the source knows it before the block is read.
+    `rows` is the number of rows, if the source knows it before the block is read.
     """
 
     input: int
@@ -47,28 +47,28 @@ class InputBlock:
 
 
 class Piece(Protocol):
-    """A block, perhaps before it is read."""
+    """A block, which may not have been read yet."""
 
     @property
     def input(self) -> int:
-        """The number of its input."""
+        """The number of the block's input."""
 
     @property
     def rows(self) -> int | None:
-        """The number of its rows, if known."""
+        """The number of rows in the block, if known."""
 
 
 P = TypeVar("P", bound=Piece)
 Foresee = Callable[[int, InputMeasure], EpochContext]
-"""Returns the context after one more block of an input, given the block's measurements."""
+"""A function of an input and its next block's measurements: the context after the block."""
 
 
 def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
-    """Return the blocks of an epoch in portions whose rows are reduced together.
+    """Return the blocks of an epoch in portions; rows of a portion are reduced together.
 
-    Neighbouring small blocks of any inputs form a portion, so that rows of the same group and pane
-    become one cell. The cut depends on the blocks alone, never on the number of cores, because it
-    decides in which order floats are added.
+    Neighbouring small blocks of any inputs form a portion: their rows of the same group and pane
+    become one cell. The portions depend on the blocks alone, never on the number of cores, because
+    portions determine the order in which floats are added.
     """
     cut: list[list[P]] = []
     room = -1
@@ -84,7 +84,7 @@ def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
 
 @np.errstate(over="ignore", invalid="ignore")
 def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext) -> list[Packet]:
-    """Return a portion of the blocks of an epoch as packets; the last are its measurements."""
+    """Return the packets of a portion of blocks; the last packets are its measurements."""
     batches: list[tuple[Sequence[Route], Batch]] = []
     packets: list[Packet] = []
     measured: list[tuple[int, InputMeasure]] = []
@@ -102,7 +102,7 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
 
 
 def last_measure(packets: Sequence[Packet]) -> InputMeasure:
-    """Return the measurement of the last block of a portion, given the portion's packets."""
+    """Return the measurement of a portion's last block, from the packets of the portion."""
     measure = measure_of(packets[-1])
     assert isinstance(measure, InputMeasure)  # noqa: S101
     return measure
@@ -111,7 +111,7 @@ def last_measure(packets: Sequence[Packet]) -> InputMeasure:
 def _take(
     flow: Dataflow, block: InputBlock, standing: EpochContext
 ) -> tuple[Batch, list[Packet], InputMeasure]:
-    """Return the rows of a block, the control packets of its punctuations, its measurement."""
+    """Return the rows of a block, control packets of its punctuations, and its measurement."""
     start, seq, table = flow.inputs[block.input], placed(block.input, block.seq), block.table
     for step in start.before:
         table = step(table)
@@ -134,7 +134,7 @@ def _take(
 
 
 def _prods(block: Batch, names: Sequence[str]) -> Iterator[Prod]:
-    """Yield a prod for each row of a stream of prods; NULL stands for any time, or any group."""
+    """Yield a prod for each row of a stream of prods; NULL means any time, or any group."""
     columns = [block.table.column(n).cast(pa.string()).to_pylist() for n in names]
     for row, (tick, sound) in enumerate(zip(block.ticks.tolist(), block.sound, strict=True)):
         named = {n: c[row] for n, c in zip(names, columns, strict=True) if c[row] is not None}
@@ -146,8 +146,8 @@ def ingest_epoch(
 ) -> Iterator[Packet]:
     """Yield the packets of an epoch's blocks; `standing` is the context before the epoch.
 
-    Under consistent slack, each block is judged by the watermark after the block before it:
-    `foresee(number, measures)` returns the context after one more block of an input.
+    With consistent slack, the watermark after the previous block decides which rows of a block are
+    late: `foresee(number, measures)` returns the context after the next block of an input.
     """
     contexts: dict[int, EpochContext] = {}
     for portion in portions(flow, blocks):
@@ -159,19 +159,19 @@ def ingest_epoch(
 
 
 def _without_dropped(block: Batch) -> Batch:
-    """Return the rows that passed the filters of the engine that read them."""
+    """Return the rows that passed the filters of the engine that read the block."""
     kept = block.table.column(KEPT).combine_chunks().to_numpy(zero_copy_only=False)
     left = block.keep(np.asarray(kept, bool))
     return replace(left, table=left.table.drop_columns([KEPT]))
 
 
 def _reached(standing: EpochContext, number: int) -> InputProgress:
-    """Return the progress of an input before the epoch."""
+    """Return the progress of input `number` before the epoch."""
     return standing.inputs[number] if standing.inputs else InputProgress()
 
 
 def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int) -> Batch:
-    """Return rows with their ticks and faults."""
+    """Return the rows of `table` as a batch, with their ticks and faults."""
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
     reached = _reached(standing, number)
     future = valid & _ahead(start, ticks, reached.newest, standing.wall)
@@ -183,7 +183,7 @@ def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, se
 
 
 def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None) -> np.ndarray:
-    """Return which rows are ahead by more than `max_ahead` (semantics 4)."""
+    """Return a mask of the rows that are more than `max_ahead` ahead."""
     known = [t for t in (newest, wall if start.by_wall else None) if t is not None]
     if start.max_ahead is None or not known:
         return np.zeros(len(ticks), bool)
@@ -191,7 +191,7 @@ def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None
 
 
 def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
-    """Return how far each row is behind the newest one that arrived before it (semantics 25)."""
+    """Return each row's late degree: its distance behind the newest earlier row."""
     if not len(block):
         return block.ticks
     sound = block.sound
@@ -203,9 +203,9 @@ def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
 
 
 def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
-    """Return the rows, and which of them are punctuations.
+    """Return the rows, and a mask of the rows that are punctuations.
 
-    A row without a readable time, or whose interval ends before it begins, is not one.
+    A row without a readable time, or with an interval that ends before it begins, is malformed.
     """
     flags = block.table.column(start.mark_when).fill_null(False)
     flagged = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
@@ -217,7 +217,7 @@ def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
 
 
 def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the interval of each punctuation begins, and whether its start is known."""
+    """Return the start of the interval of each punctuation, and a mask of known starts."""
     kind = table.schema.field(start.mark_since).type
     return Axis(str(start.mark_since), kind).to_ticks(table.column(start.mark_since))
 
@@ -225,9 +225,9 @@ def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 def _take_marks(
     flow: Dataflow, start: Input, rows: Batch, standing: EpochContext
 ) -> tuple[Watermarks | None, list[Packet]]:
-    """Return the watermarks of punctuations, also as control packets for the operators.
+    """Return the watermarks of punctuations, and control packets with these watermarks.
 
-    Where several streams flow into a port, none of them alone can advance its watermark.
+    A port that reads several streams gets no packet: one stream cannot advance its watermark.
     """
     if not len(rows):
         return None, []
@@ -239,9 +239,9 @@ def _take_marks(
 def _control(
     flow: Dataflow, route: Route, marks: Watermarks, seq: int, standing: EpochContext
 ) -> Iterator[Packet]:
-    """Yield watermarks as control for the operator of a route, and for the one that holds its rows.
+    """Yield control packets with `marks` for the operator of a route, and for the route's hold.
 
-    At the operator of the route, they do not pass rows that are held.
+    The watermarks for the operator do not pass rows that are held.
     """
     usable = flow.operators[route.operator].plan.usable(route.port, marks)
     sent = [(route.operator, route.port, usable)]
@@ -255,7 +255,7 @@ def _control(
 
 
 def _punctuated(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
-    """Return the watermarks that punctuations state."""
+    """Return the watermarks that the punctuations in `rows` state."""
     if start.mark_since is not None:
         since, known = _since(start, rows)
         low = None if known.all() else int(ticks[~known].max())
@@ -267,7 +267,7 @@ def _punctuated(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
 
 
 def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, int]:
-    """Return the newest tick of each source."""
+    """Return the newest tick of each source, by the value of the source column."""
     codes, sources = group_values(column)
     newest = np.full(len(sources), FIRST_TICK)
     np.maximum.at(newest, codes, ticks)
@@ -275,7 +275,7 @@ def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, in
 
 
 def _measure_late(start: Input, counted: Batch, granule: int) -> tuple[LatenessSection, ...]:
-    """Return counts of late degrees, by source if sources have their own slacks."""
+    """Return counts of late degrees; by source, if the input has a source column."""
     if start.source is None:
         return monitor.measure(counted.ticks, counted.degree, granule)
     codes, sources = group_values(counted.table.column(start.source))
@@ -283,7 +283,7 @@ def _measure_late(start: Input, counted: Batch, granule: int) -> tuple[LatenessS
 
 
 def _measure_progress(start: Input, block: Batch, measure: InputMeasure) -> InputMeasure:
-    """Return the measurement of a block with what the policies of the input need."""
+    """Return `measure` with the block's progress, as the policies of the input need it."""
     counted = block.keep(block.sound)
     ticks = counted.ticks
     if not len(ticks):

@@ -1,4 +1,4 @@
-"""Routing: rows pass the steps of a route and are delivered to the port where it ends.
+"""Routing: rows pass the steps of a route, and are delivered to the port at its end.
 
 A route sheds the rows that only dropped windows need (DROP 3.2). The times of these rows are
 computed backwards, from the last operator to the first.
@@ -31,19 +31,19 @@ FAULTS = (
     "from the future",
     "a punctuation whose interval ends before it begins",
 )
-"""The faults of a row, by number; 0 is none."""
+"""The reasons why a row is malformed, by the number of the fault; 0 means no fault."""
 NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
 
 
 @dataclass
 class RouteResult:
-    """The packets sent along routes, and the counts of rows at each operator."""
+    """The packets sent along routes, and the counts of rows by outcome at each operator."""
 
     packets: list[Packet]
     counts: dict[int, dict[str, int]]
 
     def count(self, operator: int, counts: Counts) -> None:
-        """Add to the counts of an operator."""
+        """Add `counts` to the counts of `operator`."""
         known = self.counts.setdefault(operator, {})
         for tally, n in counts.items():
             known[tally] = known.get(tally, 0) + n
@@ -52,7 +52,7 @@ class RouteResult:
 def take_routes(
     flow: Dataflow, blocks: Iterable[tuple[Sequence[Route], Batch]], standing: EpochContext
 ) -> RouteResult:
-    """Send batches along their routes; rows that meet at a port are delivered together."""
+    """Send batches along their routes; the batches for a port are delivered together."""
     met: dict[tuple[int, int], list[Batch]] = {}
     sent = RouteResult([], {})
     needless = skipped(flow, standing.dropped) if standing.dropped else None
@@ -73,7 +73,7 @@ def take_routes(
 
 
 def _transformed(rows: Batch, step: Transform) -> Batch:
-    """Return the rows after a step."""
+    """Return the rows of a batch after `step`."""
     kept = step.kept(rows.table)
     return replace(rows, table=step(rows.table)) if kept is None else rows.keep(kept)
 
@@ -81,7 +81,7 @@ def _transformed(rows: Batch, step: Transform) -> Batch:
 def _shed(
     flow: Dataflow, route: Route, block: Batch, needless: UnneededTimes, sent: RouteResult
 ) -> Batch:
-    """Return the rows that an operator behind the route needs. Called before any of its steps."""
+    """Return the rows that operators need; count the others as shed. Runs before all steps."""
     unneeded = unread(flow, needless, route, block.ticks, block.sound)
     if unneeded is None:
         return block
@@ -91,7 +91,7 @@ def _shed(
 
 
 def _split_held(route: Route, block: Batch, standing: EpochContext) -> tuple[Batch, Batch | None]:
-    """Return the rows that go on along a route, and those that are held before its steps."""
+    """Return the rows that continue on a route, and the rows that are held before its steps."""
     intervals = [h for h in standing.held if h.operator == route.operator]
     if route.hold is None or not intervals:
         return block, None
@@ -109,7 +109,7 @@ def _split_held(route: Route, block: Batch, standing: EpochContext) -> tuple[Bat
 def _arrive(
     flow: Dataflow, operator: int, port: int, blocks: Sequence[Batch], standing: EpochContext
 ) -> tuple[list[Packet], dict[str, int]]:
-    """Return the packets of rows that arrive at a port, and their counts."""
+    """Return the packets of rows that arrive at a port, and the counts of these rows."""
     packets, sound = [], []
     for block in blocks:
         fine = block.keep(block.sound)
@@ -126,7 +126,7 @@ def _arrive(
 
 
 def _malformed(block: Batch) -> pa.Table:
-    """Return malformed rows with the reason."""
+    """Return malformed rows with a column for the reason."""
     reason = np.array(FAULTS, object)[block.fault]
     name = free(REASON, block.table.schema.names)
     return block.table.append_column(name, pa.array(reason, pa.string()))
@@ -134,14 +134,14 @@ def _malformed(block: Batch) -> pa.Table:
 
 @dataclass(frozen=True)
 class UnneededTimes:
-    """The times of unneeded `results` of each operator, and of unneeded `rows` at each port."""
+    """The times of unneeded `results` by operator, and of unneeded `rows` by port number."""
 
     results: tuple[Intervals, ...]
     rows: tuple[Intervals, ...]
 
 
 def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
-    """Return the times that no operator or output needs when some windows are dropped."""
+    """Return the times that no operator and no output needs, given the dropped windows."""
     results: list[Intervals] = [() for _ in flow.operators]
     rows: list[Intervals] = [() for _ in flow.ports]
     for number in reversed(range(len(flow.operators))):
@@ -158,7 +158,7 @@ def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
 def unread(
     flow: Dataflow, known: UnneededTimes, route: Route, ticks: np.ndarray, sound: np.ndarray
 ) -> np.ndarray | None:
-    """Return which rows on a route no operator needs, None if all are needed."""
+    """Return a mask of the rows on a route that no operator needs; None if all are needed."""
     intervals = known.rows[flow.numbers[route.operator, route.port]]
     if not intervals:
         return None

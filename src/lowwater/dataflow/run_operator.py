@@ -1,4 +1,4 @@
-"""Run an operator: one epoch of one shard, then its results along the routes behind it."""
+"""Run an operator: one epoch of one shard, and the routes of its results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lowwater.operators.packet import Packet, measure_packet, placed, table_of, 
 
 @dataclass(frozen=True)
 class _Shard:
-    """A shard of an operator in an epoch."""
+    """One shard of an operator during an epoch."""
 
     flow: Dataflow
     number: int
@@ -46,20 +46,20 @@ class _Shard:
 
     @property
     def leaves(self) -> bool:
-        """Whether its results leave the query."""
+        """Whether the operator's results are an output of the query."""
         return any(o.operator == self.number for o in self.flow.outputs)
 
     def place(self, n: int) -> int:
-        """Return the place in arrival order of its nth packet at the operators behind it.
+        """Return the place in arrival order of the shard's packet `n` at the next operators.
 
-        Held rows arrived before all other rows of the epoch.
+        Released rows are placed before all other rows of the epoch.
         """
         held = self.number in self.flow.holds
         start = -1 - self.number if held else len(self.flow.inputs) + self.number
         return placed(start, self.shard << 24 | n)
 
     def pass_on(self, results: Sequence[pa.Table]) -> list[Packet]:
-        """Return results as packets for the operators behind this one, with their counts there."""
+        """Return packets of `results` for the next operators, and measurements of row counts."""
         packets = []
         for n, rows in enumerate(results if self.operator.routes else ()):
             sent = self._send(rows, n)
@@ -79,7 +79,7 @@ class _Shard:
         return packets
 
     def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
-        """Return the early results that prods ask for, and the number that each prod matches."""
+        """Return the early results that prods request, and the number of matches of each prod."""
         wanted, matches = matched(self.operator, self.number, rows, prods)
         measure = measure_packet(self.shard, self.place(n), RouteMeasure(answers=matches))
         if not wanted.any():
@@ -89,7 +89,7 @@ class _Shard:
         return [replace(early, operator=self.number), measure]
 
     def _send(self, rows: pa.Table, n: int) -> RouteResult:
-        """Return results sent along the routes of the operator."""
+        """Return the packets and counts of results sent along all routes of the operator."""
         sent = RouteResult([], {})
         for route in self.operator.routes:
             one = take_routes(self.flow, [([route], self._batch(rows, route, n))], self.standing)
@@ -99,7 +99,7 @@ class _Shard:
         return sent
 
     def _batch(self, rows: pa.Table, route: Route, n: int) -> Batch:
-        """Return results as a batch at the beginning of a route."""
+        """Return results as a batch at the start of `route`."""
         ticks, valid = self.operator.axis(route.on).to_ticks(rows.column(route.on))
         fault, behind = np.where(valid, 0, NO_TIME), None
         if self.number in self.flow.holds:
@@ -122,9 +122,9 @@ def work(
     standing: EpochContext,
     kernel: StepFunction = step,
 ) -> Step:
-    """Run one epoch of one shard of an operator; return its step with results sent on.
+    """Run one epoch of one shard of an operator; return the changes of state and all packets.
 
-    If the epoch brings a prod, the kernel runs a second time and the step holds its answer, too.
+    If the epoch has a prod, the kernel runs a second time, and the packets include its answer.
     """
     at, plan = _Shard(flow, number, shard, standing), flow.operators[number].plan
     if standing.dropped:

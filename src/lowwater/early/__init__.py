@@ -1,1 +1,1 @@
-"""Early results: when windows are prodded, and how accurate early values are (PROD)."""
+"""Early results: policies that request prods, and estimates of final values (PROD)."""

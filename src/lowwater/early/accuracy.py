@@ -1,4 +1,4 @@
-"""Accuracy of early results: of one result, and running, by query and group (PROD 3.4, 6.2)."""
+"""Accuracy of early results: of one result, and running means by group (PROD 3.4, 6.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lowwater.control.completeness import Floats
 
 Judge: TypeAlias = Callable[[Any, Any, float], float]
-"""A user's function of (early value, final value, seconds between them) to an accuracy."""
+"""A user's function from (early value, final value, seconds between them) to an accuracy."""
 
 MOST_GROUPS = 100
 OTHERS = "others"
@@ -20,9 +20,9 @@ _FADE = 0.5 ** (1 / 100.0)  # the weight of a result halves after a hundred othe
 
 
 def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
-    """Return max(0, 1 − |F − E| / |F|); for F = 0, 1 where E = 0 and else 0 (semantics 17).
+    """Return the accuracy max(0, 1 − |F − E| / |F|) of early values E and finals F.
 
-    It is 1 where both are NaN or the same infinity, and 0 where only one of them is.
+    Equal values, or two NaN, have accuracy 1. Otherwise, F = 0, a NaN or an infinity gives 0.
 
     >>> accuracy([90.0, 0.0, 1.0, np.nan, np.nan], [100.0, 0.0, 0.0, np.nan, 1.0]).tolist()
     [0.9, 1.0, 0.0, 1.0, 0.0]
@@ -38,7 +38,7 @@ def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
 def judged(
     early: Sequence[Any], final: Sequence[Any], seconds: Sequence[float], judge: Judge | None = None
 ) -> Floats:
-    """Return the accuracy of pairs of values, by the user's function if given."""
+    """Return the accuracy of each pair of values, by the user's function `judge` if it is set."""
     if judge is not None:
         triples = zip(early, final, seconds, strict=True)
         return np.array([float(judge(e, f, s)) for e, f, s in triples], np.float64)
@@ -56,7 +56,7 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 @dataclass(frozen=True)
 class AccuracyTally:
-    """The number of results, and their recent mean, mean and worst accuracy."""
+    """The number of results, and the recent mean, overall mean and worst of their accuracies."""
 
     count: int = 0
     recent: float | None = None
@@ -64,7 +64,7 @@ class AccuracyTally:
     worst: float | None = None
 
     def with_values(self, values: Sequence[float]) -> AccuracyTally:
-        """Return the tally with more values.
+        """Return the tally with `values` added.
 
         A group has few values, mostly one, so plain numbers are faster than arrays here.
         """
@@ -80,12 +80,12 @@ class AccuracyTally:
         return AccuracyTally(count, *(round(v, 6) for v in (recent, mean, worst)))
 
     def to_json(self) -> list[float | None]:
-        """Return the tally as a list, which is short: there is one for each group."""
+        """Return the tally as a list, the shortest JSON, because every group has a tally."""
         return [self.count, self.recent, self.mean, self.worst]
 
     @classmethod
     def from_json(cls, written: Sequence[Any]) -> AccuracyTally:
-        """Read what `to_json` wrote."""
+        """Return the tally that `to_json` wrote."""
         return cls(*written)
 
 
@@ -93,7 +93,7 @@ class AccuracyTally:
 class RunningAccuracy:
     """The accuracy of all early results of an aggregate, and of each group.
 
-    The first `MOST_GROUPS` groups have a tally each; the rest share the tally "others".
+    The first `MOST_GROUPS` groups have their own tallies; other groups share the tally "others".
     """
 
     VERSION: ClassVar[int] = 1
@@ -102,7 +102,7 @@ class RunningAccuracy:
     groups: dict[str, AccuracyTally] = field(default_factory=dict)
 
     def advance(self, accuracies: npt.ArrayLike, groups: Sequence[str] = ()) -> RunningAccuracy:
-        """Return the accuracy after more pairs; `groups` names the group of each, or is empty."""
+        """Return the running accuracy plus `accuracies`; `groups` has their groups, or is empty."""
         values = np.asarray(accuracies, np.float64)
         tallies = dict(self.groups)
         places: dict[str, list[int]] = {}
@@ -121,10 +121,10 @@ _TENTHS, _LEAN, _KEEP = 10, 5.0, 0.5 ** (1 / 200)
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """Mean accuracy by the missing share: a mean for each tenth, shrunk to one common line.
+    """The expected accuracy by missing share: a mean per tenth, shrunk towards a common line.
 
-    The line is 1 − κ · missing. κ = lost / missing is learned; it begins at one half, with the
-    weight of `_LEAN` pairs.
+    The line is 1 − κ · missing share. κ = `lost` / `missing` is learned; it begins at one half,
+    with the weight of `_LEAN` pairs.
     """
 
     lost: float = 0.5 * _LEAN
@@ -133,14 +133,14 @@ class ExpectedAccuracy:
     sum: list[float] = field(default_factory=lambda: [0.0] * _TENTHS)
 
     def at(self, missing: Floats) -> Floats:
-        """Return the expected accuracy at missing shares."""
+        """Return the expected accuracy for each missing share in `missing`."""
         line = 1 - self.lost / self.missing * missing
         place = _tenth(missing)
         weight, total = np.asarray(self.weight)[place], np.asarray(self.sum)[place]
         return np.asarray(np.clip((total + _LEAN * line) / (weight + _LEAN), 0.0, 1.0))
 
     def learn(self, missing: Floats, accuracies: Floats) -> ExpectedAccuracy:
-        """Return the expectation after one more window."""
+        """Return the expectation after the early results of one more window."""
         place, share = _tenth(missing), 1 / len(accuracies)
         weight = np.bincount(place, minlength=_TENTHS) * share
         total = np.bincount(place, accuracies, minlength=_TENTHS) * share

@@ -1,14 +1,14 @@
-"""Steering: how early to prod so that early results reach a target accuracy (PROD 6.2 c).
+"""Steering: the choice of the aggressiveness for a target accuracy of early results (PROD 6.2 c).
 
-The loss of accuracy of an early result grows with the aggressiveness a, as √a if the missing rows
-are independent. The target is met by the largest a whose expected loss is 1 − target. Stochastic
-approximation in log a (Robbins & Monro 1951) finds it: each window moves a by
+The loss of an early result, 1 − accuracy, grows with the aggressiveness a: as √a if the missing
+rows are independent. Steering finds the largest a whose expected loss is 1 − target, by stochastic
+approximation in log a (Robbins & Monro 1951). Each window changes a by
 
     log a += η · (1 − loss / (1 − target)),
 
-which is zero in the mean only where the mean loss is 1 − target. Because the steps add up, the mean
-accuracy converges to the target whatever the shape of the loss. Steps begin large and fall to a
-floor, at which steering follows a change of the stream within some dozens of windows.
+The mean change is zero only if the mean loss is 1 − target. So the mean accuracy converges to the
+target for any shape of the loss. The step size η begins large and falls to a floor; with the floor,
+steering follows a change of the stream within some dozens of windows.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lowwater.errors import SpecError
 
 _FIRST, _FLOOR = 0.5, 0.06
 _WORST = -4.0
-"""The largest move down by one window, in steps."""
+"""The largest decrease of log a by one window, in units of η."""
 
 
 class Observation(NamedTuple):
-    """The aggressiveness at which a window was prodded, and its accuracy: the mean over groups."""
+    """The aggressiveness of the prod of a window, and the mean accuracy of the window's groups."""
 
     aggressiveness: float
     accuracy: float
@@ -44,9 +44,9 @@ class SteeringMemory:
 
 @dataclass(frozen=True)
 class Steering:
-    """Finds the largest aggressiveness at which the mean accuracy is the target.
+    """A controller that finds the largest aggressiveness with the target as mean accuracy.
 
-    `most` bounds the aggressiveness, in slides; streams that always meet the target reach it.
+    `most` is the largest allowed aggressiveness, in slides.
 
     >>> steering = Steering(0.95)
     >>> memory = steering.begin()
@@ -66,7 +66,7 @@ class Steering:
 
     @property
     def least(self) -> float:
-        """The smallest aggressiveness."""
+        """The smallest allowed aggressiveness, in slides."""
         return self.most / 1000
 
     def begin(self) -> SteeringMemory:
@@ -74,16 +74,16 @@ class Steering:
         return SteeringMemory(self.most / 10)
 
     def aggressiveness(self, memory: SteeringMemory) -> float:
-        """Return how early to prod next, in slides before the end of a window."""
+        """Return the aggressiveness of the next prod, in slides before the end of a window."""
         return min(float(memory.aggressiveness), self.most)
 
     def advance(
         self, memory: SteeringMemory, observations: Iterable[Observation]
     ) -> SteeringMemory:
-        """Return the memory after finals, given one observation for each window, in order."""
+        """Return the memory after `observations`, one for each window with finals, in order."""
         now, seen = memory.aggressiveness, memory.seen
         for at, accuracy in observations:
-            # Finals are late: scale the loss at that aggressiveness to the current one.
+            # The aggressiveness has changed since the prod: scale the loss to the current one.
             lost = (1 - accuracy) * math.sqrt(now / max(at, self.least))
             step = max(_FIRST / math.sqrt(1 + seen), _FLOOR)
             now *= math.exp(step * max(1 - lost / (1 - self.target), _WORST))

@@ -1,10 +1,10 @@
-"""How much of each event time has arrived: learned from late degrees and row counts.
+"""A model of arrivals: for each event time, the share of its rows that has arrived.
 
 A row of event time t arrives when the newest time is t + its late degree. So the share of the rows
 of t that has arrived is P(late degree ≤ now − t). The final number of rows in a bin of event time
-follows a Gamma–Poisson model: past bins give the mean and the variance of the rate, and the rows
-that have arrived give the distance of this bin from the mean. If counts are hardly more dispersed
-than Poisson, the model trusts the rate; if they vary widely, it trusts the bin's own rows.
+follows a Gamma–Poisson model: past bins determine the mean and the variance of the rate, and the
+arrived rows show the distance of this bin from the mean. If counts vary hardly more than Poisson
+counts, the model trusts the mean rate; if counts vary widely, it trusts the bin's own rows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from lowwater.control.measures import ArrivalCounts
 MOST_BINS = 128
 """The largest number of bins of event time; longer spans have wider bins."""
 SETTLED = 0.95
-"""The share of arrived rows from which on a bin teaches the rates."""
+"""A bin updates the rates once this share of its rows has arrived."""
 HALF_LIVES = (8.0, 64.0, 512.0)
-"""The half-lives of the competing rates, in bins."""
+"""The half-lives of the competing rates, in bins; the best forecast wins."""
 _JUDGED = 0.5 ** (1 / 256)
-_SHIFT = 50  # leaves two bits of a double's mantissa: four bins per power of two
+_SHIFT = 50  # keeps two mantissa bits of a double: four bins per power of two
 _ONE = (1023 << 2) - 1  # so that a degree of 1 is in bin 1, and 0 alone in bin 0
 
 
 def count_arrivals(ticks: Ticks, degrees: Ticks, width: int) -> ArrivalCounts:
-    """Return the number of rows per bin of event time and per bin of late degree.
+    """Return the row counts of a block by event time, in bins of `width`, and by late degree.
 
-    Ingest calls this for every block. Bins more than `MOST_BINS` before the newest are dropped.
+    Ingest calls this function for every block. Only the newest `MOST_BINS` bins are counted.
     """
     if not len(ticks):
         return ArrivalCounts()
@@ -49,12 +49,12 @@ def count_arrivals(ticks: Ticks, degrees: Ticks, width: int) -> ArrivalCounts:
 
 
 class Lateness:
-    """The distribution of late degrees, as a histogram: `below(x)` is P(degree ≤ x)."""
+    """The distribution of late degrees, from a histogram: `below(x)` is P(degree ≤ x)."""
 
     def __init__(self, counts: Sequence[float]) -> None:
-        """Take counts per bin; without counts, all rows are in order."""
+        """Create the distribution from row counts per bin; without rows, all degrees are 0."""
         rows = np.asarray(counts, np.float64)
-        # Rows in order have degree 0: their bin is a step, the other bins are slopes.
+        # Rows in order have degree 0: the distribution has a step at 0, and slopes in other bins.
         self._below = np.cumsum(rows / rows.sum() if rows.sum() > 0 else np.ones(1))
         code = np.arange(len(self._below))
         self._edges = 2.0 ** (code // 4) * (1 + code % 4 / 4)  # upper edges: 1, 1.25, 1.5 …
@@ -81,7 +81,7 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Rate:
-    """Rows per bin: the weight, mean and mean square of past bins, and the error of forecasts."""
+    """A rate of rows per bin: weight, mean and mean square of past bins, and error of forecasts."""
 
     seen: float = 0.0
     mean: float = 0.0
@@ -91,13 +91,13 @@ class Rate:
 
 @dataclass(frozen=True)
 class ArrivalsMemory:
-    """How the rows of one input have arrived.
+    """The memory of `Arrivals` for one input.
 
     - `newest`: The newest event time.
-    - `first`, `counts`: The number of the first bin, and the rows of each bin from there.
-    - `next`: The next bin that teaches the rates.
+    - `first`, `counts`: The number of the first bin, and the row counts from that bin on.
+    - `next`: The next bin that updates the rates.
     - `late`: The histogram of late degrees.
-    - `slack`: How far the watermark is behind the newest time: later rows are not admitted.
+    - `slack`: The distance of the watermark behind the newest time; later rows are not admitted.
     - `rates`: The competing rates, one for each of `HALF_LIVES`.
     """
 
@@ -113,10 +113,10 @@ class ArrivalsMemory:
 
 
 class Arrivals:
-    """Learns the `Completeness` of one input; its memory is some 128 counts and 200 late bins.
+    """A model that learns the `Completeness` of one input, in about 128 counts and 200 late bins.
 
-    `width` is the width of a bin in ticks. It grows if `span`, the time that bins cover, would need
-    more than `MOST_BINS`. The weight of late degrees halves after `span` · `patience`.
+    A bin has `width` ticks, or more if `span`, the time that all bins cover, would need more than
+    `MOST_BINS` bins. The weight of late degrees halves after `span` · `patience` ticks.
     """
 
     def __init__(self, width: int, span: int, *, patience: float = 4.0) -> None:
@@ -131,7 +131,7 @@ class Arrivals:
     def advance(
         self, memory: ArrivalsMemory, measured: Iterable[ArrivalCounts], low: int | None
     ) -> ArrivalsMemory:
-        """Return the memory after an epoch; `low` is the input's watermark after it."""
+        """Return the memory after an epoch; `low` is the input's watermark after the epoch."""
         blocks = [m for m in measured if m.counts]
         if not blocks:
             return memory
@@ -150,7 +150,7 @@ class Arrivals:
     def _counted(
         self, parts: Sequence[tuple[int, int, Sequence[int]]]
     ) -> tuple[int, int, tuple[int, ...]]:
-        """Return newest time, first bin and counts of all parts; the oldest bins are dropped."""
+        """Return newest time, first bin and summed counts of `parts`, without the oldest bins."""
         end = max(first + len(counts) for _, first, counts in parts)
         begin = max(min(first for _, first, _ in parts), end - self.bins)
         total = np.zeros(end - begin, np.int64)
@@ -163,10 +163,10 @@ class Arrivals:
     def _settled(
         self, memory: ArrivalsMemory, first: int, newest: int, low: int | None
     ) -> ArrivalsMemory:
-        """Return the memory after bins that are nearly complete taught the rates, each once."""
+        """Return the memory after each nearly complete bin has updated the rates once."""
         share = self._share(memory, newest)
         ready = share >= SETTLED
-        ready[-1] = False  # the newest row is in it
+        ready[-1] = False  # this bin has the newest row and is not over
         if low is not None:
             ready |= (first + np.arange(len(share)) + 1) * self.width <= low
         until = first + (len(ready) if ready.all() else int(np.argmin(ready)))
@@ -179,7 +179,7 @@ class Arrivals:
         return replace(memory, rates=rates, next=until)
 
     def _share(self, memory: ArrivalsMemory, now: int) -> Floats:
-        """Return the share of the rows of each bin that has arrived."""
+        """Return, for each bin, the share of its rows that has arrived at event time `now`."""
         lateness = Lateness(memory.late)
         behind = now + 1 - self._edges(memory, now).astype(np.float64)
         share = lateness.mean_below(behind[1:], behind[:-1])
@@ -188,7 +188,7 @@ class Arrivals:
         return np.clip(share, 0.0, 1.0)
 
     def _edges(self, memory: ArrivalsMemory, now: int) -> Ticks:
-        """Return the edges of the bins; the last ends with the tick of the clock."""
+        """Return the edges of the bins; the last bin ends with the tick `now`."""
         assert memory.first is not None  # noqa: S101
         edges = (memory.first + np.arange(len(memory.counts) + 1)) * self.width
         edges[-1] = min(edges[-1], max(now + 1, edges[-2] + 1))
@@ -197,9 +197,9 @@ class Arrivals:
     def arrived(self, memory: ArrivalsMemory, now: int) -> Completeness:
         """Return the completeness of the input at the event time `now`.
 
-        Let the share s of a bin's rows have arrived, `count` rows, and let rates be Gamma with mean
-        μ, variance V and β = μ / V. Then the bin has count + (1 − s) · (β·μ + count) / (β + s) rows
-        in the end.
+        Rates have a Gamma distribution with mean μ, variance V and β = μ / V. A bin of which the
+        share s has arrived, `count` rows, has the expected final number of rows
+        count + (1 − s) · (β·μ + count) / (β + s).
         """
         if memory.first is None:
             return Completeness.until(now)
@@ -208,20 +208,20 @@ class Arrivals:
         share, counts = self._share(memory, now), np.asarray(memory.counts, np.float64)
         mean, spread = self.rate(memory)
         trust = mean / max(spread, mean * 1e-6, 1e-300)
-        part = np.diff(edges) / self.width  # of a bin: the clock may cut the last one
+        part = np.diff(edges) / self.width  # the clock may cut the last bin
         known = trust + share * part
         rate = np.divide(
             trust * mean + counts, known, out=np.full(len(known), mean), where=known > 0
         )
         weight = counts + (1 - share) * part * rate
-        # Arrived rows are certain: return the share of rows, not that of the model.
+        # Arrived rows are known: the share is arrived rows / expected rows, not the model's share.
         share = np.divide(counts, weight, out=share.copy(), where=weight > 0)
         return Completeness(edges, share, weight, mean / self.width)
 
     def foreseen(self, memory: ArrivalsMemory, now: int) -> Completeness:
-        """Return the completeness that is expected at a later event time `now`.
+        """Return the completeness that is expected at `now`, a future event time.
 
-        Bins that have not begun have as many rows as the rate predicts.
+        Bins that have not begun are expected to have the mean number of rows.
         """
         if memory.first is None:
             return Completeness.until(now)
@@ -232,7 +232,7 @@ class Arrivals:
         return Completeness(edges, share, weight, mean / self.width)
 
     def _stretched(self, memory: ArrivalsMemory, now: int) -> ArrivalsMemory:
-        """Return the memory with empty bins up to the clock, so that silence counts."""
+        """Return the memory with empty bins added up to `now`, so that silence counts."""
         assert memory.first is not None  # noqa: S101
         end = now // self.width + 1
         missing = end - memory.first - len(memory.counts)
@@ -242,9 +242,9 @@ class Arrivals:
         return replace(memory, first=end - len(counts), counts=counts)
 
     def rate(self, memory: ArrivalsMemory) -> tuple[float, float]:
-        """Return the mean of rows per bin, and its variance beyond Poisson.
+        """Return the mean number of rows per bin, and the variance in excess of Poisson.
 
-        The rate is that of the half-life with the least error of forecasts.
+        Both values are from the half-life with the smallest error of forecasts.
         """
         if not memory.rates[0].seen:
             assert memory.newest is not None  # noqa: S101
@@ -256,7 +256,7 @@ class Arrivals:
 
 
 def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
-    """Return the sum of histograms, the first of them faded."""
+    """Return the sum of the histograms `lists`, the first of them multiplied by `fade`."""
     total = np.zeros(max(len(x) for x in lists))
     for i, one in enumerate(lists):
         total[: len(one)] += np.asarray(one, np.float64) * (fade if i == 0 else 1.0)
@@ -264,9 +264,9 @@ def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
 
 
 def _taught(rates: Sequence[Rate], bins: Floats, skipped: int) -> tuple[Rate, ...]:
-    """Return the rates after more bins, with `skipped` empty bins before them.
+    """Return the rates updated by `skipped` empty bins and then by `bins`.
 
-    Each bin builds on the one before, so arrays of three numbers would not be faster.
+    Each update needs the update before, so arrays of three numbers would not be faster.
     """
     turns = [(0.0, skipped)] * (skipped > 0) + [(rows, 1) for rows in bins.tolist()]
     taught = []

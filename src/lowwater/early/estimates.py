@@ -1,4 +1,4 @@
-"""How early results are estimated and judged."""
+"""The settings of early results: estimates, intervals and accuracy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ How: TypeAlias = Literal["complete", "raw"]
 
 @dataclass(frozen=True)
 class Estimates:
-    """How early results are estimated; see `estimates`."""
+    """The settings of early results; see `estimates`."""
 
     how: How = "complete"
     interval: float = 0.9
@@ -35,7 +35,7 @@ class Estimates:
 
     @property
     def complete(self) -> bool:
-        """Whether estimates make up for the rows that have not arrived."""
+        """Whether estimates compensate for the rows that have not arrived."""
         return self.how == "complete"
 
 
@@ -45,19 +45,19 @@ Estimate: TypeAlias = How | Estimates
 def estimates(
     how: How = "complete", *, interval: float = 0.9, accuracy: Judge | None = None
 ) -> Estimates:
-    """Return how early results are estimated: `start(early=…, estimate=lw.estimates(…))`.
+    """Return the settings of early results, for `start(early=…, estimate=lw.estimates(…))`.
 
     Parameters
     ----------
     how
-        "complete" estimates the final result: sums and counts are divided by the share of rows that
-        is expected to have arrived; other aggregates are those of the rows that have arrived. "raw"
-        emits the aggregates of the rows that have arrived.
+        "complete" estimates the final result: sums and counts are divided by the expected share of
+        arrived rows; other aggregates are computed from the arrived rows. "raw" emits the
+        aggregates of the arrived rows.
     interval
-        The probability with which `low` and `high` contain the final result.
+        The probability that the final result is between `low` and `high`.
     accuracy
-        A function of (early value, final value, seconds between them), from 0 to 1, instead of
-        1 − |final − early| / |final|.
+        A function of (early value, final value, seconds between them) that returns an accuracy from
+        0 to 1. By default the accuracy is 1 − |final − early| / |final|.
 
     >>> estimates("raw", interval=0.95).interval
     0.95
@@ -66,5 +66,5 @@ def estimates(
 
 
 def estimates_of(given: Any) -> Estimates:
-    """Return the estimates of a run, given as `lw.estimates(…)` or as its first argument."""
+    """Return `given` as `Estimates`; `given` may also be the argument `how` alone."""
     return given if isinstance(given, Estimates) else Estimates(given)

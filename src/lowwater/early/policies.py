@@ -1,4 +1,4 @@
-"""Policies of early results: when prods are due (PROD 3.2, 4.4)."""
+"""Policies that request prods for early results (PROD 3.2, 4.4)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SOME = 16
 
 @dataclass(frozen=True)
 class WindowEnds:
-    """The ends of windows that their specs determine, of one or of several names."""
+    """The ends of windows of one or more window specs, if the specs fix the ends in advance."""
 
     windows: tuple[ScheduledWindow, ...]
 
     @property
     def slide(self) -> int:
-        """The least time from one end to the next."""
+        """The smallest slide of the windows."""
         return min(w.slide for w in self.windows)
 
     @property
     def span(self) -> int:
-        """The greatest length of a window; landmark windows, which grow, count as 16 slides."""
+        """The largest range of the windows; a landmark window, which grows, counts as 16 slides."""
         return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
 
     def next_end(self, at: int) -> int:
-        """Return the first end that is not before a time.
+        """Return the first window end at or after `at`.
 
         >>> WindowEnds((Sliding(range=30, slide=10),)).next_end(21)
         30
@@ -42,13 +42,13 @@ class WindowEnds:
         return min(int(w.end(w.first_open(at - 1))) for w in self.windows)
 
     def last_end(self, at: int) -> int:
-        """Return the last end that is not after a time."""
+        """Return the last window end at or before `at`."""
         return max(w.align(at) for w in self.windows)
 
 
 @dataclass(frozen=True)
 class EarlyOutput:
-    """An operator whose results leave the query, and where its windows end, if that is known."""
+    """An operator whose results the query emits, and its window ends; None if they are unknown."""
 
     operator: int
     grid: WindowEnds | None
@@ -56,7 +56,7 @@ class EarlyOutput:
 
 @dataclass(frozen=True)
 class OutputMemory:
-    """A policy's memory of one operator: the last window end it requested, and its steering."""
+    """A policy's memory for one operator: the last requested window end, and the steering."""
 
     last: int | None = None
     steering: SteeringMemory | None = None
@@ -64,7 +64,7 @@ class OutputMemory:
 
 @dataclass(frozen=True)
 class ProdMemory:
-    """The memory of a policy: the system clock at its last prod, and a memory of each operator."""
+    """The memory of a policy: the system clock at its last prod, and a memory per operator."""
 
     VERSION: ClassVar[int] = 1
 
@@ -74,7 +74,7 @@ class ProdMemory:
 
 Outputs: TypeAlias = Sequence[EarlyOutput]
 Due: TypeAlias = tuple[ProdMemory, list[Prod]]
-"""The memory of a policy after a moment, and the prods that are due."""
+"""The memory of a policy after a call, and the prods that are due."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class Moment:
 
     - `now`: The system clock.
     - `clock`, `clock_memory`: The event clock, and its memory.
-    - `observed`: By operator, the leads (in slides) and accuracies of early results that now have
+    - `observed`: By operator, the (lead in slides, accuracy) of early results that now have
       finals.
-    - `lag`: How far watermarks are behind the newest time: a window closes that long after its end.
+    - `lag`: The distance of the watermarks behind the newest time, which delays finals.
     """
 
     now: int
@@ -96,12 +96,12 @@ class Moment:
 
     @property
     def event(self) -> int | None:
-        """Event time."""
+        """The current event time; None before the first row."""
         return self.clock.now(self.clock_memory, self.now)
 
     @property
     def at_answer(self) -> int | None:
-        """Event time when operators answer a prod that is requested now."""
+        """The event time at which operators answer a prod that is requested now."""
         return self.clock.at_next_answer(self.clock_memory, self.now)
 
 
@@ -109,7 +109,7 @@ class ProdPolicy(ABC):
     """A policy that requests prods."""
 
     def bind(self, asked: Outputs) -> None:
-        """Raise SpecError if the policy cannot request the windows of a query."""
+        """Raise SpecError if the policy cannot request the windows of the operators `asked`."""
         del asked
 
     @property
@@ -118,18 +118,18 @@ class ProdPolicy(ABC):
         return {}
 
     def tuned(self, values: Mapping[str, Any]) -> Self:
-        """Return the policy with new values of its settings."""
+        """Return the policy with the settings in `values`."""
         del values
         return self
 
     @abstractmethod
     def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:
-        """Return the new memory, and the prods that are due."""
+        """Return the new memory of the policy, and the prods that are due at `moment`."""
 
 
 @dataclass(frozen=True)
 class EarlyOnDemand(ProdPolicy):
-    """Requests no prods: only `run.prod()` does."""
+    """A policy that requests no prods; only `run.prod()` requests prods."""
 
     def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
         return memory, []
@@ -137,7 +137,7 @@ class EarlyOnDemand(ProdPolicy):
 
 @dataclass(frozen=True)
 class EarlyEvery(ProdPolicy):
-    """Requests the next window to end, once per period of the system clock."""
+    """A policy that requests the window that ends next, once per `period` (system clock)."""
 
     period: int
 
@@ -153,7 +153,7 @@ class EarlyEvery(ProdPolicy):
 
 
 def _next(one: EarlyOutput, moment: Moment) -> Prod:
-    """Return the prod for the next window of an operator to end."""
+    """Return the prod for the operator's window that ends next, or for all without known ends."""
     event = moment.event
     if one.grid is None or event is None:
         return Prod(operator=one.operator)
@@ -163,7 +163,7 @@ def _next(one: EarlyOutput, moment: Moment) -> Prod:
 
 @dataclass(frozen=True)
 class EarlyBefore(ProdPolicy):
-    """Requests each window a share of its slide before it ends in event time (PROD 4.4)."""
+    """A policy that requests each window a `share` of its slide before its end (PROD 4.4)."""
 
     share: float
 
@@ -194,13 +194,13 @@ class EarlyBefore(ProdPolicy):
     def one(
         self, memory: OutputMemory, one: EarlyOutput, moment: Moment
     ) -> tuple[OutputMemory, list[Prod]]:
-        """Return the memory of one operator, and its prod if one is due."""
+        """Return the new memory for operator `one`, and its prod if a prod is due."""
         last, event, at_answer = memory.last, moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
             return memory, []
         if last is None:
             last = one.grid.next_end(event) - one.grid.slide
-        # Answers come at the ends of epochs: choose the epoch that ends nearest to the time.
+        # Answers are emitted at the end of an epoch: choose the epoch that ends nearest.
         near = at_answer + moment.clock.epoch(moment.clock_memory) // 2
         upto = one.grid.last_end(near + int(self.share * one.grid.slide))
         due = [Prod(last, upto, operator=one.operator)] if upto > last else []
@@ -209,10 +209,10 @@ class EarlyBefore(ProdPolicy):
 
 @dataclass(frozen=True)
 class AccuracyTarget(EarlyBefore):
-    """Requests windows as early as a target accuracy allows (PROD 6.2 c), at most by `share`.
+    """A policy that requests windows as early as a target accuracy allows (PROD 6.2 c).
 
-    Steering counts the lead from the final result, not from the end of the window: where rows are
-    late, even the end of the window may be too early.
+    `share` is the largest lead. Steering counts the lead back from the final result, not from the
+    end of the window: if rows are late, even the end of the window may be too early.
     """
 
     accuracy: float
@@ -233,7 +233,7 @@ class AccuracyTarget(EarlyBefore):
         return policy
 
     def steering(self, wait: float = 0.0) -> Steering:
-        """Return the steering, if finals follow the end of a window by `wait` slides."""
+        """Return the steering for finals that are emitted `wait` slides after a window's end."""
         return Steering(self.accuracy, self.share + wait)
 
     def one(  # noqa: D102
@@ -248,7 +248,7 @@ class AccuracyTarget(EarlyBefore):
 
 
 def early_every(period: Duration) -> EarlyEvery:
-    """Return a policy that requests the next window to end, once per period of the system clock.
+    """Return a policy that requests the window that ends next, once per `period` (system clock).
 
     >>> early_every("10 seconds")
     EarlyEvery(period=10000000)
@@ -262,8 +262,8 @@ def early_every(period: Duration) -> EarlyEvery:
 def early_before(share: float | None = None, *, accuracy: float | None = None) -> EarlyBefore:
     """Return a policy that requests each window a `share` of its slide before it ends.
 
-    With `accuracy`, it requests windows as early as their results have this accuracy in the mean,
-    compared with the finals that follow; `share` is then the upper bound, by default a whole slide.
+    With `accuracy`, the policy requests windows as early as the mean accuracy of the early results
+    allows; `share` is then the upper bound, by default a whole slide.
 
     >>> early_before(0.25)
     EarlyBefore(share=0.25)
@@ -288,5 +288,5 @@ def early_before(share: float | None = None, *, accuracy: float | None = None) -
 
 
 def early_on_demand() -> EarlyOnDemand:
-    """Return a policy without prods of its own: results are early only after `run.prod()`."""
+    """Return a policy that requests no prods: only `run.prod()` requests early results."""
     return EarlyOnDemand()

@@ -1,4 +1,4 @@
-"""The prodder: requests the prods that are due after an epoch, and counts the answers."""
+"""The prodder: the component that collects prods after each epoch and counts the answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
 from lowwater.event_clock import ClockMemory, EventClock
 
 Observed = Mapping[int, Sequence[tuple[float, float]]]
-"""By operator, the leads and accuracies of early results that now have finals."""
+"""By operator, the (lead, accuracy) of early results that now have finals."""
 
 PROD_TALLIES = ("asked", "answered", "empty", "early")
-"""The number of prods; of those answered with rows, and without; the number of early rows."""
+"""The counts of prods, of prods answered with rows, of prods without rows, and of early rows."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class EarlyMemory:
 
     - `asked`, `answered`, `empty`, `early`: See `PROD_TALLIES`.
     - `waiting`: The numbers of the prods that operators answer in the next epoch.
-    - `lag`: How far watermarks are behind the newest time.
+    - `lag`: The distance of the watermarks behind the newest time.
     - `clock`: The memory of the event clock.
-    - `arrivals`: How rows arrive, by input.
-    - `learned`: The errors and accuracies of early results, by operator.
-    - `policies`: The memory of each policy, by its name.
+    - `arrivals`: The memory of the model of arrivals, by input.
+    - `learned`: The memory of the learner of early results, by operator.
+    - `policies`: The memory of each policy, by the policy's name.
     """
 
     VERSION: ClassVar[int] = 1
@@ -59,16 +59,16 @@ class EarlyMemory:
 
 @dataclass(frozen=True)
 class Prodder:
-    """Requests prods: those of policies, of streams of prods, and of `run.prod()`.
+    """The component that collects the prods of policies, streams of prods and `run.prod()`.
 
     - `policies`: The policies that request prods.
     - `asked`: The operators that answer prods.
-    - `inputs`: The inputs whose rows carry event time; inputs of prods are not among them.
+    - `inputs`: The inputs with data rows; streams of prods are not included.
     - `clock`: The event clock.
-    - `arrivals`: The model of how rows arrive, if estimates need one.
-    - `complete`: Whether early results make up for rows that have not arrived.
+    - `arrivals`: The model of arrivals; None if estimates do not need it.
+    - `complete`: Whether early results compensate for rows that have not arrived.
     - `learning`: By operator, the learner of its early results.
-    - `names`: The names under which policies had their memory before their settings changed.
+    - `names`: The keys of the policies' memories; they stay the same when settings change.
     """
 
     policies: tuple[ProdPolicy, ...]
@@ -88,7 +88,7 @@ class Prodder:
         return {n: v for policy in reversed(self.policies) for n, v in policy.settings.items()}
 
     def tuned(self, values: Mapping[str, Any]) -> Prodder:
-        """Return the prodder with new settings; the policies keep their memory."""
+        """Return the prodder with the settings in `values`; the policies keep their memories."""
         policies = tuple(policy.tuned(values) for policy in self.policies)
         if policies == self.policies:
             return self
@@ -101,7 +101,7 @@ class Prodder:
     def advance(
         self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[EarlyMemory, tuple[Prod, ...]]:
-        """Return the memory after an epoch, and the prods for the next one."""
+        """Return the memory after an epoch, and the prods for the next epoch."""
         learned, observed = self._learn(memory, report)
         memory = replace(
             _counted(memory, report.measured),
@@ -141,7 +141,7 @@ class Prodder:
         return memory.clock.now is not None and bool(self._ask(memory, report.now, {})[1])
 
     def learned(self, memory: EarlyMemory, operator: int) -> LearnerMemory:
-        """Return the memory of an operator's learner."""
+        """Return the memory of the learner of operator `operator`."""
         if operator in memory.learned or operator not in self.learning:
             return memory.learned.get(operator, LearnerMemory())
         return self.learning[operator].begin()
@@ -149,7 +149,7 @@ class Prodder:
     def leads(
         self, memory: EarlyMemory, report: EpochReport, operator: int, ends: np.ndarray
     ) -> np.ndarray:
-        """Return how far answers are before the ends of their windows, in slides."""
+        """Return the time from current event time to each window end in `ends`, in slides."""
         event = self.clock.now(self._clock(memory, report), report.now)
         grid = next(one.grid for one in self.asked if one.operator == operator)
         if event is None or grid is None:
@@ -159,7 +159,7 @@ class Prodder:
     def _learn(
         self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[dict[int, LearnerMemory], Observed]:
-        """Return the memories of the learners after an epoch, and its leads and accuracies."""
+        """Return the learners' memories after an epoch, and the new (lead, accuracy) pairs."""
         learned, observed = dict(memory.learned), {}
         for measured in report.measured.epoch:
             for number, news in measured.learned.items():
@@ -169,7 +169,7 @@ class Prodder:
         return learned, observed
 
     def _arrivals(self, memory: EarlyMemory, report: EpochReport) -> tuple[ArrivalsMemory, ...]:
-        """Return how rows arrive after an epoch, by input."""
+        """Return the memory of the model of arrivals after an epoch, by input."""
         if self.arrivals is None:
             return ()
         learned = []
@@ -182,7 +182,7 @@ class Prodder:
     def foreseen(self, memory: EarlyMemory, now: int) -> list[Completeness | None]:
         """Return the expected completeness of each input after the next epoch.
 
-        It is None if early results do not make up for missing rows.
+        The values are None if early results do not compensate for missing rows.
         """
         at = self.clock.at_next_answer(memory.clock, now)
         if self.arrivals is None or at is None or not self.complete:
@@ -190,7 +190,7 @@ class Prodder:
         return [self.arrivals.foreseen(learned, at) for learned in memory.arrivals]
 
     def arrived(self, memory: EarlyMemory, report: EpochReport) -> list[Completeness | None]:
-        """Return the completeness of each input after an epoch; None where it is unknown."""
+        """Return the completeness of each input after an epoch; None if it is unknown."""
         at = self.clock.now(self._clock(memory, report), report.now)
         if self.arrivals is None or at is None:
             return [None for _ in self.inputs]
@@ -203,7 +203,7 @@ class Prodder:
 
 
 def _counted(memory: EarlyMemory, measured: Measures) -> EarlyMemory:
-    """Return the memory with the answers to the prods of the epoch before counted."""
+    """Return the memory with the answers of an epoch added to the counts."""
     rows_of = dict.fromkeys(memory.waiting, 0)
     for m in measured.routes:
         for number, rows in m.answers.items():

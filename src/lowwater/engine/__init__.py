@@ -1,1 +1,1 @@
-"""Engine: epochs, the control log, the controller, outputs and status, under both hosts."""
+"""The engine that both hosts share: epochs, control log, controller, outputs and status."""

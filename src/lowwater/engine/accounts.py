@@ -1,4 +1,4 @@
-"""Accounting: rows by outcome and operator, checked in every epoch (semantics 3)."""
+"""Accounting: counts of rows by operator and outcome, checked in every epoch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowwater.engine.entry import Accounts, Entry, ShardAccount
 from lowwater.errors import HostError
 
 ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
-"""The outcomes of a row; their counts add up to the rows received (semantics 3)."""
+"""The outcomes of a row; their counts add up to the number of rows received."""
 TALLIES = (
     "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
 )  # fmt: skip
@@ -21,9 +21,9 @@ def accounts_after(
     inputs: int,
     contradictable: Collection[int],
 ) -> Accounts:
-    """Return the accounts after an epoch; raise HostError if its rows do not add up.
+    """Return the accounts after an epoch; raise HostError if the outcomes do not add up.
 
-    Late rows of `contradictable` operators contradict a punctuation.
+    `before` is the previous entry. Late rows at `contradictable` operators count as contradicted.
     """
     accounts = before.accounts
     fresh: dict[int, dict[str, int]] = {}

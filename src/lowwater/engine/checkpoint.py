@@ -1,4 +1,4 @@
-"""A checkpoint: its folders, and the description of the query that it belongs to."""
+"""The folders of a checkpoint, and the query description that a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _NAME = "lowwater.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The folders of a checkpoint."""
+    """A checkpoint folder, with the paths of its subfolders."""
 
     root: str
 
     @classmethod
     def at(cls, path: str) -> Checkpoint:
-        """Return the checkpoint at a path, which becomes absolute: executors read it, too."""
+        """Return the checkpoint at `path`, made absolute because executors read the folder, too."""
         local = path.removeprefix("file://")
         return cls(local if "://" in local else str(Path(local).absolute()))
 
     @property
     def remote(self) -> bool:
-        """Whether it is not on a local disk."""
+        """Whether the checkpoint is on a remote file system."""
         return "://" in self.root
 
     @property
@@ -41,27 +41,27 @@ class Checkpoint:
 
     @property
     def state(self) -> str:
-        """The folder of the shards' state."""
+        """The folder of the state segments of all shards."""
         return f"{self.root}/state"
 
     @property
     def source(self) -> str:
-        """The folder of source files that a restart reads again."""
+        """The folder of stored input rows, which a restart reads again."""
         return f"{self.root}/source"
 
     @property
     def outputs(self) -> str:
-        """The folder of tables that wait for their epoch's entry."""
+        """The folder of output tables that are not yet written to their sinks."""
         return f"{self.root}/outputs"
 
     def log(self) -> FolderLog:
-        """Return the control log."""
+        """Return the control log of the checkpoint."""
         return FolderLog(f"{self.root}/control")
 
     def claim(self, assembly: PhysicalPlan, shards: int) -> int:
-        """Return the number of shards of a checkpoint, and record the query in a new one.
+        """Return the number of shards; a new checkpoint records the query and `shards`.
 
-        Raise StateError if the checkpoint belongs to another query or version.
+        Raise StateError if the checkpoint belongs to another query or to another state version.
         """
         folder = AtomicFolder(self.root)
         written = folder.read(_NAME)
@@ -92,7 +92,7 @@ class Checkpoint:
 
 
 def _difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Return the differences of two descriptions as text, each down to the part that differs."""
+    """Return the differences of two query descriptions as text, each with the path of the field."""
     as_read = json.loads(json.dumps(wanted))  # JSON turns tuples into lists
     return "; ".join(_differences(stored, as_read, "its"))
 

@@ -1,4 +1,4 @@
-"""Clocks: the time at which epochs are decided, in ticks."""
+"""Clocks: the time at which the controller decides on an epoch, in ticks."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from lowwater.ticks import Duration, Instant, instant_ticks, ticks
 
 
 class Clock(Protocol):
-    """Returns the time of an epoch, in ticks."""
+    """A source of the time of each epoch, in ticks."""
 
     def now(self, epoch: int) -> int:
-        """Return the time at which an epoch is decided."""
+        """Return the time at which the controller decides on epoch number `epoch`, in ticks."""
 
 
 class SystemClock:
     """The wall clock."""
 
     def now(self, epoch: int) -> int:
-        """Return the time, in ticks."""
+        """Return the wall-clock time, in ticks."""
         return time.time_ns() // 1_000
 
     def took(self, epoch: int, began: float) -> int:
-        """Return the ticks since `began`, a reading of `time.perf_counter`."""
+        """Return the number of ticks since `began`, a reading of `time.perf_counter`."""
         return round((time.perf_counter() - began) * 1e6)
 
 
 @dataclass(frozen=True)
 class VirtualClock:
-    """A clock for tests: it stands at `start` in epoch 0 and advances by `per_epoch`."""
+    """A clock for tests, which reads `start` in epoch 0 and advances by `per_epoch` each epoch."""
 
     start: Instant = "1970-01-01"
     per_epoch: Duration = "1 second"
 
     def now(self, epoch: int) -> int:
-        """Return the time of an epoch."""
+        """Return the time of epoch number `epoch`, in ticks."""
         return instant_ticks(self.start, name="start") + epoch * ticks(self.per_epoch)

@@ -1,7 +1,7 @@
-"""The controller: decides after every epoch, from its measurements, and writes the epoch's entry.
+"""The controller: it decides after every epoch and appends the epoch's entry to the control log.
 
-It decides only from the entry of the epoch before and from the epoch's measurements, so an epoch
-that is repeated after a crash is decided the same way.
+Decisions follow from the previous entry, the epoch's measurements and requests, and the clock. A
+logged entry is final: the controller never decides again on an epoch that has an entry.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lowwater.watermarks.adaptive.adapter import AdapterMemory, SlackAdapter
 from lowwater.watermarks.tracker import Gauge
 
 Control = dict[int, ControlMessage]
-"""The message to each port, by number."""
+"""The control message to each port, by port number."""
 
 
 @dataclass(eq=False)
 class Controller:
-    """Turns the measurements of epochs into entries of the control log."""
+    """The component that turns the measurements of epochs into entries of the control log."""
 
     log: ControlLog
     gauges: Sequence[Gauge]
@@ -49,26 +49,26 @@ class Controller:
 
     @classmethod
     def of(cls, plan: PhysicalPlan, log: ControlLog) -> Controller:
-        """Return the controller of a plan."""
+        """Return a controller with the policies of `plan` that appends entries to `log`."""
         policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder
         return cls(log, plan.gauges, plan.flow, *policies)
 
     def begin(self, now: int) -> None:
-        """Begin the log of a query that has no entry yet."""
+        """Append the entry before the first epoch, unless the log has entries already."""
         self.log.begin(self._wall(now))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The parameters that can be changed while the query runs, by name."""
+        """The values of the parameters that `run.retune()` can change, by name."""
         policies = (self.prodder, self.adapter, self.shedder)
         return {n: v for one in policies if one is not None for n, v in one.settings.items()}
 
     def tuned(self, overrides: Mapping[str, Override]) -> Controller:
-        """Return a controller that decides with the retuned parameters."""
+        """Return the controller with the retuned parameter values in `overrides`."""
         return self.having(in_force(overrides, self.settings))
 
     def having(self, values: Mapping[str, Any]) -> Controller:
-        """Return a controller that decides with other values of parameters."""
+        """Return the controller with the parameter values in `values`, by name."""
         if not values:
             return self
         return replace(
@@ -89,9 +89,10 @@ class Controller:
         outputs: tuple[OutputTable, ...] = (),
         asked: Sequence[Prod | RetuneRequest] = (),
     ) -> Entry:
-        """Append and return the entry of an epoch; return the existing one if it has one.
+        """Append and return the entry of an epoch, or return the entry that the log already has.
 
-        `asked` are the prods and new parameters that the user requested during the epoch.
+        `asked` are the prods and new parameter values that the user requested during the epoch.
+        `ending` ends all inputs.
         """
         existing = self.log.read(epoch)
         if existing is not None:
@@ -114,7 +115,7 @@ class Controller:
     def _decide(
         self, before: Entry, measured: Measures, now: int, *, ending: bool, asked: Sequence[Prod]
     ) -> Entry:
-        """Return the entry of the epoch after `before`."""
+        """Return the entry of the epoch that follows `before`."""
         memory, inputs, adapting = self._advance(before, measured, now, ending=ending)
         accounts = accounts_after(before, measured, len(self.gauges), self.flow.contradictable)
         standing = before.standing
@@ -163,7 +164,7 @@ class Controller:
     def _with_prods(
         self, control: Control, before: Entry, report: EpochReport
     ) -> tuple[EarlyMemory | None, Control]:
-        """Return the memory of early results, and the messages with the prods that are due."""
+        """Return the new memory of early results, and `control` with the prods that are due."""
         if self.prodder is None:
             return None, control
         memory, prods = self.prodder.advance(_early(before), report)
@@ -182,9 +183,10 @@ class Controller:
         }
 
     def foresee(self, entry: Entry, measured: InputMeasure) -> Entry:
-        """Return `entry` as it would be if the next block of an input were an epoch of its own.
+        """Return `entry` advanced by one block of an input, as if the block were a separate epoch.
 
-        So the context of the block after it does not depend on how blocks are cut into epochs.
+        `measured` are the block's measurements. The result does not depend on how blocks are
+        divided into epochs.
         """
         tuned = self.tuned(entry.overrides)
         memory, inputs, adapting = tuned._advance(entry, Measures((measured,)), now=0)  # noqa: SLF001
@@ -192,7 +194,7 @@ class Controller:
         return replace(entry, memory=tuple(memory), standing=standing, adapting=adapting)
 
     def due(self, entry: Entry, now: int) -> bool:
-        """Return whether, after `entry`, the clock alone would close a window or cause a prod."""
+        """Return whether the clock alone would raise a watermark, cause a prod or release rows."""
         if entry.ended or not _something_open(entry.accounts):
             return False
         return self.tuned(entry.overrides)._due(entry, now)  # noqa: SLF001
@@ -214,7 +216,7 @@ class Controller:
     def _ports(
         self, before: Entry, inputs: Sequence[InputProgress], held: Sequence[HeldInterval]
     ) -> tuple[list[Watermarks], Control]:
-        """Return the watermarks of all ports, and messages to the ports where they have risen."""
+        """Return the watermarks of all ports, and a message to each port with raised watermarks."""
         reached = self.flow.reach(inputs, held)
         known = before.standing.ports or [Watermarks()] * len(reached)
         ports = [old.raised(new) for old, new in zip(known, reached, strict=True)]
@@ -228,7 +230,7 @@ class Controller:
     def _advance(
         self, before: Entry, measured: Measures, now: int, *, ending: bool = False
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
-        """Return the memory and progress of each input, and the memory of adaptive slack."""
+        """Return each input's policy memory and progress, and the memory of adaptive slack."""
         memory, progress = [], []
         reports, adapting = self._reports(before, measured)
         for number, (gauge, known, report) in enumerate(
@@ -252,7 +254,7 @@ class Controller:
     def _reports(
         self, before: Entry, measured: Measures
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
-        """Return the report of each input with its slack, and the memory of adaptive slack."""
+        """Return the epoch's report on each input with its slack, and adaptive slack's memory."""
         known = self._inputs(before)
         mine = (measured.of_input(n) for n in range(len(known)))
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
@@ -264,7 +266,7 @@ class Controller:
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:
-    """Return whether watermarks that only the clock advanced may be sent."""
+    """Return whether to send `moved`, watermarks that the clock alone has raised from `known`."""
     if not grain:
         return True
     far = moved.low is not None and (known.low is None or moved.low - known.low >= grain)
@@ -281,7 +283,7 @@ def _early(entry: Entry) -> EarlyMemory:
 
 
 def _with_releases(hold: HoldDecision, control: Control) -> Control:
-    """Return the messages to ports, with the rows that each is to release."""
+    """Return `control` with the number of held rows that each port must release."""
     released = {
         port: ControlMessage(control.get(port, ControlMessage()).marks, release=release)
         for port, release in hold.release.items()

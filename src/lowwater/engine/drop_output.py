@@ -1,4 +1,4 @@
-"""Dropped windows as rows of an output: a gap is never mistaken for an empty window."""
+"""The output of dropped windows, by which a reader can distinguish gaps from empty windows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ REASONS = {
 
 
 def dropped_packets(before: Entry) -> list[Packet]:
-    """Return the packet of the windows whose drop became final in the epoch before."""
+    """Return a packet with the drops that became final in the previous epoch, if there are any."""
     news = () if before.shed is None else before.shed.news
     return [Packet(0, 0, "shed", json.dumps(encode(news)).encode())] if news else []
 
 
 def shed_schema(plan: Any) -> pa.Schema:
-    """Return the columns of a dropped window; none for a plan without windows."""
+    """Return the schema of the `dropped` output; empty for a plan without windows."""
     if not isinstance(plan, WindowPlan):
         return pa.schema([])
     named = [pa.field(NAME, pa.string())] if plan.several else []
@@ -40,7 +40,7 @@ def shed_schema(plan: Any) -> pa.Schema:
 
 
 def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Table]:
-    """Return the dropped windows of an operator among the packets of an epoch."""
+    """Return tables of an operator's dropped windows, read from the packets of an epoch."""
     if not isinstance(plan, WindowPlan):
         return []
     written = [one for p in packets if p.kind == "shed" for one in json.loads(p.payload)]
@@ -50,7 +50,7 @@ def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Ta
 
 
 def _windows(plan: WindowPlan, dropped: DroppedInterval) -> Iterator[pa.Table]:
-    """Yield the windows with results in a dropped interval, one table per run of windows."""
+    """Yield the windows whose results are in a dropped interval, as one table per run of wids."""
     schema = shed_schema(plan)
     why = (REASONS[dropped.reason], dropped.share, dropped.load)
     for name, window in plan.fixed_windows:

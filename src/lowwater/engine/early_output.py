@@ -1,7 +1,7 @@
 """Early results of an epoch: estimates, with their expected accuracy.
 
 Operators answer prods from the rows that have arrived. This module turns all answers of an epoch
-into estimates, and measures the accuracy of earlier estimates by their finals.
+into estimates, and compares earlier estimates with their finals to measure the accuracy.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import HIDDEN, KNOWN
 
 UNKNOWN_SHARE = 0.5
-"""The completeness of a window where no policy measures it."""
+"""The completeness that is assumed for a window if no policy measures it."""
 
 
 def with_estimates(
     prodder: Prodder | None, before: Entry, flow: Dataflow, packets: Sequence[Packet], now: int
 ) -> list[Packet]:
-    """Return the packets of an epoch with estimates for answers, and measurements of accuracy."""
+    """Return `packets` with estimates instead of answers, and with measurements of accuracy."""
     if prodder is None:
         return list(packets)
     emitted = [p for p in packets if p.kind != "early"]
@@ -68,7 +68,7 @@ def with_estimates(
 
 
 def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputProgress]:
-    """Return the progress of the inputs after an epoch, by the times of its rows."""
+    """Return the progress of each input, with the newest time after the epoch's rows."""
     progress = []
     for number, one in enumerate(before.standing.inputs or [InputProgress()] * len(flow.inputs)):
         times = (m.newest for m in measured.of_input(number))
@@ -82,7 +82,7 @@ def _without_held(
     before: Entry,
     measured: Measures,
 ) -> list[Completeness | None]:
-    """Return the completeness of each input after an epoch, without the rows that are held."""
+    """Return `arrived`, the completeness of each input, reduced by the rows that are held."""
     without = list(arrived)
     for number, start in enumerate(flow.inputs):
         waiting = [_waiting(route.hold, before, measured) for route in start.routes]
@@ -95,7 +95,7 @@ def _without_held(
 
 
 def _waiting(hold: int | None, before: Entry, measured: Measures) -> Counter[int]:
-    """Return the number of rows in a hold, by held interval; rows being released do not count."""
+    """Return the number of rows that the operator `hold` still holds, by held interval."""
     waiting: Counter[int] = Counter()
     for held in () if before.sideline is None else before.sideline.held_rows(hold):
         waiting[held.interval] += held.rows
@@ -106,7 +106,7 @@ def _waiting(hold: int | None, before: Entry, measured: Measures) -> Counter[int
 
 
 class _Judge:
-    """Turns the answers of one operator into estimates, by the accuracy of earlier ones."""
+    """An estimator for one operator's answers, based on the accuracy of earlier estimates."""
 
     def __init__(
         self, flow: Dataflow, operator: int, prodder: Prodder, memory: EarlyMemory
@@ -120,7 +120,7 @@ class _Judge:
     def judge(
         self, rows: pa.Table, share: np.ndarray | None, known: EpochReport
     ) -> tuple[pa.Table, tuple[WaitingResult, ...]]:
-        """Return the estimates of answers, and the early rows to compare with their finals."""
+        """Return the estimates for the answers `rows`, and records to compare with the finals."""
         values = bare(rows)
         if self.prodder.complete:
             values = completed(self.plan, values, share)
@@ -136,7 +136,7 @@ class _Judge:
 
     def _early(self, rows: pa.Table, values: pa.Table, share: np.ndarray | None) -> EarlyValues:
         assert self.learning is not None  # noqa: S101
-        # Scaled aggregates are learned from the rows that arrived, the others from the estimate.
+        # Scaled aggregates are learned from their raw values, the others from their estimates.
         raw = {
             name: _floats((rows if kind in {"counted", "scaled"} else values).column(name))
             for name, kind in self.learning.kinds.items()
@@ -148,7 +148,7 @@ class _Judge:
     def _remembered(
         self, rows: pa.Table, values: pa.Table, early: EarlyValues, known: EpochReport
     ) -> tuple[WaitingResult, ...]:
-        """Return the records of early rows that the log keeps until their finals are emitted."""
+        """Return records of sampled early rows; the log keeps a record until its final is known."""
         assert self.learning is not None  # noqa: S101
         chosen, hashes = self._sample(rows)
         lead = self.prodder.leads(self.memory, known, self.operator, early.window[chosen])
@@ -170,7 +170,7 @@ class _Judge:
         return tuple([WaitingResult(*row) for row in zip(*columns.values(), strict=True)])
 
     def finals(self, results: Sequence[pa.Table]) -> dict[str, tuple[float, ...]]:
-        """Return the finals that remembered early rows wait for, by window and group."""
+        """Return the finals of recorded early rows, by the key of window and group."""
         waiting = self.known.sample.waiting
         if self.learning is None or not waiting or not results:
             return {}
@@ -189,7 +189,7 @@ class _Judge:
         }
 
     def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of rows whose groups are in the sample, and their hashes."""
+        """Return the positions of the rows whose group is in the sample, and the group hashes."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
         hashes = shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
@@ -197,7 +197,7 @@ class _Judge:
         return chosen, hashes[chosen]
 
     def _keys(self, rows: pa.Table, chosen: np.ndarray) -> list[tuple[str, str]]:
-        """Return the key of each row's window and group, and the group as text."""
+        """Return, for each row in `chosen`, the key of window and group, and the group as text."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         names = [n for n in ("wid", NAME) if n in rows.column_names]
         some = rows.take(pa.array(chosen))
@@ -209,11 +209,11 @@ class _Judge:
 
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
-    """Return numbers as floats, NULL as NaN."""
+    """Return a column of numbers as an array of floats, with NaN for NULL."""
     return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
 
 
 def _each(estimates: Mapping[str, Estimate], field: str) -> pa.Array:
-    """Return one field of the estimates of every aggregate as a struct; NaN becomes NULL."""
+    """Return a struct column with `field` of the estimates of every aggregate; NaN becomes NULL."""
     columns = [pa.array(getattr(e, field), from_pandas=True) for e in estimates.values()]
     return pa.StructArray.from_arrays(columns, list(estimates))

@@ -1,7 +1,7 @@
 """Records of the control log: one opening and one entry per epoch, as versioned JSON.
 
-Some fields are empty in this version: they reserve a place in the format for checksums of the
-chain, the token of the owner and segments by range of key groups.
+Some fields are reserved and still empty: checksums that chain the records, the token of the run
+that owns the checkpoint, and segments by range of key groups.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from lowwater.sidelining.sideliner import SidelineMemory
 from lowwater.watermarks.adaptive.adapter import AdapterMemory
 
 NO_BATCH = -1
-"""The micro-batch before the first."""
+"""The number of the micro-batch before the first micro-batch."""
 
 
 @dataclass(frozen=True)
 class Positions:
-    """How far a query has read: the position of each block source by input, and Spark's batch."""
+    """The read positions of a query: one per block source, by input, and Spark's last batch."""
 
     inputs: Mapping[int, Json] = field(default_factory=dict)
     batch: int = NO_BATCH
@@ -35,9 +35,10 @@ class Positions:
 
 @dataclass(frozen=True)
 class Opening:
-    """What an epoch reads, recorded before it runs.
+    """The record of the positions up to which an epoch reads, written before the epoch runs.
 
-    `owner` is the token of the run that opened it, `previous` the checksum of the record before.
+    `owner` is the token of the run that opened the epoch, `previous` the checksum of the previous
+    record.
     """
 
     VERSION: ClassVar[int] = 1
@@ -52,13 +53,13 @@ class Opening:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Opening:
-        """Read what `to_bytes` wrote."""
+        """Return the opening from the bytes of `to_bytes`."""
         return decode(cls, _json(payload))
 
 
 @dataclass(frozen=True)
 class OutputTable:
-    """One table of an epoch for a sink: the query's output, the kind of its rows, their number."""
+    """A record of one table for a sink: the query's output, the kind and the number of rows."""
 
     output: str
     kind: str
@@ -68,7 +69,7 @@ class OutputTable:
 
 @dataclass(frozen=True)
 class SegmentRange:
-    """The segment of state of one operator that holds the key groups `[start, end)`."""
+    """The state segment of one operator that holds the key groups `[start, end)`."""
 
     operator: int
     start: int
@@ -79,7 +80,7 @@ class SegmentRange:
 
 @dataclass(frozen=True)
 class ShardAccount:
-    """The state of a shard after an epoch, and the rows that it has received so far."""
+    """The size of a shard's state after an epoch, and the number of rows received so far."""
 
     cells: int = 0
     bytes: int = 0
@@ -88,14 +89,14 @@ class ShardAccount:
 
 @dataclass(frozen=True)
 class Accounts:
-    """Counts since the query began.
+    """Counts of rows since the query began.
 
     Attributes
     ----------
     inputs
-        Rows of each input.
+        Number of rows of each input.
     operators
-        Rows of each operator by outcome; see `accounts.TALLIES`.
+        Number of rows of each operator, by outcome; see `accounts.TALLIES`.
     shards
         The account of each shard, by (operator, shard).
     """
@@ -106,45 +107,45 @@ class Accounts:
 
     @property
     def rows(self) -> int:
-        """The rows of all inputs."""
+        """The number of rows of all inputs."""
         return sum(self.inputs)
 
     def of(self, operator: int) -> list[ShardAccount]:
-        """Return the accounts of an operator's shards."""
+        """Return the accounts of all shards of `operator`."""
         return [account for (number, _), account in self.shards.items() if number == operator]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What the controller decided after an epoch, and what it needs to decide the next.
+    """The controller's decisions after an epoch, and the memory for its next decisions.
 
     Attributes
     ----------
     control
-        The message to each port, by number, for the next epoch.
+        The message to each port for the next epoch, by port number.
     standing
         The context of the next epoch.
     memory
         The memory of each input's watermark policy.
     accounts
-        Counts since the query began.
+        Counts of rows since the query began.
     ended
         Whether all inputs have ended.
     positions
-        How far the query has read; None before its first epoch.
+        The positions up to which the query has read; None before its first epoch.
     early, adapting, sideline, shed
         The memory of early results, adaptive slack, sidelining and load shedding; empty for a
         query without them.
     overrides
-        Parameters that were retuned. The entry was decided with them.
+        The retuned parameters. They are in force for the entry's decisions, too.
     clock
-        The reading of the clock at which the epoch was decided.
+        The time of the decisions, as the clock reads it.
     outputs
-        The tables that the epoch has for its sinks.
+        The tables that the epoch writes to sinks.
     segments
         The segments of state that the next epoch reads. Not filled yet.
     owner, previous
-        The token of the run that wrote the entry, and the checksum of the record before it. Not
+        The token of the run that wrote the entry, and the checksum of the previous record. Not
         filled yet.
     """
 
@@ -175,7 +176,7 @@ class Entry:
 
     @property
     def done(self) -> bool:
-        """Whether the streams have ended and the operators have received their end."""
+        """Whether all inputs have ended and no control is left for the operators."""
         return self.ended and self.quiet
 
     def to_bytes(self) -> bytes:
@@ -184,7 +185,7 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Entry:
-        """Read what `to_bytes` wrote; raise StateError for another version or a damaged entry."""
+        """Return the entry in `payload`; raise StateError for another version or damaged bytes."""
         return decode(cls, _json(payload))
 
 

@@ -5,11 +5,11 @@ Every epoch takes these steps, in this order:
 1. Open: the control log records the positions up to which the epoch reads.
 2. Tasks: the host ingests the rows and runs all operators. Each shard writes one segment of state.
 3. Pending outputs: the tables for the sinks are stored in the checkpoint.
-4. Entry: the controller decides, and the control log appends the epoch's entry. The epoch counts
-   from here on: before, a restart runs it again from the same positions and the state before it.
-5. Publish: the tables are written to the sinks, and the stored ones are deleted. A restart
+4. Entry: the controller decides, and the control log appends the epoch's entry. After a restart,
+   an epoch without an entry runs again, from the same positions and the same state.
+5. Publish: the tables are written to the sinks, and their stored copies are deleted. A restart
    publishes stored tables whose epoch has an entry.
-6. Status: `newest` becomes the entry.
+6. Status: the entry becomes `newest`, from which the status is computed.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import SourceBlock
 
 Request = Prod | RetuneRequest
-"""A request of `run.prod()` or `run.retune()`."""
+"""A request that the user made with `run.prod()` or `run.retune()`."""
 
 
 @dataclass(frozen=True)
 class Intake:
-    """The blocks of each input that an epoch reads."""
+    """The blocks that an epoch reads, by input number."""
 
     blocks: Mapping[int, Sequence[SourceBlock]] = field(default_factory=dict)
 
 
 class Tasks(Protocol):
-    """How a host runs the tasks of an epoch."""
+    """The component of a host that runs the tasks of an epoch."""
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write the segments of its state, return its packets.
+        """Run the epoch after `before`, write its state segments, and return the emitted packets.
 
         `foresee` returns the context of the next block of an input with consistent slack.
         """
 
     def discard(self, after: int) -> None:
-        """Delete the segments of epochs after one: these have no entry."""
+        """Delete the state segments of epochs later than `after`, which have no entry."""
 
 
 class Epoch:
-    """The steps of an epoch, without its opening: tasks, pending outputs, entry, publication."""
+    """The steps of an epoch after its opening: tasks, pending outputs, entry, publication."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Epoch:
         ending: bool = False,
         positions: Positions | None = None,
     ) -> tuple[Entry, list[Packet]]:
-        """Run the epoch after an entry; return its own entry and all packets that it emitted.
+        """Run the epoch after `before`; return the epoch's entry and all packets that it emitted.
 
-        `measures` and `asked` are called after the tasks: they return the measurements of the host
-        and the requests to decide on.
+        After the tasks, `measures()` returns the host's measurements, and `asked()` returns the
+        user's requests that the controller decides on.
         """
         epoch, began = before.epoch + 1, time.perf_counter()
         emitted = self.tasks.run(before, intake, Forecast(self.controller, before))
@@ -112,14 +112,14 @@ class Epoch:
         return entry, packets
 
     def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
-        """Return the packets of the tasks, with estimates, dropped windows and filled gaps."""
+        """Return the packets of the tasks, with estimates, dropped windows and filled results."""
         flow = self.plan.flow
         estimated = with_estimates(self.plan.prodder, before, flow, emitted, now)
         packets = [*estimated, *dropped_packets(before)]
         return [*packets, *filled(self.plan.shedder, before, flow, packets)]
 
     def _took(self, epoch: int, began: float) -> list[Measure]:
-        """Return the duration of the epoch, if a policy needs it and the clock measures it."""
+        """Return a measurement of the epoch's duration; empty unless durations are measured."""
         if not self.timed:
             return []
         return [EpochMeasure(took=self.clock.took(epoch, began))]  # type: ignore[attr-defined]
@@ -132,12 +132,12 @@ class Epoch:
 
 
 class EpochLoop:
-    """Runs the epochs of a query, one at a time, and decides what the next one reads.
+    """The loop that runs the epochs of a query, one at a time.
 
     `lock` is held while an epoch runs. `newest` is the entry of the last epoch whose outputs are
-    published, `rate` its rows per second. `asked` are requests that no epoch has decided on yet.
-    `on_epoch` is called with the seconds that an epoch took. No epoch without rows begins once the
-    loop is `closed`. `worker` is the thread that runs an epoch.
+    published, and `rate` the rows per second of that epoch. `asked` are the requests that wait for
+    a decision. `on_epoch` is called after each epoch, with its duration in seconds. Once `closed`
+    is True, no epoch without rows begins. `worker` is the id of the thread that runs an epoch.
     """
 
     def __init__(self, epoch: Epoch, inputs: BlockInputs) -> None:
@@ -152,7 +152,7 @@ class EpochLoop:
 
     @property
     def log(self) -> ControlLog:
-        """The control log."""
+        """The control log of the query."""
         return self.epoch.controller.log
 
     @property
@@ -161,7 +161,7 @@ class EpochLoop:
         return self.newest.positions or Positions(self.inputs.begin())
 
     def recover(self) -> None:
-        """Continue a checkpoint: publish pending outputs, discard state of an unfinished epoch."""
+        """Continue a checkpoint: publish pending outputs, discard state of the unfinished epoch."""
         self.newest = self.log.newest() or self.newest
         self.epoch.outputs.recover(self.log)
         self.epoch.tasks.discard(self.newest.epoch)
@@ -169,7 +169,7 @@ class EpochLoop:
     # -- what an epoch reads ----------------------------------------------------------------------
 
     def take_blocks(self) -> bool:
-        """Run an epoch over new blocks, or repeat an unfinished one; return whether one ran."""
+        """Run an epoch over new blocks, or repeat the unfinished epoch; return whether one ran."""
         with self.lock:
             if self._repeat():
                 return True
@@ -180,18 +180,18 @@ class EpochLoop:
             return True
 
     def take_blocks_or_due(self, *, by_clock: bool) -> bool:
-        """Run an epoch over new blocks, or one without rows if it is due; return whether one ran.
+        """Run an epoch over new blocks, else a due epoch without rows; return whether an epoch ran.
 
-        One is due at the end of all inputs, too.
+        An epoch without rows is also due at the end of all inputs.
         """
         if self.take_blocks():
             return True
         return (self.over or self.due(by_clock=by_clock)) and self.take_nothing()
 
     def take_nothing(self, *, ending: bool = False) -> bool:
-        """Run an epoch without rows; return whether one ran.
+        """Run an epoch without rows; return whether an epoch ran.
 
-        None runs while an unfinished epoch waits for Spark to repeat its micro-batch.
+        No epoch runs while an unfinished epoch waits for Spark to repeat its micro-batch.
         """
         with self.lock:
             return self._take_nothing(ending=ending)
@@ -203,7 +203,7 @@ class EpochLoop:
                 self._take_nothing()
 
     def due(self, *, by_clock: bool) -> bool:
-        """Return whether an epoch should run even if no row arrives."""
+        """Return whether control, a request or the clock requires an epoch even without rows."""
         if not self.newest.quiet or self.asked:
             return True
         now = self.epoch.clock.now(self.newest.epoch + 1)
@@ -211,7 +211,7 @@ class EpochLoop:
 
     @property
     def over(self) -> bool:
-        """Whether no input will get another block."""
+        """Whether all inputs are exhausted: no input will have another block."""
         exhausted = self.inputs.exhausted(self.positions.inputs)
         return len(exhausted) == len(self.epoch.plan.flow.inputs)
 
@@ -225,11 +225,11 @@ class EpochLoop:
 
     @property
     def _opened(self) -> Positions | None:
-        """The positions of an epoch that was opened and has no entry yet."""
+        """The positions of the unfinished epoch, which is opened but has no entry; else None."""
         return self.log.opened(self.newest.epoch + 1)
 
     def _repeat(self) -> bool:
-        """Repeat an unfinished epoch without a micro-batch; return whether there was one."""
+        """Repeat the unfinished epoch if it has no micro-batch; return whether an epoch ran."""
         opened = self._opened
         if opened is None or opened.batch != self.positions.batch:
             return False
@@ -277,7 +277,7 @@ class EpochLoop:
             self.on_epoch(took)
 
     def _measures(self, positions: Positions) -> list[Measure]:
-        """Return which inputs have ended, and their waiting rows if a policy needs them."""
+        """Return measurements of ended inputs, and of waiting rows if durations are measured."""
         at = positions.inputs
         ended = [InputMeasure(n, last=True) for n in self.inputs.exhausted(at)]
         return [*ended, *(self.inputs.waiting(at) if self.epoch.timed else ())]

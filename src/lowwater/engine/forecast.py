@@ -1,4 +1,4 @@
-"""The contexts of an epoch's blocks under consistent slack."""
+"""The contexts of single blocks within an epoch, for inputs with consistent slack."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from lowwater.engine.entry import Entry
 
 
 class Forecast:
-    """The contexts of an epoch's blocks, as if each block were an epoch of its own."""
+    """The function that returns the context after each block, as if a block were an epoch."""
 
     def __init__(self, controller: Controller, before: Entry) -> None:
         self.controller, self.before = controller, before
         self.entries: dict[int, Entry] = {}
 
     def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
-        """Return the context after one more block of an input, given its measurements."""
+        """Return the context after the next block of an input, given the block's measurements."""
         entry = self.entries.get(number, self.before)
         self.entries[number] = self.controller.foresee(entry, measured)
         return self.entries[number].standing

@@ -1,9 +1,9 @@
-"""Filled gaps: estimates of dropped windows, on a line between the finals around them (DROP 6).
+"""Filled results: estimates of dropped windows, interpolated between neighbouring finals (DROP 6).
 
-A filled row is emitted once both neighbouring finals are known. Its error bound is learned from
+A filled row is emitted once both neighbouring finals are known. The error bound is learned from
 windows that were not dropped: each final is compared with the line between its own neighbours.
-A random walk strays from such a line by √(d·(n − d)/n) of its usual step, d windows from one end
-of n.
+If two finals are n windows apart, a random walk strays from the line between them, d windows after
+the first, by √(d·(n − d)/n) times its usual step.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from lowwater.shedding.shedder import LoadShedder
 from lowwater.windows.sliding import Sliding
 
 ERROR = HIDDEN + "error"
-"""The hidden column of the error bounds of filled values."""
+"""The hidden column with the error bounds of filled values."""
 GROUPS = 2_000
-"""The largest number of groups whose gaps are filled; the log holds their last finals."""
+"""The largest number of groups with filled results; the log stores the last finals of each."""
 MEMORY = 0.95
-"""The weight of earlier errors relative to the next one."""
+"""The factor by which the weight of earlier errors shrinks with each new error."""
 
 
 def filled(
     shedder: LoadShedder | None, before: Entry, flow: Dataflow, packets: Sequence[Packet]
 ) -> list[Packet]:
-    """Return packets with the rows that fill gaps, and with the finals to remember."""
+    """Return packets with the filled rows of an epoch, and with the finals to remember."""
     if shedder is None or not shedder.how.fill:
         return []
     known = {} if before.shed is None else before.shed.finals
@@ -59,7 +59,7 @@ def filled(
 
 @dataclass(frozen=True)
 class _Gaps:
-    """The gaps of an operator's results."""
+    """The dropped windows of an operator, and the results that fill them."""
 
     flow: Dataflow
     operator: int
@@ -81,7 +81,7 @@ class _Gaps:
     def fill(
         self, memory: GapMemory, finals: list[dict[str, Any]]
     ) -> tuple[list[dict[str, Any]], GapMemory]:
-        """Return the filled rows before an epoch's finals, and the memory after them."""
+        """Return the filled rows that precede an epoch's finals, and the memory after the epoch."""
         groups, error = dict(memory.groups), dict(memory.error)
         fills: list[dict[str, Any]] = []
         for row in sorted(finals, key=lambda r: r["wid"]):
@@ -105,7 +105,7 @@ class _Gaps:
         last: Sequence[Any],
         error: Mapping[str, tuple[float, float]],
     ) -> list[dict[str, Any]]:
-        """Return the filled rows of the dropped windows between two finals."""
+        """Return the filled rows of the dropped windows between the finals `first` and `last`."""
         span, fills = last[0] - first[0], []
         for start, end in window_runs(self.spec(row), self.dropped):
             for wid in range(max(first[0] + 1, start), min(last[0], end)):
@@ -123,7 +123,7 @@ class _Gaps:
         middle: Sequence[Any],
         last: Sequence[Any],
     ) -> None:
-        """Add the distance of a final from the line between its neighbours to `error`."""
+        """Add to `error` the distance of `middle` from the line between `first` and `last`."""
         at, span = middle[0] - first[0], last[0] - first[0]
         line = _line(first[1], last[1], at / span)
         for name, guess, value in zip(self.values, line, middle[1], strict=True):
@@ -133,7 +133,7 @@ class _Gaps:
                 error[name] = MEMORY * total + off, MEMORY * weight + 1
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """Return filled rows as a table of results, with their error bounds."""
+        """Return filled rows as a table of results, with the column of error bounds."""
         plan = self.plan
         columns = []
         for field in plan.result_schema:
@@ -169,12 +169,12 @@ def _stray(at: int, span: int) -> float:
 
 
 def _usual(error: Sequence[float] | None) -> float:
-    """Return the usual step of a value; NaN before three finals are known."""
+    """Return the mean step of an aggregate, from its sum of errors; NaN before three finals."""
     return float("nan") if error is None or not error[1] else error[0] / error[1]
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return values in the type of a column; whole numbers are rounded."""
+    """Return `values` as an array of type `kind`; an integer type rounds the values."""
     if pa.types.is_integer(kind):
         values = [None if v is None else round(v) for v in values]
     if pa.types.is_decimal(kind):

@@ -19,7 +19,7 @@ from lowwater.sinks.sink import Memory, Outputs
 
 @dataclass(frozen=True)
 class Outcome:
-    """The tables and the status of a bounded run; a table is None if its rows went to a sink."""
+    """The tables and the status of a bounded run; a table is None if a sink received its rows."""
 
     results: pa.Table | None
     late: pa.Table | None
@@ -27,14 +27,14 @@ class Outcome:
     status: Status
     dropped: pa.Table | None = None
     groups: tuple[str, ...] = ()
-    """The columns of the results that name a group."""
+    """The result columns that identify a group."""
 
     def _repr_html_(self) -> str:
         return str(notebook().html_of(self))
 
 
 def outcomes(run: Run, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
-    """Return the outcome of each output of a run that has ended, by name."""
+    """Return the outcome of each output of an ended run, by the name of the output."""
     by_name = {}
     for name, writer in run.writers.items():
         tables = {
@@ -47,7 +47,7 @@ def outcomes(run: Run, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
 
 
 class Host(Protocol):
-    """Runs the operators of a query."""
+    """The component that runs queries: on Spark, or in one process."""
 
     def run(
         self,
@@ -59,7 +59,7 @@ class Host(Protocol):
         clock: Clock | None,
         shards: int | None,
     ) -> dict[str, Outcome]:
-        """Run to the end of bounded streams; return the outcome of each output."""
+        """Run a query to the end of its bounded streams; return the outcome of each output."""
 
     def start(
         self,
@@ -70,11 +70,11 @@ class Host(Protocol):
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a continuous run; None stores no checkpoint, which Spark refuses."""
+        """Start a continuous run; `checkpoint=None` keeps state in memory, which Spark refuses."""
 
 
 def host_named(name: str) -> Host:
-    """Return a host. Hosts stand above queries, so they are looked up, not imported."""
+    """Return the host `name`; its module is imported late, because hosts import this module."""
     if name not in ("local", "spark"):
         raise SpecError(f"host={name!r} is unknown; write 'spark' or 'local'")
     host: Host = import_module(f"lowwater.{name}.host").HOST

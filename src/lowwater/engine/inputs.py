@@ -1,4 +1,4 @@
-"""The inputs of a run that Lowwater reads itself, block by block, on either host."""
+"""Inputs that Lowwater reads itself, block by block, on both hosts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Positions = Mapping[int, Json]
 
 @dataclass
 class BlockInputs:
-    """The block sources of a run by the number of their input.
+    """The block sources of a run, by input number.
 
-    `empty` are recordings without a row: no last block ends them. A `bounded` run ends each input
-    where its source has no further block.
+    `empty` are the inputs without any row, which have no last block to end them. In a `bounded`
+    run, an input ends when its source has no further block.
     """
 
     blocks: dict[int, BlockSource] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class BlockInputs:
 
     @classmethod
     def of(cls, sources: Sequence[object], folder: str, *, bounded: bool) -> BlockInputs:
-        """Return the sources prepared for reading; their files lie under `folder`."""
+        """Return the inputs of `sources`, prepared for reading; `folder` is for their files."""
         inputs = cls(bounded=bounded)
         for number, source in enumerate(sources):
             inputs.add(number, source, folder)
         return inputs
 
     def add(self, number: int, source: object, folder: str) -> int | None:
-        """Prepare a source for reading; return its number of rows, where it is known."""
+        """Prepare a source for reading; return its number of rows, None if unknown."""
         if not isinstance(source, BlockSource):
             raise PlanError(
                 f"input {number + 1} is a {type(source).__name__}, which the local host cannot "
@@ -55,7 +55,7 @@ class BlockInputs:
 
     @property
     def readers(self) -> Mapping[int, BlockReader]:
-        """The readers of blocks, by input."""
+        """The block reader of each input, by input number."""
         return self.blocks
 
     def begin(self) -> Positions:
@@ -71,12 +71,12 @@ class BlockInputs:
         return {n: list(source.blocks(start[n], end[n])) for n, source in self.blocks.items()}
 
     def waiting(self, at: Positions) -> list[InputMeasure]:
-        """Return how many rows of each input wait after a position, where the source knows it."""
+        """Return the number of unread rows after `at`, for each source that knows this number."""
         counts = ((n, source.waiting(at[n])) for n, source in self.blocks.items())
         return [InputMeasure(n, waiting=rows) for n, rows in counts if rows is not None]
 
     def exhausted(self, at: Positions) -> list[int]:
-        """Return the inputs that have no block after a position and will get none."""
+        """Return the inputs that have no block after `at` and will never have one."""
         if not self.bounded:
             return sorted(self.empty)
         return [
@@ -88,7 +88,7 @@ class BlockInputs:
 
 @dataclass
 class TableSource(BlockSource):
-    """A feed in memory: one block, and one epoch, for each of its tables."""
+    """A source of tables in memory; each table is one block, read in a separate epoch."""
 
     tables: Sequence[pa.Table]
 
@@ -106,7 +106,7 @@ class TableSource(BlockSource):
 
 
 def in_checkpoint(source: object, schema: pa.Schema, folder: Checkpoint, number: int) -> object:
-    """Return a source that a restart can read again; the tables of a feed become files."""
+    """Return `source` in a form that a restart can read again; a feed's tables become files."""
     if folder.remote and isinstance(source, list | Replay | StdinSource):
         raise PlanError(
             f"checkpoint={folder.root!r} is remote, but input {number + 1} is a feed or a "

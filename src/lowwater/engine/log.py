@@ -1,8 +1,8 @@
-"""The control log: one entry per epoch, written once, never changed.
+"""The control log: one entry per epoch, written once and never changed.
 
 Entry n is appended at the end of epoch n. It holds the controller's decisions, which the operators
-obey in epoch n+1, and all that the controller needs to decide again after a restart. The opening of
-an epoch records what it reads before it runs, so that a repeated epoch reads the same.
+obey in epoch n+1, and the memory that the controller needs after a restart. The opening of an epoch
+is written before the epoch runs: a repeated epoch reads up to the same positions.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from lowwater.engine.entry import Entry, Opening, Positions
 from lowwater.storage import AtomicFolder
 
 KEPT_ENTRIES = 200
-"""How many entries the log retains. A restart needs the newest two; the others are for people."""
+"""The number of newest entries that the log keeps. A restart needs two; people read the others."""
 
 
 class ControlLog(ABC):
-    """A store of openings and entries."""
+    """A store of the openings and entries of epochs."""
 
     @abstractmethod
     def read(self, epoch: int) -> Entry | None:
-        """Return the entry of an epoch, None if it has none."""
+        """Return the entry of `epoch`, None if the log has no such entry."""
 
     @abstractmethod
     def append(self, entry: Entry) -> Entry:
-        """Append an entry; return it, or the one that its epoch has already."""
+        """Append `entry` unless its epoch has an entry; return the entry that the log then has."""
 
     @abstractmethod
     def newest(self) -> Entry | None:
@@ -34,26 +34,26 @@ class ControlLog(ABC):
 
     @abstractmethod
     def open(self, epoch: int, positions: Positions) -> bool:
-        """Record what an epoch reads before it runs; return whether it may run.
+        """Record the positions up to which an epoch will read; return whether the epoch may run.
 
-        It may not if it was opened with other positions, or has an entry.
+        An epoch may not run if it has an entry, or if it was opened with other positions.
         """
 
     @abstractmethod
     def opened(self, epoch: int) -> Positions | None:
-        """Return the positions that an epoch was opened with, None if it was not opened."""
+        """Return the positions that `epoch` was opened with, None if it was not opened."""
 
     def before(self, epoch: int) -> Entry:
-        """Return the entry that is in force during an epoch."""
+        """Return the entry of the previous epoch, whose decisions are in force during `epoch`."""
         return self.read(epoch - 1) or Entry(-1)
 
     def begin(self, wall: int | None) -> None:
-        """Append the entry before the first epoch, with the reading of the wall clock."""
+        """Append the entry before the first epoch; `wall` is the wall-clock time, if needed."""
         self.append(Entry(-1, standing=EpochContext(wall=wall)))
 
 
 class MemoryLog(ControlLog):
-    """A log that lasts as long as the process."""
+    """A control log in memory, lost when the process ends."""
 
     def __init__(self) -> None:
         self._entries: dict[int, Entry] = {}
@@ -76,7 +76,7 @@ class MemoryLog(ControlLog):
 
 
 class FolderLog(ControlLog):
-    """A log in a folder of files, on any file system that Arrow reaches."""
+    """A control log in a folder, on any file system that Arrow supports."""
 
     def __init__(self, folder: str) -> None:
         self._folder = AtomicFolder(folder)

@@ -1,4 +1,4 @@
-"""The metrics of a run, in total and for each epoch, for monitoring systems."""
+"""The metrics of a run for monitoring systems: totals, and values for each epoch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.sliding import Sliding
 
 GONE = tuple(a for a in ACCOUNTS if a != "sidelined")
-"""The final outcomes of a row; held rows are counted after their release."""
+"""The final outcomes of a row; a held row has a final outcome only after its release."""
 EPOCH_COUNTS = ("in", *ACCOUNTS, "partly_late", "results", "early", "dropped_windows")
 EPOCH_MEASURES = (
     "open_windows", "cells", "state_bytes", "lag", "slack", "quality", "quality_estimated",
@@ -25,7 +25,7 @@ EPOCH_MEASURES = (
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, as in Prometheus: a counter only grows. `says` is its help text."""
+    """One metric, as in Prometheus: a counter only grows. `says` is the help text."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -143,7 +143,7 @@ def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
 
 
 def open_windows(flow: Dataflow, status: Status) -> int | None:
-    """Return the number of open windows; None unless they lie on a fixed grid of the input."""
+    """Return the number of open windows; None unless they are sliding windows on an input."""
     plan = flow.operators[flow.outputs[0].operator].plan
     direct = flow.outputs[0].operator in flow.front
     if not isinstance(plan, WindowPlan) or not direct or not isinstance(plan.spec, Sliding):

@@ -1,7 +1,7 @@
 """The rows of a query's outputs: results, late and malformed rows, dropped windows.
 
-Late and malformed rows belong to a port of an operator. If several ports with different columns
-lie behind an output, each port has a struct column.
+Late and malformed rows belong to a port of an operator. If an output has rows of several ports with
+different columns, there is a struct column for each port.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 
 Place = tuple[int, int]
-"""An operator, and one of its ports."""
+"""The number of an operator, and the number of one of its ports."""
 OPERATOR = "operator"
 
 
 @dataclass(frozen=True)
 class OutputWriter:
-    """An output of a dataflow."""
+    """An output of a dataflow, with the schemas and the tables of its rows."""
 
     flow: Dataflow
     output: Output
     prodded: bool = False
-    """Whether its results include early ones."""
+    """Whether the output includes early results."""
     filled: bool = False
-    """Whether dropped windows get estimated results."""
+    """Whether the output includes filled results of dropped windows."""
 
     @cached_property
     def behind(self) -> tuple[Place, ...]:
-        """The ports of all operators that the results come from."""
+        """The ports of the output's operator and of all operators upstream of it."""
         upstream = {self.output.operator}
         for number in reversed(range(len(self.flow.operators))):
             if any(route.operator in upstream for route in self.flow.operators[number].routes):
@@ -52,7 +52,7 @@ class OutputWriter:
 
     @property
     def operators(self) -> frozenset[int]:
-        """The operators that the results come from."""
+        """The output's operator and all operators upstream of it."""
         return frozenset(operator for operator, _ in self.behind)
 
     @cached_property
@@ -74,7 +74,7 @@ class OutputWriter:
 
     @cached_property
     def _error(self) -> list[pa.Field]:
-        """The column of the error bounds of filled values; none for a run that fills no gaps."""
+        """A list with the column of error bounds; empty if the output has no filled results."""
         if not self.filled:
             return []
         kind = error_type(self._plan.numeric_aggregates)
@@ -82,7 +82,7 @@ class OutputWriter:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that identify a result; empty where results have no such columns."""
+        """The columns that identify a result; empty if the results lack such columns."""
         plan = self._plan
         if not isinstance(plan, WindowPlan):
             return ()
@@ -119,7 +119,7 @@ class OutputWriter:
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
-        """The columns of each kind of rows, by the name of its sink in `Outputs`."""
+        """The schema of each kind of rows, by the name of the sink in `Outputs`."""
         return {
             "results": self.result_schema,
             "late": self.late_schema,
@@ -132,7 +132,7 @@ class OutputWriter:
         return self.flow.operators[self.output.operator].plan
 
     def _together(self, schemas: Mapping[Place, pa.Schema]) -> pa.Schema:
-        """Return one schema for rows of several ports."""
+        """Return one schema for the rows of all ports; different schemas become struct columns."""
         different = list(dict.fromkeys(schemas.values()))
         if len(different) <= 1:
             return different[0] if different else pa.schema([])
@@ -146,7 +146,7 @@ class OutputWriter:
         return f"{operator.name} {('self', 'other')[place[1]]}"
 
     def tables(self, packets: Sequence[Packet]) -> dict[str, pa.Table]:
-        """Return the rows that an epoch has for the sinks, by the kind of sink."""
+        """Return the rows of an epoch for the sinks, one table for each kind of rows."""
         malformed = self.malformed_schema
         rows = {
             "results": self._results(packets),
@@ -178,7 +178,7 @@ class OutputWriter:
     def _with_more(
         self, rows: pa.Table, known: pa.Table | None, error: pa.ChunkedArray | None = None
     ) -> pa.Table:
-        """Return rows with the extra columns of early and filled results."""
+        """Return `rows` with the extra columns of early and filled results."""
         if self._early is not None:
             rows = self._early.added(rows, known)
         for field in self._error:
@@ -204,7 +204,7 @@ class OutputWriter:
         schemas: Mapping[Place, pa.Schema],
         schema: pa.Schema,
     ) -> list[pa.Table]:
-        """Return the late or malformed rows of all ports behind the output, in one schema."""
+        """Return the late or malformed rows of all ports upstream of the output, in one schema."""
         measures = [p for p in packets if p.kind == "measure"]
         rows = []
         for place in schemas:
@@ -218,7 +218,7 @@ class OutputWriter:
         return rows
 
     def _fitted(self, place: Place, table: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Return rows of a port in the schema of all ports."""
+        """Return `table`, rows of one port, in the common schema of all ports."""
         if schema == table.schema:
             return table
         columns = [pa.nulls(len(table), f.type) for f in schema]
@@ -232,17 +232,17 @@ class OutputWriter:
 def output_writers(
     flow: Dataflow, *, prodded: bool = False, filled: bool = False
 ) -> dict[str, OutputWriter]:
-    """Return the outputs of a dataflow by name."""
+    """Return the writer of each output of a dataflow, by the name of the output."""
     return {o.name: OutputWriter(flow, o, prodded, filled) for o in flow.outputs}
 
 
 def plan_writers(plan: PhysicalPlan) -> dict[str, OutputWriter]:
-    """Return the outputs of a plan by name."""
+    """Return the writer of each output of a plan, by the name of the output."""
     return output_writers(plan.flow, prodded=plan.prodder is not None, filled=plan.filled)
 
 
 def prepare(writers: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -> None:
-    """Call `prepare` of all sinks with the columns of their rows; called before a run."""
+    """Call `prepare` of each sink, before a run, with the schema and the key of its rows."""
     for name, writer in writers.items():
         for kind, schema in writer.schemas.items():
             sink = sinks[name].sink(kind)
@@ -251,9 +251,9 @@ def prepare(writers: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -
 
 
 def finals_emitted(flow: Dataflow, status: Status) -> int:
-    """Return the number of finals that the operator behind the first output has emitted.
+    """Return the number of finals that the operator of the first output has emitted.
 
-    `status["results"]` counts those of the operators that rows reach first.
+    `status["results"]` instead counts the results of the operators that read the inputs.
     """
     last = flow.operators[flow.outputs[0].operator].name
     return status.operators.get(last, {}).get("results", 0)

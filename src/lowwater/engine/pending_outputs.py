@@ -1,9 +1,9 @@
-"""Outputs of an epoch between its tasks and its sinks.
+"""Pending outputs: the tables of an epoch after its tasks and before its sinks.
 
 The tables of an epoch are written to one file of the checkpoint before the epoch's entry is
-appended, and to the sinks after it. A run that is killed in between leaves the file; the next run
-writes its tables to the sinks again and deletes it. A file without an entry is deleted unread: its
-epoch runs again.
+appended, and to the sinks afterwards. If a run is killed in between, the next run writes the tables
+of the file to the sinks and deletes the file. A file whose epoch has no entry is deleted unread,
+because the epoch runs again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FOOTER_BYTES = 8
 
 @dataclass(frozen=True)
 class PendingTable:
-    """The rows of an epoch for one sink: the name of the query's output, and the kind of rows."""
+    """A table of an epoch for one sink, with the name of the output and the kind of rows."""
 
     output: str
     kind: str
@@ -36,7 +36,7 @@ class PendingTable:
 
 
 class PendingOutputs:
-    """The sinks of a run by output, and the folder of pending tables; None stores nothing."""
+    """The sinks of a run by output, and the store of pending tables; `folder=None` stores none."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class PendingOutputs:
         self._folder = None if folder is None else AtomicFolder(folder)
 
     def watch(self, tap: Outputs) -> None:
-        """Write the rows of the first output to further sinks, from the next epoch on."""
+        """Write the rows of the first output also to the sinks of `tap`, from the next epoch on."""
         first = next(iter(self.sinks))
         self.sinks[first] = self.sinks[first].beside(tap)
 
     def stage(self, epoch: int, packets: Sequence[Packet]) -> list[PendingTable]:
-        """Store and return the tables of an epoch that have a sink."""
+        """Store and return the tables of an epoch, except tables without a sink."""
         tables = [
             PendingTable(name, kind, rows)
             for name, sinks in self.sinks.items()
@@ -65,7 +65,7 @@ class PendingOutputs:
         return tables
 
     def publish(self, epoch: int, tables: Sequence[PendingTable]) -> None:
-        """Write the tables of an epoch to their sinks, then delete the stored ones."""
+        """Write the tables of an epoch to their sinks, then delete the stored copies."""
         for table in tables:
             sink = self.sinks.get(table.output, Outputs()).sink(table.kind)
             if sink is not None:
@@ -74,7 +74,7 @@ class PendingOutputs:
             self._folder.delete(_name(epoch))
 
     def recover(self, log: ControlLog) -> None:
-        """Publish the stored tables of epochs that have an entry; delete those of others."""
+        """Publish the stored tables of epochs that have an entry; delete all others unread."""
         if self._folder is None:
             return
         self._folder.remove_partial()
@@ -87,7 +87,7 @@ class PendingOutputs:
 
 
 def manifest(tables: Sequence[PendingTable]) -> tuple[OutputTable, ...]:
-    """Return the record of the tables for the epoch's entry."""
+    """Return the records of `tables` for the epoch's entry."""
     return tuple(OutputTable(t.output, t.kind, len(t.rows)) for t in tables)
 
 

@@ -1,4 +1,4 @@
-"""The quality that a query delivers, and the slack in force; part of the status."""
+"""The quality part of the status: the delivered quality, and the slack in force."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lowwater.watermarks.adaptive.decision import SlackDecision
 
 UNSEEN = 0.01
-"""Largest share of losses that may come from rows whose losses were not fully counted."""
+"""Largest share of incompletely counted losses for which quality is labelled "measured"."""
 SHORT = 0.5
-"""Share of intervals shorter than an epoch above which a warning is given."""
+"""The status warns if more than this share of the intervals is shorter than an epoch."""
 
 
 @dataclass(frozen=True)
 class TrackInterval:
-    """One interval: its end, its measured and its estimated quality, and the slacks by input."""
+    """One interval of a target: its end, measured and estimated quality, and each input's slack."""
 
     end: Any
     measured: float | None
@@ -38,28 +38,28 @@ class TrackInterval:
 
 @dataclass(frozen=True)
 class QualityStatus:
-    """The quality of one operator's results: delivered results over all that were due.
+    """The quality of one operator's results: delivered results divided by results due.
 
     Attributes
     ----------
     target
-        The target; None where slack is the largest late degree.
+        The quality target; None if the slack is the largest late degree (`lw.adaptive`).
     measured
-        The quality of the last interval; None if no result was due in it.
+        The quality of the last interval; None if no result was due in that interval.
     estimated
         The quality that the model estimates for the slack in force.
     overall
         The quality since the query began.
     kind
-        "measured" if all losses were counted, "estimated" if some are the model's or an average.
+        "measured" if all losses were counted, "estimated" if a model or an average supplies some.
     met
         The share of intervals that reached the target.
     slack
-        The slack in force by input, in its unit; `sources` has that of single sources.
+        The slack in force by input, in units of its time; `sources` has the slack by source.
     of_sources
-        As `overall`, for single sources that close their groups separately.
+        The overall quality of each source that closes its groups separately.
     intervals
-        The last intervals, the newest last.
+        The most recent intervals, the newest last.
     warnings
         Texts that explain why the target cannot be reached.
     """
@@ -80,7 +80,7 @@ class QualityStatus:
 def quality_status(
     entry: Entry, flow: Dataflow, adapter: SlackAdapter | None, behind: Collection[int] | None
 ) -> dict[str, QualityStatus]:
-    """Return the status of every target, by the name of its operator or input."""
+    """Return the status of every quality target, by the name of its operator or input."""
     memory = entry.adapting
     if adapter is None or memory is None:
         return {}
@@ -140,7 +140,7 @@ def _input(number: int) -> str:
 
 
 def span(axis: Axis, ticks: int) -> Any:
-    """Return a length on an axis as a Python value."""
+    """Return a length on a window attribute (axis) as a timedelta or a number."""
     if axis.kind == "time":
         return timedelta(microseconds=ticks)
     return ticks if axis.per_unit == 1 else ticks / axis.per_unit
@@ -172,7 +172,7 @@ def _warnings(
 
 
 def _reached(port: Sequence[int], inputs: Mapping[int, LatenessMemory]) -> tuple[int, int] | None:
-    """Return the oldest and the newest time of a port's rows; None before its first row."""
+    """Return the oldest and the newest time of a port's rows; None before the first row."""
     mine = [inputs[n] for n in port if inputs[n].ends]
     if not mine:
         return None

@@ -17,11 +17,11 @@ PARAMETERS = {
     "accuracy": "early=lw.early_before(accuracy=...)",
     "max_gap": "shed=lw.shed(...)",
 }
-"""The parameters that can be retuned, and the option that gives a query each of them."""
+"""The parameters that can be retuned, each with the option that introduces it."""
 
 
 def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
-    """Return the request for new values; None keeps a value. Raise for a value that cannot hold."""
+    """Return a request for the values that are not None; raise if the query cannot use a value."""
     values = {name: value for name, value in given.items() if value is not None}
     known = controller.settings
     if not values:

@@ -1,4 +1,4 @@
-"""The handle of a running query: its status, and the requests that it takes while it runs."""
+"""The handle of a running query: its status, and requests to the query while it runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lowwater.sinks.sink import Outputs
 class Run(ABC):
     """A running query.
 
-    `epochs` runs its epochs, `flow` is its dataflow, `writers` are its outputs by name, and
-    `prodded` is whether it was started with `early=`. Requests wait in `asked` until the running
-    epoch ends; then the `controller` decides on them.
+    `epochs` is the epoch loop, `flow` the dataflow, `writers` are the outputs by name, and
+    `prodded` is True if the query was started with `early=`. Requests wait in `asked` until the
+    running epoch ends; then the `controller` decides on them.
     """
 
     def __init__(self, epochs: EpochLoop) -> None:
@@ -39,16 +39,16 @@ class Run(ABC):
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status after the newest epoch: counts, watermark, state, quality.
 
-        `behind` restricts it to some operators, by number.
+        `behind` restricts the status to the operators with these numbers.
         """
         return Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Request early results of every open window that has begun.
 
-        `upto` restricts them to windows that end not later, `segment=6` to one group. The early
-        rows reach the sink within two epochs, labelled `kind = "early"`; each is followed by its
-        final. The query must have been started with `early=`.
+        `upto` selects the windows that end at this time or earlier; `segment=6` selects one group.
+        The early rows reach the sink within two epochs, labelled `kind = "early"`; the final of
+        each window follows later. The query must have been started with `early=`.
         """
         if not self.prodded:
             raise PlanError(
@@ -59,7 +59,7 @@ class Run(ABC):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The parameters in force that `retune` can change, by name."""
+        """The values in force of the parameters that `retune` can change, by name."""
         return self.controller.tuned(self.newest.overrides).settings
 
     def retune(
@@ -73,8 +73,8 @@ class Run(ABC):
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are those of `lw.early_before`, `max_gap` is that of `lw.shed`. The change takes
-        effect when the running epoch ends, and the control log records it from that entry on. A
+        `accuracy` are parameters of `lw.early_before`, `max_gap` is a parameter of `lw.shed`. The
+        change takes effect when the running epoch ends. The control log records the change, so a
         restarted query keeps it. If the restarted query's code sets a different value than it did
         when it was retuned, the code wins.
         """
@@ -87,7 +87,7 @@ class Run(ABC):
         self.asked.append(retuning(self.controller, given))
 
     def watch(self, tap: Outputs) -> None:
-        """Write the rows of the first output to further sinks as well, from the next epoch on."""
+        """Write the rows of the first output also to the sinks of `tap`, from the next epoch on."""
         self.epochs.epoch.outputs.watch(tap)
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Run(ABC):
 
     @abstractmethod
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the query ends, or for some seconds; return whether it has ended."""
+        """Wait until the query ends, at most `seconds`; return whether the query has ended."""
 
     def _repr_html_(self) -> str:
         return str(notebook().view(self).html(self))
@@ -106,5 +106,5 @@ class Run(ABC):
 
 
 def notebook() -> Any:
-    """Return the module that displays runs in notebooks; it stands above the engine."""
+    """Return the notebook module, imported late because the engine must not depend on it."""
     return import_module("lowwater.ui.notebook")

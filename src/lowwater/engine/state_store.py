@@ -1,10 +1,10 @@
 """The state of a shard on disk: one segment per epoch.
 
-A segment is written as a whole at the end of an epoch. It holds the buckets that changed, and an
-index of all buckets of the shard, in this segment or in older ones. The state before an epoch is
-the index of the newest segment of an earlier epoch, so a repeated epoch reads the same state,
-whatever a failed attempt has written. Segments that neither the state before nor the state after
-the epoch refers to are deleted.
+A segment is written as a whole at the end of an epoch. It holds the changed buckets, and an index
+of all buckets of the shard, whether in this segment or in an older segment. An epoch reads its
+state from the index of the newest segment of an earlier epoch. So a repeated epoch reads the same
+state, whatever a failed attempt has written. After an epoch, segments are deleted if neither the
+state before the epoch nor the state after the epoch refers to them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lowwater.storage import AtomicFolder
 _ENDING = ".segment"
 _FOOTER_BYTES = 8
 _LIVE_SHARE = 0.5
-"""A segment with a smaller share of live bytes is rewritten: its live buckets are copied."""
+"""The smallest share of live bytes in a segment; below it, live buckets move to a new segment."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _Place:
 
 
 class ShardState(Mapping[str, bytes]):
-    """The buckets of one shard before an epoch; each is read when the kernel needs it."""
+    """The buckets of one shard before an epoch; a bucket is read when the kernel needs it."""
 
     def __init__(self, root: str, shard: int, epoch: int) -> None:
         self._folder = AtomicFolder(f"{root}/{shard}")
@@ -73,7 +73,7 @@ class ShardState(Mapping[str, bytes]):
         return len(self._places)
 
     def write(self, changes: Mapping[str, bytes | None]) -> None:
-        """Write the state after the epoch: changed buckets, and references to the others."""
+        """Write the segment of the epoch: the changed buckets, and references to all others."""
         kept = {name: place for name, place in self._places.items() if name not in changes}
         fresh = {name: content for name, content in changes.items() if content is not None}
         for name in self._sparse(kept):
@@ -97,7 +97,7 @@ class ShardState(Mapping[str, bytes]):
             self._folder.delete(_name(unused))
 
     def _sparse(self, kept: Mapping[str, _Place]) -> list[str]:
-        """Return the buckets in segments with few live bytes."""
+        """Return the names of the buckets in segments with a small share of live bytes."""
         live: Counter[int] = Counter()
         for place in kept.values():
             live[place.segment] += place.size
@@ -110,12 +110,12 @@ def _name(epoch: int) -> str:
 
 
 def _segments(folder: AtomicFolder) -> set[int]:
-    """Return the epochs of the segments in a folder."""
+    """Return the epoch numbers of the segments in a folder."""
     return {int(n.removesuffix(_ENDING)) for n in folder.names() if n.endswith(_ENDING)}
 
 
 def discard_segments(root: str, flow: Dataflow, after: int) -> None:
-    """Delete the segments of epochs after one, of all shards of all operators."""
+    """Delete the segments of epochs later than `after`, of all shards of all operators."""
     for number, operator in enumerate(flow.operators):
         for shard in range(operator.plan.shards):
             folder = AtomicFolder(f"{root}/{number}/{shard}")

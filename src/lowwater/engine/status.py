@@ -16,11 +16,11 @@ from lowwater.watermarks.adaptive.adapter import SlackAdapter
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The accuracy of early results, from 0 to 1 (semantics 17).
+    """The accuracy of early results, from 0 to 1.
 
-    `count` early results have been compared with their finals; `recent`, `mean` and `worst` are the
-    accuracy of the last ones, of all in the mean, and the lowest. `groups` has the same for groups
-    of the sample.
+    `count` is the number of early results compared with their finals. `recent` is the accuracy of
+    the latest of them, `mean` the mean accuracy of all, `worst` the lowest accuracy. `groups` has
+    these values for each group in the sample.
     """
 
     count: int
@@ -37,20 +37,20 @@ class Status:
     Attributes
     ----------
     counts
-        Input rows by their outcome at the first operator they reached; they add up (`balanced`).
+        Number of input rows by outcome at their first operator; the counts add up (`balanced`).
         `status["late"]` returns one count.
     watermark, newest
-        The watermark of the operator behind the first output, and the newest time of a row, as
-        values of the window attribute. The watermark is None before there is one and after the
-        stream has `ended`.
+        The watermark of the first output's operator, and the newest time of a row, as values of
+        the window attribute. The watermark is None before the first watermark is known and after
+        the stream has `ended`.
     cells, state_bytes
         Number of partial aggregates and stored rows in state, and their size.
     skew
-        Rows of the busiest shard over the mean of all shards.
+        Rows of the busiest shard, divided by the mean of all shards.
     rows_per_second
-        Rows of the newest epoch over its duration, if the host measures it.
+        Rows of the newest epoch, divided by its duration; None if the duration is unknown.
     operators
-        Rows by outcome for each operator, by name; also for operators on results of others.
+        Number of rows by outcome for every operator, by the name of the operator.
     prods
         Numbers of prods `asked`, `answered` and without result (`empty`), and of `early` rows;
         empty for a run without prods.
@@ -88,7 +88,7 @@ class Status:
         behind: Collection[int] | None = None,
         adapter: SlackAdapter | None = None,
     ) -> Status:
-        """Return the status after a log entry, of all operators or of those `behind` an output."""
+        """Return the status after `entry`, of all operators or of the operators in `behind`."""
         ledgers = entry.accounts.operators
         counts = dict.fromkeys(TALLIES, 0)
         for number in flow.front if behind is None else flow.front & set(behind):
@@ -122,12 +122,12 @@ class Status:
 
     @property
     def balanced(self) -> bool:
-        """Whether the outcomes add up to the rows received."""
+        """Whether the counts of all outcomes add up to the number of rows received."""
         return self["in"] == sum(self[a] for a in ACCOUNTS)
 
 
 def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> dict[str, Accuracy]:
-    """Return the accuracy by aggregate; with several operators, by `operator.aggregate`."""
+    """Return the accuracy by aggregate name; with several operators, by `operator.aggregate`."""
     learned = {} if entry.early is None else entry.early.learned
     mine = [n for n in learned if behind is None or n in behind]
     accuracy = {}
@@ -162,7 +162,7 @@ def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> in
 
 
 def _watermark(entry: Entry, flow: Dataflow) -> Any:
-    """Return the lowest watermark of the ports of the operator behind the first output."""
+    """Return the lowest watermark at the ports of the first output's operator."""
     last = flow.outputs[0].operator
     ports = zip(flow.ports, entry.standing.ports, strict=False)
     lows = [(marks.low, port) for (operator, port), marks in ports if operator == last]

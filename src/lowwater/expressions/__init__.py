@@ -1,1 +1,1 @@
-"""Expressions over rows: filters and computed columns, evaluated by DuckDB outside Spark."""
+"""Expressions for filters and computed columns, evaluated by DuckDB outside Spark."""

@@ -1,7 +1,7 @@
-"""Spark SQL expressions in DuckDB's SQL, with the same results.
+"""The translation of Spark SQL expressions into DuckDB's SQL, with the same results.
 
-sqlglot translates names and syntax. Where a name has another value or type in DuckDB, the
-expression is rewritten here, or refused: a test compares every allowed function with Spark.
+sqlglot translates names and syntax. This module rewrites or refuses functions that return another
+value or type in DuckDB. A test compares every allowed function with Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 TypeOf: TypeAlias = Callable[[str], pa.DataType]
-"""Returns the type of an expression in DuckDB's SQL."""
+"""A function that returns the type of an expression in DuckDB's SQL."""
 
 SAME = frozenset({
     "Abs", "And", "Case", "Cast", "Ceil", "Coalesce", "Concat", "ConcatWs", "Contains",
@@ -31,19 +31,19 @@ SAME = frozenset({
     "TimestampTrunc", "Trim", "TryCast", "TsOrDsAdd", "TsOrDsToDate", "UnixMicros", "Upper",
     "WeekOfYear", "Year",
 })  # fmt: skip
-"""Functions with the same results, after the rewriting below."""
+"""Functions that return the same results in DuckDB, some of them after `_rewritten`."""
 _RESULTS = {
     "Ceil": "bigint", "DateDiff": "int", "Day": "int", "DayOfMonth": "int", "DayOfWeek": "int",
     "DayOfYear": "int", "Extract": "int", "Floor": "bigint", "Hour": "int", "Length": "int",
     "Minute": "int", "Month": "int", "Quarter": "int", "Second": "int", "Sign": "double",
     "StrPosition": "int", "TsOrDsAdd": "date", "WeekOfYear": "int", "Year": "int",
 }  # fmt: skip
-"""The types of results in Spark, where DuckDB has others."""
+"""Spark's result types of functions that return another type in DuckDB."""
 _LONGEST_INT, _LONGEST_BIGINT, _MOST_DIGITS = 2**31 - 1, 2**63 - 1, 38
 
 
 def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
-    """Return an expression in DuckDB's SQL; raise SpecError if it does not carry over."""
+    """Return the expression `tree` in DuckDB's SQL; raise SpecError if results would differ."""
     from sqlglot import exp
 
     for node in tree.find_all(exp.Func):
@@ -51,7 +51,7 @@ def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             raise _refusal(text, f"{name.lower()}() is not known to mean the same there")
     root = exp.Paren(this=tree.copy())
-    # Deepest first: the rewriting of a node depends on the types of its parts.
+    # Deepest first, because the rewriting of a node depends on the types of its operands.
     for node in reversed(list(root.this.walk(bfs=False))):
         new = _rewritten(text, node, type_of)
         if new is not node:
@@ -60,7 +60,7 @@ def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
 
 
 def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """Return the node that has the same result in DuckDB as a node in Spark."""
+    """Return a node that returns in DuckDB the result of `node` in Spark."""
     from sqlglot import exp
 
     def inside(part: exp.Expr) -> pa.DataType:
@@ -81,13 +81,13 @@ def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     if kind is None or node.args.get("decimals") is not None:
         return node
     value = node.copy()
-    if isinstance(node, exp.DayOfWeek):  # Spark counts the days of a week from 1
+    if isinstance(node, exp.DayOfWeek):  # Spark numbers weekdays from 1
         value = exp.Paren(this=exp.Add(this=value, expression=exp.Literal.number(1)))
     return exp.TryCast(this=value, to=exp.DataType.build(kind))
 
 
 def _typed(node: exp.Literal) -> exp.Expr:
-    """Return a number in arithmetic cast to its type in Spark; in DuckDB it has none."""
+    """Return a number in arithmetic as a cast to its type in Spark; other nodes unchanged."""
     from sqlglot import exp
 
     arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
@@ -98,7 +98,7 @@ def _typed(node: exp.Literal) -> exp.Expr:
 
 
 def _literal_type(number: str) -> str | None:
-    """Return the type of a number as Spark reads it.
+    """Return the type that Spark gives a number in SQL; None for a number with too many digits.
 
     >>> [_literal_type(n) for n in ("7", "3000000000", "1.60", "1e3")]
     ['int', 'bigint', 'decimal(3, 2)', 'double']
@@ -116,7 +116,7 @@ def _literal_type(number: str) -> str | None:
 
 
 def _cast(text: str, node: exp.Cast, before: pa.DataType) -> exp.Expr:
-    """Return a cast as in Spark: a fraction is cut off, not rounded; times are not numbers."""
+    """Return a cast that cuts off fractions as Spark does; raise SpecError if results differ."""
     from sqlglot import exp
 
     fraction = is_number(before) and not pa.types.is_integer(before)
@@ -134,7 +134,7 @@ def _cast(text: str, node: exp.Cast, before: pa.DataType) -> exp.Expr:
 
 
 def _check_text(text: str, before: pa.DataType) -> None:
-    """Raise SpecError if values of a type have another text in DuckDB."""
+    """Raise SpecError if DuckDB prints values of type `before` differently from Spark."""
     if pa.types.is_floating(before) or pa.types.is_timestamp(before) or pa.types.is_nested(before):
         remedy = "take round() and a decimal, or date_format()"
         raise _refusal(text, f"a {before} is printed in another way; {remedy}")

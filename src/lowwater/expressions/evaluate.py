@@ -1,8 +1,8 @@
 """Spark SQL expressions over Arrow tables: parsed by sqlglot, evaluated by DuckDB.
 
-Spark evaluates expressions over a DataFrame. Where Lowwater reads the rows itself, DuckDB evaluates
-them, so that raw rows need not pass through the JVM. An expression is a function of one row: a row
-that is read again has the same value.
+Spark evaluates the expressions of a DataFrame. DuckDB evaluates expressions on rows that Lowwater
+reads itself, because these rows do not pass through the JVM. An expression is a deterministic
+function of one row: a row that is read again has the same value.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _CHANGING = {
     "CurrentUser", "Localtime", "Localtimestamp", "Rand", "Randn", "Randstr", "Uniform", "Uuid",
     "Zipf",
 }  # fmt: skip
-"""Functions that have another value when a row is read again."""
+"""Functions that are not deterministic: they may return another value if a row is read again."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression that is ready to run: the columns it reads, and its SQL for DuckDB."""
+    """A checked expression: its text, the columns that it reads, and its SQL for DuckDB."""
 
     text: str
     reads: tuple[str, ...]
     sql: str
     is_column: bool
-    """Whether it is only a column."""
+    """Whether the expression is only a column."""
 
     @classmethod
     def over(cls, text: str, schema: pa.Schema) -> Expression:
-        """Return an expression for tables of a schema; raise SpecError if it does not fit."""
+        """Return expression `text` for tables of `schema`; raise SpecError if it does not fit."""
         from sqlglot import exp
 
         tree = parsed(text)
@@ -65,9 +65,9 @@ class Expression:
 
 
 def check_expression(text: Any, word: str) -> None:
-    """Raise SpecError if a text is not an expression of one row; `word` is the argument.
+    """Raise SpecError unless `text` is an expression of one row; `word` begins the error text.
 
-    A text that sqlglot cannot parse passes: Spark may know it.
+    A text that sqlglot cannot parse is accepted, because Spark may be able to parse it.
     """
     if not isinstance(text, str) or not text.strip():
         raise SpecError(f"{word}{text!r}: give a Spark SQL expression as text, like 'speed > 0'")
@@ -79,7 +79,7 @@ def check_expression(text: Any, word: str) -> None:
 
 
 def column_text(name: str) -> str:
-    """Return the text that names a column: in back quotes if it is not a plain word.
+    """Return the Spark SQL text for column `name`: in backticks if it is not a plain word.
 
     >>> column_text("speed"), column_text("seg-id"), column_text("order")
     ('speed', '`seg-id`', '`order`')
@@ -99,7 +99,7 @@ def _words() -> frozenset[str]:
 
 @cache
 def normal(text: str) -> str:
-    """Return the normal form of an expression: its spaces, case and quotes do not matter.
+    """Return the normal form of expression `text`: uniform spaces, keywords and quotes.
 
     >>> normal("speed>0 and Lane is not null")
     'speed > 0 AND NOT Lane IS NULL'
@@ -131,7 +131,7 @@ def _parses_as(text: str, tree: exp.Expr) -> bool:
 
 
 def parsed(text: str) -> exp.Expr:
-    """Return the syntax tree of an expression of one row; raise SpecError for other texts."""
+    """Return the syntax tree of `text`; raise SpecError unless it is an expression of one row."""
     tree = _read(text)
     _refuse_other_rows(text, tree)
     return tree
@@ -184,7 +184,7 @@ def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
 
 
 def evaluate(table: pa.Table, expressions: Sequence[Expression]) -> list[pa.ChunkedArray]:
-    """Return the values of expressions, in the order of the table's rows."""
+    """Return the values of each expression, in the order of the rows of `table`."""
     reads = dict.fromkeys(name for e in expressions for name in e.reads)
     read = table.select(list(reads) or table.column_names[:1])
     selected = ", ".join(f"{e.sql} AS __{i}" for i, e in enumerate(expressions))
@@ -197,7 +197,7 @@ def evaluate(table: pa.Table, expressions: Sequence[Expression]) -> list[pa.Chun
 
 
 def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.DataType]:
-    """Return the types of expressions, by evaluating them on a table without rows."""
+    """Return the types of `expressions`, by evaluating them on a table without rows."""
     import duckdb
 
     try:
@@ -212,7 +212,7 @@ def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.Da
 
 
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return this thread's database; it runs in one thread, so rows keep their order."""
+    """Return this thread's DuckDB connection; it uses one thread, so rows keep their order."""
     import duckdb
 
     if not hasattr(_LOCAL, "database"):

@@ -1,4 +1,4 @@
-"""Steps that rows take before an operator: filters and computed columns."""
+"""Steps on rows before an operator: filters and computed columns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from lowwater.expressions.evaluate import (
 from lowwater.schema import plain_type
 
 Named: TypeAlias = tuple[tuple[str, str], ...]
-"""Columns by name, each with its expression."""
+"""Pairs of a column's name and its expression."""
 
 
 @dataclass(frozen=True)
 class Where:
-    """Keeps the rows for which a condition is true; the query ignores the others."""
+    """A step that keeps only the rows for which `condition` is true."""
 
     condition: str
 
@@ -39,7 +39,7 @@ class Where:
 
 @dataclass(frozen=True)
 class WithColumns:
-    """Adds computed columns, or replaces columns of the same name."""
+    """A step that adds computed columns, or replaces columns of the same name."""
 
     columns: Named
 
@@ -53,7 +53,7 @@ class WithColumns:
 
 @dataclass(frozen=True)
 class Select:
-    """Keeps exactly these columns."""
+    """A step that returns only `columns`, computed from their expressions."""
 
     columns: Named
 
@@ -73,7 +73,7 @@ Step: TypeAlias = Where | WithColumns | Select
 
 
 def called_after(step: Step, column: str) -> str | None:
-    """Return the name of a column after a step; None if the step drops it.
+    """Return the name of `column` after `step`; None if the step drops the column.
 
     >>> called_after(Select((("at", "ts"), ("n", "n + 1"))), "ts")
     'at'
@@ -84,7 +84,7 @@ def called_after(step: Step, column: str) -> str | None:
 
 
 def is_column(text: str, name: str) -> bool:
-    """Return whether an expression is just the column `name`."""
+    """Return whether the expression `text` is just the column `name`."""
     return normal(text) == normal(column_text(name))
 
 
@@ -95,17 +95,17 @@ def _listed(columns: Named) -> str:
 
 @dataclass(frozen=True)
 class Transform:
-    """A step that is ready for tables of one schema: the rows it keeps, the columns it computes."""
+    """A step that was checked for its input tables; `schema` is the schema after the step."""
 
     schema: pa.Schema
     step: Step
     condition: Expression | None
     columns: tuple[Expression | str, ...]
-    """In the order of the schema: an expression, or the name of an unchanged column."""
+    """For each field of `schema`: an expression, or the name of the unchanged input column."""
 
     @classmethod
     def of(cls, step: Step, before: pa.Schema) -> Transform:
-        """Return a step for tables of one schema; raise SpecError if it does not fit them."""
+        """Return `step` for tables of schema `before`; raise SpecError if the step does not fit."""
         if isinstance(step, Where):
             condition = Expression.over(step.condition, before)
             (kind,) = types_of(before, [condition])
@@ -126,19 +126,19 @@ class Transform:
         return str(self.step)
 
     def origin(self, column: str) -> str | None:
-        """Return the name that an unchanged column had before the step; None for a new one."""
+        """Return the name of `column` before the step; None if the step computes the column."""
         origin = dict(zip(self.schema.names, self.columns, strict=True)).get(column)
         return origin if isinstance(origin, str) else None
 
     def kept(self, table: pa.Table) -> np.ndarray | None:
-        """Return which rows a filter keeps; None if the step is not a filter."""
+        """Return a mask of the rows that a filter keeps; None if the step is not a filter."""
         if self.condition is None:
             return None
         (keep,) = evaluate(table, [self.condition])
         return np.asarray(pc.fill_null(keep, False).to_numpy(zero_copy_only=False), bool)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """Return a table after the step."""
+        """Return `table` after the step."""
         keep = self.kept(table)
         if keep is not None:
             return table.filter(pa.array(keep))

@@ -1,1 +1,1 @@
-"""The local host: kernels in this process."""
+"""The local host, which runs kernels in this process."""

@@ -1,4 +1,4 @@
-"""The local host: runs a query in this process, and single epochs for tests."""
+"""The local host, which runs queries in this process, and single epochs for tests."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lowwater.sinks.sink import Outputs
 from lowwater.sources.source import BlockSource, SourceBlock
 
 Sized: TypeAlias = tuple[pa.Table, int | None]
-"""A block, and its number of rows where the source knew it before reading."""
+"""A block, and its number of rows if the source knows it before reading."""
 Blocks = Sequence[pa.Table | Sized]
-"""The blocks of one input in an epoch."""
+"""The blocks of one input in one epoch."""
 
 
 class LocalHost:
-    """Runs queries in this process."""
+    """The host that runs queries in this process."""
 
     def run(
         self,
@@ -43,7 +43,7 @@ class LocalHost:
         clock: Clock | None,
         shards: int | None,
     ) -> dict[str, Outcome]:
-        """Run bounded streams to their end; return the outcome of each output."""
+        """Run a query to the end of its bounded streams; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         running = LocalRun(
             assembly, sources, sinks, checkpoint, clock=clock, shards=shards, bounded=True
@@ -60,14 +60,14 @@ class LocalHost:
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a continuous run; without a checkpoint, state and log are in memory."""
+        """Start a continuous run; without a checkpoint, state and control log are in memory."""
         running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger)
         running.begin()
         return running
 
 
 class LocalEpochs:
-    """Runs single epochs over given tables, in memory: for tests and experiments.
+    """A runner of single epochs over tables in memory, for tests and experiments.
 
     `epoch` is the number of the next epoch, `log` the control log, `state` the buckets of every
     shard of every operator.
@@ -85,7 +85,7 @@ class LocalEpochs:
 
     @property
     def state(self) -> list[list[dict[str, bytes]]]:
-        """The state of every shard, by operator."""
+        """The buckets of every shard: `state[operator][shard]`."""
         return self.memory.shards
 
     @state.setter
@@ -95,7 +95,7 @@ class LocalEpochs:
     def run(
         self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Request] = ()
     ) -> list[Packet]:
-        """Run one epoch over the blocks of each input, in arrival order; return its packets."""
+        """Run one epoch over the blocks of each input; return the packets that the epoch emits."""
         sized = [[b if isinstance(b, tuple) else (b, None) for b in mine] for mine in blocks]
         given = {n: [SourceBlock(t, rows=rows) for t, rows in mine] for n, mine in enumerate(sized)}
         ended = [InputMeasure(n, last=True) for n, is_last in enumerate(last) if is_last]
@@ -105,13 +105,13 @@ class LocalEpochs:
         return packets
 
     def status(self, behind: Collection[int] | None = None) -> Status:
-        """Return the status of the query, or of the operators behind an output."""
+        """Return the status of the query, or only of the operators with numbers in `behind`."""
         newest = self.log.before(self.epoch)
         return Status.of(newest, self.flow, behind=behind, adapter=self.adapter)
 
 
 class _TableReader:
-    """Reads blocks that are tables."""
+    """A reader of blocks that are already tables."""
 
     def read(self, block: SourceBlock) -> pa.Table:
         return block.what
@@ -120,9 +120,9 @@ class _TableReader:
 def until_the_end(
     inputs: Sequence[Iterator[Sequence[Sized]]],
 ) -> Iterator[tuple[list[Sequence[Sized]], list[bool]]]:
-    """Yield for each epoch the blocks of every input, and which inputs end with it.
+    """Yield, for each epoch, the blocks of every input, and whether each input ends.
 
-    The last epoch is empty: in it the operators receive the end of the streams.
+    The last epoch has no blocks: it passes the end of the streams to the operators.
     """
     ahead: list[Sequence[Sized] | None] = [next(one, []) for one in inputs]
     while any(blocks is not None for blocks in ahead):
@@ -135,7 +135,7 @@ def until_the_end(
 
 
 def blocks_of(source: list[pa.Table] | BlockSource) -> Iterator[Sequence[Sized]]:
-    """Yield the blocks of each epoch of a bounded source."""
+    """Yield the blocks of a bounded source, one sequence of blocks per epoch."""
     if isinstance(source, list):
         yield from ([(table, None)] for table in source)
         return

@@ -1,8 +1,8 @@
-"""A query in this process: its epochs run one after the other.
+"""The run of a query in this process, one epoch after the other.
 
-Its epochs are those of the Spark host: sources are read as they grow, prods are answered, and
-control or the clock may require an epoch without rows. With a checkpoint, a restart continues where
-the run stopped or was killed; without one, state and log are in memory.
+Epochs work as on the Spark host: sources are read as they grow, prods are answered, and control or
+the clock may require an epoch without rows. With a checkpoint, a restart continues where the run
+stopped or was killed; without a checkpoint, state and control log are in memory.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from lowwater.ticks import TICKS_PER_SECOND, ticks
 
 DEFAULT_SHARDS = 2
 POLL_SECONDS = 0.02
-"""The pause before a silent source is read again."""
+"""The pause before sources without new rows are read again."""
 
 
 class LocalRun(Run):
-    """A query running in this process: `begin` runs its epochs in a thread, `finish` here."""
+    """A run in this process: `begin` runs the epochs in a new thread, `finish` in the caller's."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class LocalRun(Run):
     def _inputs(
         self, sources: Sequence[object], flow: Dataflow, folder: Checkpoint | None, *, bounded: bool
     ) -> BlockInputs:
-        """Return the sources prepared for reading."""
+        """Return the inputs of `sources`, prepared for reading."""
         if folder is None:
             ready = [TableSource(s) if isinstance(s, list) else s for s in sources]
             parent = self.files.enter_context(
@@ -88,14 +88,14 @@ class LocalRun(Run):
     # -- epochs -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Run the epochs in a thread."""
+        """Start a thread that runs the epochs."""
         # Not a daemon: DuckDB closes its connections as the thread ends, which must not happen
         # after the interpreter has shut down.
         self.thread = threading.Thread(target=self._follow)
         self.thread.start()
 
     def finish(self) -> None:
-        """Run to the end of bounded streams, through the epoch that closes the last windows."""
+        """Run to the end of bounded streams, including the epoch that closes the last windows."""
         self._follow()
         self._raise_failure()
         if not self.epochs.newest.done:
@@ -122,7 +122,7 @@ class LocalRun(Run):
             self.thread.join()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end; return whether it has ended."""
+        """Wait until the query ends, at most `seconds`; return whether the query has ended."""
         if self.thread is None:
             return True
         self.thread.join(seconds)

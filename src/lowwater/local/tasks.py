@@ -17,24 +17,24 @@ from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader
 
 Change = Mapping[str, bytes | None]
-"""The buckets that an epoch changed; None deletes one."""
+"""The buckets that an epoch changed, by name; None deletes the bucket."""
 
 
 class State(Protocol):
-    """The store of the shards' state."""
+    """A store of the state of all shards."""
 
     def read(self, operator: int, shard: int, epoch: int) -> Mapping[str, bytes]:
         """Return the state of a shard before an epoch."""
 
     def write(self, before: Mapping[str, bytes], changes: Change) -> None:
-        """Write the state of a shard after an epoch; `before` is what `read` returned."""
+        """Write the state of a shard after an epoch; `before` is the result of `read`."""
 
     def discard(self, after: int) -> None:
-        """Delete the state that epochs later than `after` wrote: they have no entry."""
+        """Delete the state written by epochs later than `after`, which have no entry."""
 
 
 class MemoryState:
-    """State that lasts as long as the process."""
+    """A store of state in memory, lost when the process ends."""
 
     def __init__(self, flow: Dataflow) -> None:
         self.shards: list[list[dict[str, bytes]]] = [
@@ -57,7 +57,7 @@ class MemoryState:
 
 
 class StoredState:
-    """State in the segments of a checkpoint."""
+    """A store of state in the segments of a checkpoint."""
 
     def __init__(self, flow: Dataflow, folder: str) -> None:
         self.flow, self.folder = flow, folder
@@ -74,7 +74,7 @@ class StoredState:
 
 
 class LocalTasks:
-    """Runs the tasks of an epoch one after the other."""
+    """The component that runs the tasks of an epoch, one after the other."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class LocalTasks:
         self.flow, self.readers, self.state, self.kernel = flow, readers, state, kernel
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write its state, and return its packets."""
+        """Run the epoch after `before`, write its state, and return the emitted packets."""
         packets = [*self._ingest(before, intake, foresee), *self._control(before)]
         for number, operator in enumerate(self.flow.operators):
             for shard in range(operator.plan.shards):
@@ -94,7 +94,7 @@ class LocalTasks:
         return packets
 
     def discard(self, after: int) -> None:
-        """Delete the state that epochs later than `after` wrote: they have no entry."""
+        """Delete the state written by epochs later than `after`, which have no entry."""
         self.state.discard(after)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
@@ -110,7 +110,7 @@ class LocalTasks:
         return packets
 
     def _control(self, before: Entry) -> list[Packet]:
-        """Return the control in force as packets, for every shard of the receiving operators."""
+        """Return the control in `before` as packets, one for each shard of a receiving operator."""
         return [
             Packet(shard, -1, "control", message.to_bytes(), *self.flow.ports[number])
             for number, message in before.control.items()
@@ -120,7 +120,7 @@ class LocalTasks:
     def _work(
         self, operator: int, shard: int, before: Entry, packets: Sequence[Packet]
     ) -> list[Packet]:
-        """Run one shard of an operator; return the packets for others and those it emits."""
+        """Run one shard of an operator; return packets for other shards, and emitted packets."""
         mine: list[Packet] = []
         others: list[Packet] = []
         for p in packets:

@@ -1,1 +1,1 @@
-"""Logical plans: the nodes of a query."""
+"""Logical plans: a query as a tree of nodes."""

@@ -1,4 +1,4 @@
-"""Functions that build nodes: a source, a step, a union, an output of plain rows."""
+"""Builds nodes of a logical plan: a source, a step, a union, an output of plain rows."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _Node = TypeVar("_Node", Source, Project)
 
 
 def read(source: Any, time: str, watermark: WatermarkPolicy) -> Source:
-    """Return the node of a source."""
+    """Return the node that reads `source`, with the time column `time`."""
     return _checked(Source(schema=source.schema, time=time, source=source, watermark=watermark))
 
 
 def step(of: Node, taken: Step) -> Node:
-    """Return a node after a filter, or with other columns; a union applies it to each part."""
+    """Return the node `of` after the step `taken`; a union applies the step to each part."""
     if isinstance(of, Union):
         return unite(tuple(step(part, taken) for part in of.of))
     time = called_after(taken, of.time)
@@ -50,14 +50,14 @@ def step(of: Node, taken: Step) -> Node:
 
 
 def _checked(node: _Node) -> _Node:
-    """Return a node; raise SpecError if a column is hidden or the event time has no watermark."""
+    """Return `node`; raise SpecError if a column name is reserved or the time has no watermark."""
     refuse_hidden(node.schema)
     node.axis(node.time)
     return node
 
 
 def refuse_hidden(schema: pa.Schema) -> None:
-    """Raise SpecError if a column has one of Lowwater's own names."""
+    """Raise SpecError if a column name begins with `__`, which Lowwater reserves."""
     hidden = [name for name in schema.names if name.startswith("__")]
     if hidden:
         raise SpecError(
@@ -66,7 +66,7 @@ def refuse_hidden(schema: pa.Schema) -> None:
 
 
 def unite(nodes: Sequence[Node]) -> Union:
-    """Return the union of nodes with the same columns."""
+    """Return the union of `nodes`; raise SpecError unless all have the same columns."""
     first = nodes[0]
     fitted = [first, *(_fitted(first, other) for other in nodes[1:])]
     flat = [part for node in fitted for part in (node.of if isinstance(node, Union) else (node,))]
@@ -81,7 +81,7 @@ def unite(nodes: Sequence[Node]) -> Union:
 
 
 def _fitted(first: Node, other: Node) -> Node:
-    """Return a node with its columns in the order of the first."""
+    """Return `other` with its columns in the order of `first`; raise SpecError if they differ."""
     if other.time != first.time:
         raise SpecError(
             f"union: the streams' times are {first.time!r} and {other.time!r}; rename one with "
@@ -111,6 +111,6 @@ def _difference(mine: Mapping[str, pa.DataType], theirs: Mapping[str, pa.DataTyp
 
 
 def collect(of: Node) -> Apply:
-    """Return the rows of a node as the results of an operator that passes them through."""
+    """Return an operator over `of` that emits the rows of `of` unchanged as results."""
     plan = PassthroughPlan(of.schema, of.axis(of.time))
     return Apply(schema=of.schema, time=of.time, times=(), plan=plan, of=(of,))

@@ -17,10 +17,10 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Relation:
-    """The rows that a node produces.
+    """The rows of a node: the base class of all nodes.
 
-    `time` names the column of their event time. `times` lists the columns that have a watermark;
-    it is None where the watermark policy of a source decides, and given for results of operators.
+    `time` is the column of event time. For results of operators, `times` lists the columns that
+    have a watermark; for rows of sources it is None, and any ordered column can have one.
     """
 
     schema: pa.Schema
@@ -28,7 +28,7 @@ class Relation:
     times: tuple[Axis, ...] | None = None
 
     def axis(self, column: Any) -> Axis:
-        """Return a column as a window attribute; raise SpecError if it has no watermark."""
+        """Return `column` as a window attribute (axis); raise SpecError if it has no watermark."""
         if column not in self.schema.names:
             raise unknown_name("column", column, self.schema.names)
         if self.times is None:
@@ -47,7 +47,7 @@ class Relation:
 class Source(Relation):
     """The rows of a source, and their watermark policy.
 
-    `steps` are the filters and columns that the source's own engine computes.
+    `steps` lists the filters and columns that the source's own engine, such as Spark, computes.
     """
 
     source: Any
@@ -57,7 +57,7 @@ class Source(Relation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Project(Relation):
-    """The rows of a node after a filter, or with other columns."""
+    """The rows of the node `of` after a step: a filter, or other columns."""
 
     of: Node
     step: Step
@@ -83,7 +83,7 @@ Node: TypeAlias = Source | Project | Union | Apply
 
 
 def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
-    """Return the node below the filters and columns of a node, and these in their order."""
+    """Return the first node below `node` that is not a step, and the steps above it in order."""
     transforms: tuple[Transform, ...] = ()
     while isinstance(node, Project):
         transforms = (node.transform, *transforms)
@@ -92,14 +92,14 @@ def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
 
 
 def steps_of(node: Node) -> tuple[Step, ...]:
-    """Return the filters and columns since the source, or since the last operator."""
+    """Return the steps of `node` since its source, or since its last operator or union."""
     if isinstance(node, Project):
         return (*steps_of(node.of), node.step)
     return node.steps if isinstance(node, Source) else ()
 
 
 def sources_of(node: Node) -> list[Source]:
-    """Return the sources whose rows reach a node without passing an operator."""
+    """Return the sources whose rows reach `node` without passing an operator."""
     if isinstance(node, Source):
         return [node]
     if isinstance(node, Project):
@@ -108,7 +108,7 @@ def sources_of(node: Node) -> list[Source]:
 
 
 def source_column(node: Node) -> str | None:
-    """Return the column whose values have separate watermarks in a node, if there is one."""
+    """Return the column of `node` whose values have separate watermarks, else None."""
     if isinstance(node, Source):
         column = node.watermark.source
     elif isinstance(node, Project):
@@ -122,7 +122,7 @@ def source_column(node: Node) -> str | None:
 
 
 def paired_times(node: Node) -> Mapping[str, int]:
-    """Return the columns that hold a time of the join below a node, each with its side (OOP 7)."""
+    """Return the columns of `node` that are times of a join below, each with its side (OOP 7)."""
     if isinstance(node, Project):
         before = paired_times(node.of)
         origins = {name: node.transform.origin(name) for name in node.schema.names}

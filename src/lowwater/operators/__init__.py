@@ -1,1 +1,1 @@
-"""Operators: a plan and a kernel each, (state, data, control) → (state, emissions)."""
+"""Operators: each has a plan and a kernel, (state, data, control) → (state, emissions)."""

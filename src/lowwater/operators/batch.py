@@ -1,8 +1,8 @@
-"""Rows on their way to an operator: a batch, and the hidden columns that travel with its rows.
+"""Batches of rows on the way to an operator, and the hidden columns of these rows.
 
-Two classes besides `Batch` hold rows with their ticks, each for a reason: `RawRows` (aggregates)
-is the input of accumulators, which lie below operators; `StoredRows` (row_store) holds rows in
-state, whose table carries the ticks so that both are written as one.
+Two classes besides `Batch` hold rows with their ticks. `RawRows` is the input of accumulators,
+because the package `aggregates` does not import operators. `StoredRows` holds rows in state: its
+table has the ticks as a column, so one write stores both.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import pyarrow as pa
 from lowwater.control.watermark import Watermarks
 
 TICK = "__tick"
-"""The row's time on the attribute of the port, in ticks."""
+"""The time of the row in ticks."""
 LATE_DEGREE = "__late_degree"
-"""How far the row is behind the newest row that arrived before it (semantics 25)."""
+"""The late degree of the row: its distance behind the newest earlier row."""
 KEPT = "__kept"
-"""Whether the row has passed the filters so far; it may be dropped once progress is measured."""
+"""Whether the row has passed all filters; ingest removes the other rows after measuring times."""
 BEHIND = "__behind"
-"""For a row that was held: the watermark that was in force when it arrived."""
+"""The watermark in force when a held row arrived."""
 STRETCH = "__stretch"
 """The number of the held interval that the row belongs to."""
 DEAD = "__dead"
-"""Whether the row is late whatever is still open (consistent slack)."""
+"""Whether the row misses all its windows, even open ones, under consistent slack."""
 
 
 def without_hidden(table: pa.Table) -> pa.Table:
-    """Return rows as the operator's user knows them, without the hidden columns of a port."""
+    """Return `table` without the hidden columns of a port."""
     hidden = [c for c in (TICK, LATE_DEGREE, DEAD, BEHIND) if c in table.column_names]
     return table.drop_columns(hidden)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows on a route or at a port: element i of each array belongs to row i.
+    """A batch of rows on a route or at a port: element i of each array belongs to row i.
 
-    `ticks` are the times of the rows and `degree` their late degrees. `fault` is 0 for a row with a
-    readable time, otherwise the number of its fault. `seq` is the batch's place in arrival order.
-    `own` are the watermarks that consistent slack judges by: a row behind them misses all its
-    windows, whatever watermark is in force at the port. `behind` is set for rows that were held:
-    the watermark in force when each arrived.
+    `ticks` are the times of the rows, and `degree` their late degrees. `fault` is 0 for a row with
+    a readable time, otherwise the number of its fault. `seq` is the batch's place in arrival order.
+    `own` are the watermarks that decide under consistent slack: a row behind them misses all its
+    windows, whatever watermark is in force at the port. For rows that were held, `behind` is the
+    watermark that was in force when the row arrived.
     """
 
     table: pa.Table
@@ -58,11 +58,11 @@ class Batch:
 
     @property
     def sound(self) -> np.ndarray:
-        """Which rows have a readable time."""
+        """A mask of the rows with a readable time."""
         return np.asarray(self.fault == 0)
 
     def keep(self, mask: np.ndarray) -> Batch:
-        """Return the rows in `mask`."""
+        """Return the batch with only the rows in `mask`."""
         if mask.all():
             return self
         return replace(

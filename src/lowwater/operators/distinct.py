@@ -1,7 +1,7 @@
-"""Distinct: of rows that are equal in some columns and near in time, the first to arrive.
+"""Distinct: of rows with equal columns and near times, only the first to arrive is emitted.
 
-An emitted row stays in state, by its columns and its time t, until watermark > t + within: until
-then a row may arrive that repeats it.
+The columns and the time t of an emitted row stay in state until watermark > t + within, because a
+repeat of the row may arrive until then.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from lowwater.operators.unary import UnaryPlan
 from lowwater.ticks import FIRST_TICK
 
 _STRIDE = 8
-"""Rows of the queue that the first step of a search examines; each step doubles the number."""
+"""The number of rows that the first step of a search examines; each step doubles it."""
 
 
 @dataclass(frozen=True)
 class DistinctPlan(UnaryPlan):
-    """A stream without rows that repeat `columns` at most `within` ticks apart.
+    """The plan of a distinct: rows that repeat `columns` within `within` ticks are not emitted.
 
     NULL equals NULL, NaN equals NaN, and −0.0 equals 0.0.
     """
@@ -47,12 +47,12 @@ class DistinctPlan(UnaryPlan):
 
     @property
     def sequential(self) -> bool:
-        """Whether one shard must see all rows."""
+        """Whether a single shard must process all rows: true if no columns are compared."""
         return not self.columns
 
     @property
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The columns compared: rows that may be equal meet in one shard."""
+        """The compared columns: rows that are equal in them go to the same shard."""
         return (self.columns,)
 
     @property
@@ -62,7 +62,7 @@ class DistinctPlan(UnaryPlan):
 
     @property
     def near(self) -> Band:
-        """The band of times that are near each other."""
+        """The band of the time differences at which equal rows are repeats."""
         return Band(-self.within, self.within)
 
     def explain(self) -> list[str]:
@@ -76,11 +76,11 @@ class DistinctPlan(UnaryPlan):
 
 @register(DistinctPlan)
 class DistinctKernel(RowKernel):
-    """One epoch of a distinct.
+    """One epoch of one shard of a distinct.
 
-    A row behind the watermark that repeats no row in state may repeat an evicted one: it is late,
-    never emitted. A dead row is always late, since the rows in state depend on how the stream was
-    cut into epochs.
+    A row behind the watermark that repeats no row in state is late, because it may repeat an
+    evicted row. A dead row (`DEAD`) is always late: the state cannot decide if it is a repeat,
+    since evictions depend on how the stream was cut into epochs.
     """
 
     def __init__(self, plan: DistinctPlan, shard: int, state: Mapping[str, bytes]) -> None:
@@ -89,7 +89,7 @@ class DistinctKernel(RowKernel):
         self.counts["duplicates"] = 0
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
-        """Emit new rows and store them, and evict the rows that the watermark has passed."""
+        """Emit and store the new rows, and evict rows that no future row can repeat."""
         (rows,), (before,), (after,) = arrivals, self.watermarks, watermarks
         in_time = ~rows.dead & (rows.ticks >= (FIRST_TICK if before is None else before))
         new, repeats = self._compare(rows, in_time)
@@ -104,7 +104,7 @@ class DistinctKernel(RowKernel):
         store.add(StoredRows.of(keys).where(new & (rows.ticks >= limit)))
 
     def _compare(self, rows: PortRows, in_time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are new, and which repeat a row."""
+        """Return two masks: the rows that are new, and the rows that repeat another row."""
         near, columns = self.plan.near, self.plan.columns
         store = self.stores[0]
         known = [store.read(b).table for b in reached(store.all, near, rows.ticks)]
@@ -127,10 +127,10 @@ class DistinctKernel(RowKernel):
 def first_arrivals(
     code: np.ndarray, ticks: np.ndarray, near: Band, candidates: np.ndarray
 ) -> np.ndarray:
-    """Return which candidates repeat no earlier one of equal code, greedily in arrival order.
+    """Return a mask of the candidates that are not near an earlier new row of equal code.
 
-    Each round admits the first undecided row of every code and strikes out the rows near it. A row
-    is near at most two admitted rows, so the cost of all rounds is linear in the rows.
+    Each round marks the first undecided row of every code as new and rejects the rows near it. A
+    row is near at most two new rows, so the cost of all rounds is linear in the number of rows.
 
     >>> code, ticks = np.zeros(4, int), np.array([5, 3, 1, 7])
     >>> first_arrivals(code, ticks, Band(-2, 2), np.ones(4, bool)).tolist()
@@ -161,7 +161,7 @@ def first_arrivals(
 def _advanced(
     queue: np.ndarray, decided: np.ndarray, at: np.ndarray, stop: np.ndarray
 ) -> np.ndarray:
-    """Return each place in the queue, moved on to the next undecided row or to its stop."""
+    """Return the places `at`, each moved to the next undecided row of `queue` or to its `stop`."""
     at = at.copy()
     moving, stride = np.arange(len(at)), _STRIDE
     while len(moving):
@@ -177,7 +177,7 @@ def _advanced(
 def follows_near(
     code: np.ndarray, ticks: np.ndarray, near: Band, new: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Return which of `rows` arrived after a row in `new` that is near them."""
+    """Return a mask of the `rows` that arrived after a near row of equal code in `new`."""
     t = ticks[rows]
     by_time = SortedRows(code, ticks, new)
     place, which = spread(*by_time.between(code[rows], near.first(t), near.last(t)))

@@ -1,7 +1,7 @@
-"""Groups as small integers: the hot path never reads a key twice.
+"""Group codes: small integers in place of groups, so that keys are read only once.
 
-Rows are first coded column by column, then by combination. Only the distinct groups, far fewer than
-the rows, are hashed to a shard or carried as values.
+Each key column is coded first, then the combination of the columns. Only the distinct groups, far
+fewer than the rows, are hashed to a shard or kept with their key values.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MAX_BOUND = 1 << 61
 
 
 def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
-    """Renumber codes in [0, bound) without gaps; return the new codes, and the old code of each.
+    """Return the codes renumbered without gaps, and the old code of each new code.
 
-    The new codes keep the order. Dense codes are looked up in a table, sparse codes are sorted.
+    Old codes are in [0, bound); the order is kept. Dense codes use a table, sparse codes a sort.
     """
     if bound <= max(4 * len(codes), _DENSE_FLOOR):
         used = np.flatnonzero(np.bincount(codes, minlength=bound))
@@ -36,7 +36,7 @@ def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def code_column(column: pa.Array) -> tuple[np.ndarray, int]:
-    """Return (code of each value, a bound on the codes); NULL is a value like any other."""
+    """Return the code of each value, and a number above all codes; NULL has a code, too."""
     t = column.type
     if pa.types.is_integer(t) or pa.types.is_temporal(t) or pa.types.is_boolean(t):
         return _code_integers(column)
@@ -50,7 +50,7 @@ def code_column(column: pa.Array) -> tuple[np.ndarray, int]:
 
 
 def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
-    """Return the codes of integers, booleans or times, and a bound on them."""
+    """Return the codes of integers, booleans or times, and a number above all codes."""
     column = _as_integers(column)
     present = column.fill_null(0).to_numpy(zero_copy_only=False)
     least, most = int(present.min(initial=0)), int(present.max(initial=0))
@@ -67,7 +67,7 @@ def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
 
 
 def group_rows(columns: Sequence[pa.Array], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (group of each of n rows, row that represents each group)."""
+    """Return the group code of each of the `n` rows, and the first row of each group."""
     if not columns:
         return np.zeros(n, np.int64), np.zeros(min(n, 1), np.int64)
     codes, bound = code_column(columns[0])
@@ -84,7 +84,7 @@ def group_rows(columns: Sequence[pa.Array], n: int) -> tuple[np.ndarray, np.ndar
 
 
 def group_values(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
-    """Return (group of each value of a column, the value of each group)."""
+    """Return the group code of each value of `column`, and the value of each group."""
     values = whole(column)
     codes, chosen = group_rows([values], len(values))
     return codes, values.take(pa.array(chosen)).to_pylist()
@@ -96,7 +96,7 @@ def whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def normal_floats(column: pa.Array) -> pa.Array:
-    """Return floats with one zero and one NaN, so that equal groups have equal bits."""
+    """Return the floats with one bit pattern for all zeros, and one for all NaNs."""
     if column.null_count == len(column):
         return column
     mask = None if column.null_count == 0 else ~np.asarray(column.is_valid())
@@ -105,7 +105,7 @@ def normal_floats(column: pa.Array) -> pa.Array:
 
 
 def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
-    """Return the shard of each group: a hash of its values that is the same in every process."""
+    """Return the shard of each of `n` groups: a hash of its keys, equal in all processes."""
     mixed = np.full(n, 0x9E3779B97F4A7C15, np.uint64)
     for column in keys:
         with np.errstate(over="ignore"):
@@ -116,7 +116,7 @@ def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
 
 
 def _hash(column: pa.Array) -> np.ndarray:
-    """Return 64 bits for each value, equal for equal values."""
+    """Return a 64-bit hash of each value; equal values have equal hashes."""
     column = _as_integers(column)
     if pa.types.is_floating(column.type):
         return np.asarray(column.fill_null(0), np.float64).view(np.uint64)
@@ -129,7 +129,7 @@ def _hash(column: pa.Array) -> np.ndarray:
 
 
 def _as_integers(column: pa.Array) -> pa.Array:
-    """Return booleans and times as integers, other columns as they are."""
+    """Return a column of booleans or times as integers, any other column unchanged."""
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int8())
     if pa.types.is_temporal(column.type):
@@ -138,12 +138,12 @@ def _as_integers(column: pa.Array) -> pa.Array:
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:
-    """Return nested values as bytes, equal for equal values."""
+    """Return nested values as bytes; equal values have equal bytes."""
     return pa.array([pickle.dumps(_normal(v)) for v in column.to_pylist()], pa.binary())
 
 
 def _normal(value: Any) -> Any:
-    """Return a nested value with one zero and one NaN."""
+    """Return a nested value with one bit pattern for all zeros, and one for all NaNs."""
     if isinstance(value, float):
         return math.nan if value != value else value + 0.0  # noqa: PLR0124
     if isinstance(value, dict):

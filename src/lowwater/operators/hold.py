@@ -1,9 +1,9 @@
-"""Hold: rows of a burst wait, as they arrived, until they are released (PROD 6.2).
+"""Hold: the rows of a burst wait in state until they are released (PROD 6.2).
 
-A row waits with the watermark that was in force when it arrived: it has missed the windows that
-were closed by then, and no others, however long it waits. Rows are released by held interval, and
-within one in arrival order. So the windows receive the rows of one pane in the same order as
-without a hold.
+The watermark in force at a row's arrival is stored with the row. The row missed the windows that
+were closed at that time; it misses no more windows by waiting. Rows are released by held interval
+and, within an interval, in arrival order. So the windows receive the rows of a pane in the same
+order as without a hold.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from lowwater.ticks import END, FIRST_TICK
 from lowwater.windows.sliding import Sliding
 
 _PER_INTERVAL = 1 << 40
-"""Places for the rows of one held interval in the store: more than any shard can hold."""
+"""The number of places in the store for one held interval: more than a shard has rows."""
 
 
 @dataclass(frozen=True)
 class HoldPlan(UnaryPlan):
-    """Rows on their way to windows, some of which are held.
+    """The plan of a hold: some rows wait in state on their way to the windows `spec`.
 
-    `keys` choose the shard in which a row waits. If they are the keys of the windows, rows of a
-    group stay in order.
+    The columns `keys` choose the shard in which a row waits. If they are the keys of the windows,
+    the rows of a group stay in order.
     """
 
     spec: Sliding
@@ -52,21 +52,21 @@ class HoldPlan(UnaryPlan):
 
     @property
     def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """No port has late rows: the windows judge lateness."""
+        """An empty tuple, since only the window operator judges lateness."""
         return ()
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return the watermark, rounded down to where a window ends."""
+        """Return the watermark of all rows, rounded down to the end of a window."""
         return Watermarks(marks.low).mapped(lambda m: m if m >= END else self.spec.align(m))
 
     def explain(self) -> list[str]:
-        """Return a line that describes the state."""
+        """Return one line that describes the state."""
         return ["hold        rows that are held, until they are released"]
 
 
 @register(HoldPlan)
 class HoldKernel:
-    """One epoch of one shard: emit the released rows, then hold the rows that arrived."""
+    """One epoch of one shard of a hold: it emits released rows, then holds the new rows."""
 
     def __init__(self, plan: HoldPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.plan, self.shard, self.out = plan, shard, Step()
@@ -75,11 +75,11 @@ class HoldKernel:
         self.waiting: dict[int, tuple[int, int]] = {
             int(n): (first, end) for n, first, end in (meta["waiting"] if meta else ())
         }
-        """The places `[first, end)` of the rows that wait, by number of the held interval."""
+        """The places `[first, end)` of the waiting rows, by the number of their held interval."""
         self.rows = RowStore(0, state, self.out.changes, meta["rows"] if meta else None)
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch: release rows, hold new ones, raise the watermark; return the step."""
+        """Release rows, hold the new rows, raise the watermark, and return the step."""
         control = [ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control"]
         released = self._release(sum(c.release.get(self.shard, 0) for c in control))
         tables = [table_of(p) for p in packets if p.kind == "rows"]
@@ -96,7 +96,7 @@ class HoldKernel:
         return self.out
 
     def _release(self, count: int) -> int:
-        """Emit up to `count` rows that wait in front, and return their number."""
+        """Emit the first `count` waiting rows, or all if fewer wait, and return their number."""
         left, limit = count, None
         for number, (first, end) in sorted(self.waiting.items()):
             if not left:
@@ -113,7 +113,7 @@ class HoldKernel:
         return count - left
 
     def _hold(self, table: pa.Table) -> np.ndarray:
-        """Hold rows, and return the number of the held interval of each."""
+        """Store the rows of `table`, and return the number of each row's held interval."""
         number = table.column(STRETCH).combine_chunks().to_numpy()
         place = np.zeros(len(number), np.int64)
         for n in np.unique(number).tolist():

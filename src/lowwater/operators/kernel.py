@@ -1,13 +1,13 @@
 """The contract of a kernel, and the registry that finds the kernel of a plan.
 
-A kernel is a function (state, data, control) -> (state, emissions). An operator's room holds its
-plan and its kernel, and the kernel registers itself for the class of the plan:
+A kernel is a function (state, data, control) -> (state, emissions). The plan and the kernel of an
+operator are in one module or folder, and the kernel registers itself for the class of the plan:
 
     @register(DistinctPlan)
     class DistinctKernel(RowKernel): ...
 
-A new operator needs no edit here: the first plan without a kernel makes `kernel_of` import every
-module of `lowwater.operators`.
+A new operator needs no edit here: if the kernel of a plan is not registered yet, `kernel_of`
+imports every module of `lowwater.operators`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Packet
 
 META = "meta"
-"""The entry of a shard's state that every epoch reads: watermarks, and the index of the rest."""
+"""The entry of a shard's state with the watermarks and the index of the other entries."""
 Composition: TypeAlias = tuple[str, ...]
-"""The strategies that a kernel is composed of."""
+"""The names of the strategies that a kernel is composed of."""
 
 
 @dataclass
 class Step:
-    """The result of an epoch: state to write (None deletes an entry), and packets to send."""
+    """The result of an epoch: changes to state (None deletes an entry), and packets to emit."""
 
     changes: dict[str, bytes | None] = field(default_factory=dict)
     emissions: list[Packet] = field(default_factory=list)
@@ -43,8 +43,8 @@ class Kernel(Protocol):
     """One epoch of one shard of an operator, built as `factory(plan, shard, state)`.
 
     - **Pure.** The step depends on plan, shard, state and packets alone: no clock, no randomness,
-      no hash that differs between processes. Run again, it returns the same bytes.
-    - **Inputs stay as they are.** A kernel changes neither its state nor its packets; it returns
+      no hash that differs between processes. A second run returns the same bytes.
+    - **Inputs are not modified.** A kernel changes neither its state nor its packets; it returns
       the changes.
     - **Data before control.** Rows are judged by the watermarks in force before the epoch; then
       the kernel acts on the watermarks that the control packets bring.
@@ -56,19 +56,19 @@ class Kernel(Protocol):
     """
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch and return its step. Called once; packets are in arrival order."""
+        """Run the epoch and return its step. Called once, with `packets` in arrival order."""
 
 
 KernelFactory: TypeAlias = Callable[[Any, int, Mapping[str, bytes]], Kernel]
 StepFunction: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
-"""A function with the signature of `step`: hosts accept one, so that tests can replace it."""
+"""A function with the signature of `step`; tests pass their own function to a host."""
 
 
 @dataclass(frozen=True)
 class Registration:
-    """The kernel of a class of plans, and the compositions it runs in.
+    """The kernel of a plan class, and the compositions that the kernel supports.
 
-    `composition` returns the composition that a plan asks for.
+    `composition` is the function that returns the composition of a plan.
     """
 
     factory: KernelFactory
@@ -85,7 +85,7 @@ def register(
     compositions: frozenset[Composition] = frozenset({()}),
     composition: Callable[[Any], Composition] = lambda _: (),
 ) -> Callable[[_Factory], _Factory]:
-    """Return a decorator that registers a kernel for a class of plans."""
+    """Return a decorator that registers a kernel for the plan class `plan_class`."""
 
     def add(factory: _Factory) -> _Factory:
         _REGISTRY[plan_class] = Registration(factory, compositions, composition)
@@ -96,7 +96,7 @@ def register(
 
 @cache
 def registered() -> Mapping[type, Registration]:
-    """Return all registered kernels by class of plan, after importing every operator's room."""
+    """Return all registered kernels by plan class, after importing every operator."""
     package = import_module("lowwater.operators")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         import_module(module.name)
@@ -104,7 +104,7 @@ def registered() -> Mapping[type, Registration]:
 
 
 def kernel_of(plan: OperatorPlan) -> Registration:
-    """Return the registration for the class of a plan, or for the nearest class it derives from."""
+    """Return the registration for the class of `plan`, or for its nearest registered base class."""
     exact = _REGISTRY.get(type(plan))
     if exact is not None:
         return exact
@@ -121,14 +121,14 @@ def kernel_of(plan: OperatorPlan) -> Registration:
 def step(
     plan: OperatorPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
 ) -> Step:
-    """Run one epoch of one shard: (state, data, control) -> (state, emissions)."""
+    """Run one epoch of one shard, and return its step: changes to `state`, and emissions."""
     kernel = kernel_of(plan).factory(plan, shard, state)
     return kernel.run(sorted(packets, key=lambda p: p.seq))
 
 
 @dataclass(frozen=True)
 class StateOverlay(Mapping[str, bytes]):
-    """A state with changes on top; a change to None deletes the entry."""
+    """A read-only view of `state` with `changes` applied; a change to None deletes the entry."""
 
     state: Mapping[str, bytes]
     changes: Mapping[str, bytes | None]
@@ -149,7 +149,7 @@ class StateOverlay(Mapping[str, bytes]):
 
 @dataclass(frozen=True)
 class StatePart(Mapping[str, bytes]):
-    """The entries of a state whose names begin with a prefix, under their names without it."""
+    """A read-only view of the entries of `state` under `prefix`, by their names without it."""
 
     state: Mapping[str, bytes]
     prefix: str

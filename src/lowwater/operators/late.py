@@ -1,7 +1,7 @@
-"""Late rows: their columns, and how late they were.
+"""Late rows: their columns and their late degrees.
 
-A late row is the row as it arrived, then `late_degree`, for windows the name and the bounds of the
-windows it missed, and `admitted`: whether it still took part in some results.
+A late row has the columns of the row that arrived, then `late_degree`, then for windows the name
+and the bounds of the missed windows, then `admitted`: whether the row still entered some results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowwater.operators.packet import Packet, measure_of, start_of, table_of
 
 
 def late_schema(schema: pa.Schema, more: Sequence[pa.Field] = ()) -> pa.Schema:
-    """Return the columns of a late row; `more` are those between its late degree and `admitted`.
+    """Return the columns of a late row, with `more` between `late_degree` and `admitted`.
 
     >>> late_schema(pa.schema([("admitted", pa.int64())])).names
     ['admitted', 'late_degree', 'admitted_']
@@ -29,7 +29,7 @@ def late_schema(schema: pa.Schema, more: Sequence[pa.Field] = ()) -> pa.Schema:
 
 
 def free(name: str, taken: Sequence[str], suffix: str = "_") -> str:
-    """Return the name, lengthened by `suffix` until no column in `taken` has it."""
+    """Return `name`, with `suffix` appended until the name is not in `taken`."""
     while name in taken:
         name += suffix
     return name
@@ -38,7 +38,7 @@ def free(name: str, taken: Sequence[str], suffix: str = "_") -> str:
 def late_rows(
     schema: pa.Schema, rows: pa.Table, admitted: np.ndarray, more: Sequence[pa.Array] = ()
 ) -> pa.Table:
-    """Return rows at a port as late rows of `schema`; `more` fills the columns of `late_schema`."""
+    """Return `rows` as late rows of `schema`; `more` are the values of the columns of windows."""
     own = [rows.column(name) for name in schema.names[: len(schema) - len(more) - 2]]
     return pa.table([*own, rows.column(LATE_DEGREE), *more, pa.array(admitted)], schema=schema)
 
@@ -48,9 +48,9 @@ def late_tables(
 ) -> list[pa.Table]:
     """Return the late rows of a port in an epoch, in arrival order, with their final late degrees.
 
-    Blocks are ingested in parallel, so ingest compares a row only with the rows before the epoch
-    and those of its own block. Here the newest time of each earlier block is known as well
-    (semantics 25).
+    Blocks are ingested in parallel, so ingest computes a late degree only from rows of earlier
+    epochs and of the row's own block. This function also uses the newest times of the earlier
+    blocks of the epoch.
     """
     blocks = [(p.seq, measure_of(p)) for p in measures] if packets else []
     known = [
@@ -67,7 +67,7 @@ def late_tables(
 
 
 def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:
-    """Return late rows whose degrees also count the newest times of earlier blocks."""
+    """Return late rows whose late degrees also respect `newest`, the times of earlier blocks."""
     if not newest:
         return rows
     at = len(plan.schemas[port])

@@ -20,17 +20,17 @@ from lowwater.windows.axis import Axis
 from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 LossCount = Literal["late", "pairs", "rows", "windows"]
-"""Which losses a kernel counts to measure quality."""
+"""The kinds of losses that a kernel can count to measure quality."""
 ROWS = "__rows"
-"""The column of an early result that counts the rows it rests on."""
+"""The hidden column of an early result with the number of rows that the result aggregates."""
 
 
 @dataclass(frozen=True)
 class GradualFlush:
-    """Results are emitted gradually, within a delay (in ticks) of their completion.
+    """A gradual flush: results are emitted within `delay` ticks after they are complete.
 
-    `room` makes the flush lazy: results wait until the state holds more than that many cells or
-    rows. The groups of windows are cut into `slices`, which are emitted one after the other.
+    With `room` the flush is lazy: results wait until the state has more than `room` cells or rows.
+    The groups of a window are divided into `slices`, which are emitted one after the other.
     """
 
     delay: int
@@ -39,56 +39,56 @@ class GradualFlush:
 
     @property
     def idle(self) -> int:
-        """How long (in ticks) complete results wait while there is room."""
+        """The time in ticks that complete results wait while the state is within `room`."""
         return 0 if self.room is None else self.delay // 2
 
     @cached_property
     def lags(self) -> tuple[int, ...]:
-        """How far the watermark of each slice is behind the watermark in force."""
+        """The distance in ticks of each slice's watermark behind the watermark in force."""
         turns = self.delay - self.idle
         slices = max(1, min(self.slices, turns))
         return tuple(self.idle + i * turns // slices for i in range(slices))
 
     def say(self, axis: Axis) -> str:
-        """Return the flush in words."""
+        """Return a phrase that describes the flush, with durations in the unit of `axis`."""
         if self.room is None:
             return f"little by little, within {axis.say(self.delay)}"
         return f"when more than {self.room} are kept, at the latest after {axis.say(self.delay)}"
 
 
 class OperatorPlan(Protocol):
-    """An operator: the streams at its ports, its results, and how progress passes through.
+    """The plan of an operator: its input streams, the columns of its results, its watermarks.
 
-    Plans derive from it. The members with a body are the answers of a plan that has no windows and
-    joins nothing.
+    The plan of every operator derives from this class. A member with a body returns the default,
+    for an operator that has no windows and is not a join.
     """
 
     word: ClassVar[str]
-    """The kind of operator."""
+    """The name of the operator's kind, such as `join`."""
     ports: ClassVar[int]
-    """The number of input streams."""
+    """The number of input ports."""
     shards: int
-    """The number of shards that share the work."""
+    """The number of shards of the operator."""
     schemas: tuple[pa.Schema, ...]
-    """The columns of rows at each port."""
+    """The columns of the rows at each port."""
     axes: tuple[Axis, ...]
-    """The attribute that each port progresses on."""
+    """The attribute (axis) of each port: the time column that its watermarks are about."""
     second: Axis | None = None
-    """The second attribute that windows lie over, if there is one."""
+    """The second attribute that windows are measured on; None if there is only one."""
     revise: int = 0
-    """How far (in ticks) the watermark may pass a window's end for late rows to revise it."""
+    """The allowed lateness: how long, in ticks, a closed window still accepts late rows."""
     flush: GradualFlush | None = None
-    """How results are emitted gradually; None if they are emitted at once."""
+    """The gradual flush of results; None if results are emitted at once."""
     ends_quality: bool = False
-    """Whether a quality target of a stream is about the results of this operator."""
+    """Whether the quality target of an input stream applies to the results of this operator."""
     sorts: bool = False
-    """Whether rows leave in the order of their time."""
+    """Whether the operator emits rows in the order of their time."""
     aggregates_rows: bool = False
-    """Whether results are new rows, so that a target of the stream ends here."""
+    """Whether results are aggregates instead of input rows or pairs of input rows."""
 
     @property
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of each port that choose the shard of a row."""
+        """The columns that choose the shard of a row, for each port."""
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -96,32 +96,32 @@ class OperatorPlan(Protocol):
 
     @property
     def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of a late row of each port."""
+        """The columns of a late row, for each port."""
 
     @property
     def rounds_marks(self) -> bool:
-        """Whether it acts at certain positions only, to which watermarks are rounded."""
+        """Whether watermarks are rounded down to the positions at which the operator acts."""
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return a port's watermarks, rounded to where the operator acts on them."""
+        """Return the watermarks of a port, rounded down to positions at which the operator acts."""
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermarks of results, by the column that progresses (semantics 9)."""
+        """Return the watermarks of the results, by time column."""
 
     def explain(self) -> list[str]:
         """Return lines that describe the results and the state of the operator."""
 
     @property
     def sequential(self) -> bool:
-        """Whether one shard must see all rows."""
+        """Whether a single shard must process all rows."""
         return False
 
     def with_shards(self, shards: int) -> Self:
-        """Return the plan for a number of shards; for one if a single shard must see all rows."""
+        """Return the plan with `shards` shards, or with one shard if the plan is sequential."""
         return replace(self, shards=1 if self.sequential else shards)  # type: ignore[type-var]
 
     def at_once(self) -> Self:
-        """Return the plan that judges lateness: results waiting for a flush make no row late."""
+        """Return the plan without its gradual flush, which does not affect the lateness of rows."""
         return self if self.flush is None else replace(self, flush=None)  # type: ignore[type-var]
 
     @property
@@ -131,115 +131,115 @@ class OperatorPlan(Protocol):
 
     @property
     def source_out(self) -> str | None:
-        """The column of results whose values have watermarks of their own, if there is one."""
+        """The result column whose values each have their own watermark; None if there is none."""
         return None
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """The columns that hold the two times of a join, each with its side."""
+        """The two time columns of a join's results, each with its port; else empty."""
         return {}
 
     @property
     def spreads_rows(self) -> bool:
-        """Whether results are windows over the axis, whose share of rows can be estimated."""
+        """Whether results are windows of time, whose completeness can be estimated."""
         return False
 
     @property
     def group_keys(self) -> Mapping[str, pa.DataType]:
-        """The keys of groups and their types."""
+        """The columns of `group_by`, each with its type."""
         return {}
 
     @property
     def named_aggregates(self) -> Mapping[str, Aggregate]:
-        """The aggregates by name."""
+        """The aggregates, by the names of their result columns."""
         return {}
 
     @property
     def numeric_aggregates(self) -> tuple[str, ...]:
-        """The aggregates whose results are numbers, by name."""
+        """The names of the aggregates whose results are numbers."""
         return ()
 
     @property
     def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows of a fixed range and slide over the axis, by name."""
+        """The windows with a fixed range and slide in time, each with its name."""
         return ()
 
     @property
     def scheduled_windows(self) -> tuple[ScheduledWindow, ...]:
-        """The windows whose ends on the axis are known before rows arrive."""
+        """The windows whose ends in time are known before rows arrive."""
         return ()
 
     @property
     def has_gaps(self) -> bool:
-        """Whether rows may belong to no window."""
+        """Whether some rows may belong to no window."""
         return False
 
     def outside(self, ticks: np.ndarray) -> np.ndarray | None:
-        """Return which rows belong to no window; None if no row does."""
+        """Return a mask of the rows that belong to no window; None if every row belongs to one."""
         return None
 
     def ended(self, marks: Watermarks, newest: int | None, before: Watermarks) -> Watermarks:
-        """Return the watermarks at the end of the stream, whose newest row is at `newest`."""
+        """Return the watermarks at the end of a stream whose newest row has the time `newest`."""
         return marks
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far before and after its time a row's results may lie."""
+        """The largest distances, before and after a row's time, of a result that needs the row."""
         return (0, 0)
 
     @property
     def made_from(self) -> int:
-        """The largest distance of a result from an earlier row that contributes to it."""
+        """The largest distance in ticks from a result back to a row that contributes to it."""
         return self.reach[1]
 
     def unread(self, results: Intervals) -> Intervals:
-        """Return the times whose rows contribute only to results in some intervals."""
+        """Return the intervals of time whose rows contribute only to results in `results`."""
         return shrunk(results, *self.reach)
 
     def without_windows(self, results: Intervals) -> Self:
-        """Return the plan that drops the windows with results in some intervals."""
+        """Return the plan that drops the windows whose results have times in `results`."""
         return self
 
     def counting_rows(self) -> Self:
-        """Return a plan with the same state whose results count the rows that they rest on."""
+        """Return a plan with the same state whose results also contain their number of rows."""
         return self
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of results, given that of each port."""
+        """Return the completeness of the results, given the completeness of each port."""
         return ports[0]
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the losses of results at a slack; plain rows have none."""
+        """Return the model of the losses at a slack; raise TypeError if the operator has none."""
         raise TypeError(f"{self.word} has no quality to model")
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return which losses the kernel counts, None if none."""
+        """Return the kind of losses that the kernel counts; None if the kernel counts none."""
         return None
 
     def remembered(self, track: int) -> int:
-        """Return how long (in ticks) evicted rows are remembered to count losses."""
+        """Return how long, in ticks, evicted rows stay in state to count losses."""
         return 0
 
     def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel counts losses."""
+        """Return the plan whose kernel counts losses of the kind `measured`."""
         return self
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the description that a checkpoint of the operator must agree with.
+        """Return the description that must equal the description in a checkpoint.
 
-        `remember` is not part of it: rows remembered to measure quality change no result.
+        The fields `shards` and `remember` are excluded, because they change no result.
         """
         named = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return {n: described(v) for n, v in named.items() if n not in {"shards", "remember"}}
 
 
 def described(value: Any) -> str:
-    """Return the repr of a value without the address of an object."""
+    """Return the repr of `value` without a memory address."""
     return repr(value).split(" at 0x")[0]
 
 
 def spec_text(spec: Any) -> str:
-    """Return a spec as a user might write it, without the arguments that have their default."""
+    """Return `spec` as a user would write it, without arguments at their default."""
     if not is_dataclass(spec) or isinstance(spec, type):
         return str(spec)
     given = [

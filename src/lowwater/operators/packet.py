@@ -1,4 +1,4 @@
-"""Packets: rows travel between operators as bytes that the hosts need not understand."""
+"""Packets: the messages between operators, whose content hosts do not interpret."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Kind = Literal[
 LEAVING: frozenset[Kind] = frozenset(
     {"malformed", "measure", "results", "early", "late", "shed", "filled"}
 )
-"""Kinds that leave the query; operators do not read them."""
+"""The kinds of packets that no operator reads: outputs of the query, and measurements."""
 
 
 @dataclass(frozen=True)
 class Packet:
-    """A piece of a stream; `seq` is its place in arrival order within its epoch.
+    """A message with data, control or output; `seq` is its place in the epoch's arrival order.
 
     `operator` and `port` are the destination of data and control, and the origin of results, late
     rows and measurements.
@@ -40,7 +40,7 @@ class Packet:
 
 
 def packed(table: pa.Table) -> bytes:
-    """Return a table as bytes."""
+    """Return `table` as the bytes of an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -48,7 +48,7 @@ def packed(table: pa.Table) -> bytes:
 
 
 def unpacked(payload: bytes) -> pa.Table:
-    """Return the table from the bytes of `packed`."""
+    """Return the table that `packed` wrote."""
     return pa.ipc.open_stream(pa.BufferReader(payload)).read_all()
 
 
@@ -56,32 +56,32 @@ _PLACES = 48
 
 
 def placed(start: int, seq: int) -> int:
-    """Return the place in arrival order of packet `seq` from an input or operator `start`."""
+    """Return the place in arrival order of packet number `seq` of the input or operator `start`."""
     return start << _PLACES | seq
 
 
 def start_of(seq: int) -> int:
-    """Return the input or operator that sent a packet, given its place in arrival order."""
+    """Return the number of the input or operator of a packet, given its place in arrival order."""
     return seq >> _PLACES
 
 
 def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table, port: int = 0) -> Packet:
-    """Return a packet with a table."""
+    """Return a packet that contains `table`."""
     return Packet(shard, seq, kind, packed(table), port=port)
 
 
 def table_of(packet: Packet) -> pa.Table:
-    """Return the table of a packet."""
+    """Return the table in `packet`."""
     return unpacked(packet.payload)
 
 
 def measure_packet(shard: int, seq: int, measure: Measure) -> Packet:
-    """Return a packet with a measurement."""
+    """Return a packet that contains `measure`."""
     return Packet(shard, seq, "measure", json.dumps([measure.KIND, encode(measure)]).encode())
 
 
 def measure_of(packet: Packet) -> Measure:
-    """Return the measurement of a packet; that of a shard gets the packet's operator."""
+    """Return the measurement in `packet`; a `ShardMeasure` gets the packet's operator number."""
     kind, written = json.loads(packet.payload)
     measure = decode(KINDS[kind], written)
     if isinstance(measure, ShardMeasure):
@@ -90,6 +90,6 @@ def measure_of(packet: Packet) -> Measure:
 
 
 def tables(packets: Iterable[Packet], kind: Kind) -> list[pa.Table]:
-    """Return the tables of all packets of a kind, in arrival order."""
+    """Return the tables of all packets of the kind `kind`, in arrival order."""
     chosen = [p for p in packets if p.kind == kind]
     return [table_of(p) for p in sorted(chosen, key=lambda p: (p.seq, p.shard))]

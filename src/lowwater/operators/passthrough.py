@@ -1,4 +1,4 @@
-"""Passthrough: rows of a query without an operator leave as they arrived."""
+"""Passthrough: a query without an operator emits its rows unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowwater.operators.unary import UnaryPlan
 
 @dataclass(frozen=True)
 class PassthroughPlan(UnaryPlan):
-    """A stream emitted as it is. The operator has no state, so every row is on time."""
+    """The plan of a query that emits its rows unchanged; without state, no row is late."""
 
     shards: int = 2
 
@@ -27,35 +27,35 @@ class PassthroughPlan(UnaryPlan):
 
     @property
     def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """No port has late rows."""
+        """An empty tuple, since no row is late."""
         return ()
 
     def with_shards(self, shards: int) -> PassthroughPlan:
-        """Return the plan for one shard: more would not help."""
+        """Return the plan with one shard: more shards would not make it faster."""
         return replace(self, shards=1)
 
     def explain(self) -> list[str]:
-        """Return a line that describes the results."""
+        """Return one line that describes the results."""
         return ["rows        emitted as they arrive"]
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return no watermark: the operator acts on none."""
+        """Return empty watermarks, since the operator does not act on watermarks."""
         return Watermarks()
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return no watermark: no operator reads the results."""
+        """Return no watermarks, since no operator reads the results."""
         return {}
 
 
 @register(PassthroughPlan)
 class PassthroughKernel:
-    """One epoch of rows that pass."""
+    """One epoch of one shard of a passthrough."""
 
     def __init__(self, plan: PassthroughPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.plan, self.shard = plan, shard
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch: emit the rows, and return the step."""
+        """Return a step that emits all rows of `packets`."""
         out, rows = Step(), 0
         for seq, packet in enumerate(p for p in packets if p.kind == "rows"):
             table = table_of(packet).drop_columns([TICK, LATE_DEGREE, DEAD])

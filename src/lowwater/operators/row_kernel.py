@@ -1,4 +1,4 @@
-"""The epoch of an operator that takes in whole rows and emits rows."""
+"""The base class of kernels whose input and output are rows, not cells."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ PORTION = 1_000_000
 class PortRows:
     """All rows of one port in an epoch, in arrival order.
 
-    Packet i, with place `seqs[i]` in arrival order, holds the rows `bounds[i]` to `bounds[i + 1]`:
-    late rows are emitted under the place of their packet.
+    Packet i contains the rows `[bounds[i], bounds[i + 1])` and has place `seqs[i]` in arrival
+    order. Its late rows are emitted with the same place.
     """
 
     table: pa.Table
@@ -43,7 +43,7 @@ class PortRows:
 
     @classmethod
     def of(cls, schema: pa.Schema, packets: Sequence[Packet]) -> PortRows:
-        """Return the rows of all packets of a port."""
+        """Return the rows of all packets of a port with the columns `schema`."""
         tables = [table_of(p) for p in packets]
         sizes = np.cumsum([0, *map(len, tables)])
         hidden = [(TICK, pa.int64()), (LATE_DEGREE, pa.int64()), (DEAD, pa.bool_())]
@@ -55,17 +55,17 @@ class PortRows:
 
     @property
     def out_of_order(self) -> bool:
-        """Whether any row is behind one that arrived before it."""
+        """Whether any row has an earlier time than a row that arrived before it."""
         return len(self) > 0 and bool(self.table.column(LATE_DEGREE).chunk(0).to_numpy().max() > 0)
 
     def stored(self, chosen: np.ndarray, flags: np.ndarray | None = None) -> StoredRows:
-        """Return the rows in a mask, ready to be stored."""
+        """Return the rows in the mask `chosen`, with their flags, ready to be stored."""
         rows = StoredRows.of(self.table.drop_columns([LATE_DEGREE, DEAD]), flags)
         return rows.where(chosen)
 
 
 class RowKernel:
-    """One epoch of one shard: admit the rows, then act on the watermarks (semantics 2)."""
+    """One epoch of one shard: it admits the rows, then acts on the watermarks."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class RowKernel:
         self.watermarks: list[int | None] = meta["marks"] if meta else [None] * plan.ports
         """The watermark in force at each port."""
         self.noted: dict[str, list[int]] = meta.get("noted", {}) if meta else {}
-        """Numbers that an observer remembers from epoch to epoch."""
+        """Numbers that an observer keeps between epochs, by name."""
         kinds: list[type[RowStore]] = [*[RowStore] * plan.ports, *more_stores]
         self.stores = [
             kind(number, state, self.out.changes, meta["rows"][number] if meta else None)
             for number, kind in enumerate(kinds)
         ]
-        """The stored rows of each port, then the stores that strategies add."""
+        """The row store of each port, then the stores that strategies add."""
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
         self._packets = 0
 
@@ -118,13 +118,13 @@ class RowKernel:
         return watermarks
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
-        """Admit the rows of each port, then act on its new watermark. Called once in an epoch."""
+        """Admit the rows of each port, then act on the new watermarks. Called once in an epoch."""
         raise NotImplementedError
 
     def account(
         self, port: int, rows: PortRows, late: np.ndarray, partly: np.ndarray | None = None
     ) -> None:
-        """Count rows as admitted, late or partly late, and emit the late and partly late ones."""
+        """Count rows as admitted, late or partly late, and emit late and partly late rows."""
         behind = late if partly is None else late | partly
         self.counts["late"] += int(late.sum())
         self.counts["admitted"] += int(len(rows) - late.sum())
@@ -139,7 +139,7 @@ class RowKernel:
                 self.out.emissions.append(table_packet("late", self.shard, seq, listed, port))
 
     def emit(self, rows: pa.Table) -> None:
-        """Emit rows as results."""
+        """Emit `rows` as results, in packets of at most `PORTION` rows."""
         for start in range(0, len(rows), PORTION):
             portion = rows.slice(start, PORTION)
             self.counts["results"] += len(portion)

@@ -1,8 +1,8 @@
-"""Rows in state that wait in a queue, and leave it by (time, arrival).
+"""The row queue: rows in state that wait, and are removed by (time, arrival).
 
-The queue takes over whole buckets of another store without reading or writing them. Flagged rows of
-such a bucket do not belong to the queue and are not counted; they are deleted with their bucket. So
-are rows that have left: a portion is read from the front, and the rest is not rewritten.
+The queue takes whole buckets from a row store without reading or writing them. Flagged rows of such
+a bucket do not belong to the queue and are not counted. Removing rows from the front rewrites
+nothing: removed rows and flagged rows are deleted when the last row of their bucket is removed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from lowwater.operators.row_store import RowBucket, RowStore, StoredRows
 
 
 class RowQueue(RowStore):
-    """The waiting rows of one port of one shard."""
+    """The queue of the waiting rows of one port of one shard."""
 
     @property
     def rows(self) -> int:
-        """The number of rows that wait."""
+        """The number of waiting rows."""
         return sum(waiting_in(b) for b in self.all)
 
     def take_over(self, store: RowStore, limit: int) -> None:
-        """Move the buckets of a store that lie before `limit` to the queue.
+        """Move the buckets of `store` with times before `limit` to the queue.
 
-        The bucket that the limit cuts is moved only if most of its rows lie before the limit.
+        If a bucket also has times after `limit`, its rows before `limit` move only if they are at
+        least half of its rows.
         """
         for bucket in [b for b in store.all if b.low < limit]:
             if bucket.high < limit:
@@ -35,13 +36,13 @@ class RowQueue(RowStore):
                 self._take_most(store, bucket, limit)
 
     def _take(self, bucket: RowBucket) -> None:
-        """Append a bucket; delete it if none of its rows waits."""
+        """Append `bucket` to the queue, or delete it if none of its rows waits."""
         self.all.append(bucket)
         if not waiting_in(bucket):
             self._delete(bucket)
 
     def _take_most(self, store: RowStore, bucket: RowBucket, limit: int) -> None:
-        """Move the rows of a bucket before `limit`, if they are most of it."""
+        """Move the rows of `bucket` before `limit`, if they are at least half of its rows."""
         rows = store.read(bucket)
         before = rows.ticks < limit
         queued = before & ~rows.flags
@@ -54,9 +55,9 @@ class RowQueue(RowStore):
         self.flag(mine, ~queued)
 
     def add(self, rows: StoredRows) -> None:
-        """Queue rows that arrived after all rows of the queue."""
+        """Add `rows`, which arrived after all rows in the queue."""
         if len(rows) and self.all and self.all[0].left and rows.ticks.min() <= self.all[0].high:
-            # Rows that have left are counted from the front, so no row may be added before them.
+            # `left` counts removed rows from the front, so no row may be added among them.
             front = self.all[0]
             rest = self._portion(front, waiting_in(front))
             self._delete(front)
@@ -65,11 +66,11 @@ class RowQueue(RowStore):
         super().add(rows)
 
     def _create(self, rows: StoredRows) -> None:
-        """Cut the rows without a flag into new buckets."""
+        """Divide the rows without a flag into new buckets, and write these."""
         super()._create(rows.where(~rows.flags))
 
     def before(self, limit: int) -> int:
-        """Return the number of waiting rows before `limit`."""
+        """Return the number of waiting rows with times before `limit`."""
         count = sum(waiting_in(b) for b in self.all if b.high < limit)
         for bucket in [b for b in self.all if b.low < limit <= b.high]:
             rows = self.read(bucket)
@@ -78,7 +79,7 @@ class RowQueue(RowStore):
         return count
 
     def first(self, count: int) -> list[StoredRows]:
-        """Remove and return `count` rows from the front, of each bucket by (time, arrival)."""
+        """Remove and return the first `count` waiting rows, by bucket and (time, arrival)."""
         taken = []
         while count > 0:
             bucket = self.all[0]
@@ -93,7 +94,7 @@ class RowQueue(RowStore):
         return taken
 
     def _portion(self, bucket: RowBucket, count: int) -> StoredRows:
-        """Return the first waiting rows of a bucket."""
+        """Return the first `count` waiting rows of `bucket`."""
         rows = self.read(bucket)
         if bucket.raised:
             queued = np.flatnonzero(~rows.flags)
@@ -102,12 +103,12 @@ class RowQueue(RowStore):
 
 
 def waiting_in(bucket: RowBucket) -> int:
-    """Return the number of rows of a bucket that wait."""
+    """Return the number of waiting rows in `bucket`."""
     return bucket.rows - bucket.raised - bucket.left
 
 
 def run_of(ticks: np.ndarray, start: int, count: int) -> np.ndarray:
-    """Return the places of `count` times from the `start`-th on, in the order of (time, place).
+    """Return the positions of the `count` times from rank `start` on, by (time, position).
 
     >>> run_of(np.array([5, 3, 5, 9, 3]), 1, 3).tolist()
     [4, 0, 2]

@@ -1,12 +1,12 @@
-"""Rows in state, by time: the store of operators that need whole rows.
+"""The row store: rows in state, sorted into buckets by time, for operators that need whole rows.
 
-A bucket holds the rows of an interval of time, `[low, high]`; buckets do not overlap, and all rows
-of one time lie in one bucket. An epoch appends a *segment* of rows to the buckets that its rows
-fall into, and reads only the buckets it needs. Segments are merged like the digits of a binary
-counter, so each row is rewritten a logarithmic number of times, however thinly late rows are
-scattered. Rows of equal time lie in arrival order.
+A bucket holds the rows of an interval of time, `[low, high]`. Buckets do not overlap, and all rows
+of one time are in one bucket. An epoch appends a *segment* of rows to the buckets of its new rows,
+and reads only the buckets that it needs. Segments are merged like the digits of a binary counter,
+so each row is rewritten a logarithmic number of times, even if late rows are scattered over many
+buckets. Rows of equal time are in arrival order.
 
-Each row may have a flag. Flags are stored apart from the rows, so raising one rewrites no row.
+Each row may have a flag. Flags are stored apart from the rows, so setting a flag rewrites no row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TARGET_ROWS = 16_384
 
 @dataclass(frozen=True)
 class Segment:
-    """Rows that were written together."""
+    """Rows of a bucket that were written together, as one entry of the state."""
 
     name: str
     rows: int
@@ -36,10 +36,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class RowBucket:
-    """An interval of time in state; `flags` is the size of its flags in bytes.
+    """The description of a bucket: its interval of time, its segments and its counts.
 
-    `raised` is the number of rows with a flag, and `left` the number of others that have left (in
-    a queue).
+    `flags` is the size of the flags in bytes, and `raised` the number of rows with a flag. In a
+    queue, `left` is the number of rows without a flag that were removed already.
     """
 
     low: int
@@ -52,7 +52,7 @@ class RowBucket:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """The number of rows in the bucket."""
         return sum(r.rows for r in self.runs)
 
     @property
@@ -76,7 +76,7 @@ class RowBucket:
 class StoredRows:
     """Rows in state, or about to be stored, with their ticks and flags.
 
-    The table carries the ticks as a column, so that both are written as one.
+    The table has the ticks as a column, so one write stores both.
     """
 
     table: pa.Table
@@ -85,7 +85,7 @@ class StoredRows:
 
     @classmethod
     def of(cls, table: pa.Table, flags: np.ndarray | None = None) -> StoredRows:
-        """Return rows whose table carries their ticks."""
+        """Return the rows of `table`, whose column `TICK` holds the ticks."""
         ticks = table.column(TICK).to_numpy()
         return cls(table, ticks, np.zeros(len(ticks), bool) if flags is None else flags)
 
@@ -97,18 +97,18 @@ class StoredRows:
         return StoredRows(self.table.take(pa.array(index)), self.ticks[index], self.flags[index])
 
     def where(self, mask: np.ndarray) -> StoredRows:
-        """Return the rows in a mask."""
+        """Return the rows in `mask`."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def in_order(self) -> StoredRows:
-        """Return the rows by (tick, arrival)."""
+        """Return the rows sorted by (tick, arrival)."""
         if (self.ticks[:-1] <= self.ticks[1:]).all():
             return self
         return self.take(np.argsort(self.ticks, kind="stable"))
 
     @classmethod
     def together(cls, parts: list[StoredRows]) -> StoredRows:
-        """Return the rows of several parts, one after the other."""
+        """Return the rows of all `parts`, concatenated."""
         if len(parts) == 1:
             return parts[0]
         table = pa.concat_tables([p.table for p in parts]).combine_chunks()
@@ -117,7 +117,7 @@ class StoredRows:
 
 
 class RowStore:
-    """The rows of one port of one shard. It reads from `state` and writes to `changes`."""
+    """The store of the rows of one port: it reads from `state` and writes to `changes`."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class RowStore:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """The number of rows in the store."""
         return sum(b.rows for b in self.all)
 
     @property
@@ -148,7 +148,7 @@ class RowStore:
     # -- reading -------------------------------------------------------------------------------
 
     def read(self, bucket: RowBucket) -> StoredRows:
-        """Return the rows of a bucket, those of equal time in order of arrival."""
+        """Return the rows of `bucket`; rows of equal time are in arrival order."""
         if bucket.name not in self._open:
             table = pa.concat_tables(unpacked(self._bytes(r.name)) for r in bucket.runs)
             self._open[bucket.name] = StoredRows.of(table, self._flags(bucket))
@@ -158,7 +158,7 @@ class RowStore:
         flags = np.zeros(bucket.rows, bool)
         if bucket.flags:
             bits = np.frombuffer(self._bytes(_flags_of(bucket)), np.uint8)
-            # A segment that was added after the flags were written has none raised.
+            # Rows of segments that were added after the flags were written have no flag.
             known = np.unpackbits(bits)[: bucket.rows]
             flags[: len(known)] = known
         return flags
@@ -170,7 +170,7 @@ class RowStore:
     # -- writing -------------------------------------------------------------------------------
 
     def add(self, rows: StoredRows) -> None:
-        """Add rows that arrived after all rows of the store."""
+        """Add `rows`, which arrived after all rows in the store."""
         if not len(rows):
             return
         order = np.argsort(rows.ticks, kind="stable")
@@ -189,7 +189,7 @@ class RowStore:
         self.all.sort(key=lambda b: b.low)
 
     def _homes(self, ticks: np.ndarray) -> np.ndarray:
-        """Return the bucket of each time: the one around it or, unless that is full, before it."""
+        """Return the index of the bucket for each time; −1 if the time needs a new bucket."""
         if not self.all:
             return np.full(len(ticks), -1)
         before = np.searchsorted([b.low for b in self.all], ticks, "right") - 1
@@ -199,7 +199,7 @@ class RowStore:
         return np.where(taken, before, -1)
 
     def _append(self, bucket: RowBucket, rows: StoredRows) -> None:
-        """Add rows to a bucket, which is cut anew if it grows too large."""
+        """Add `rows` to `bucket`; a bucket that grows too large is divided into new ones."""
         high = max(bucket.high, int(rows.ticks.max()))
         if bucket.rows + len(rows) > 2 * TARGET_ROWS and bucket.low < high:
             whole = StoredRows.together([self.read(bucket), rows])
@@ -220,7 +220,7 @@ class RowStore:
             self.flag(grown, flags)
 
     def _create(self, rows: StoredRows) -> None:
-        """Cut rows into new buckets."""
+        """Divide `rows` into new buckets, and write these."""
         order = np.argsort(rows.ticks, kind="stable")
         ticks = rows.ticks[order]
         for start, end in intervals(ticks):
@@ -233,7 +233,7 @@ class RowStore:
                 self.flag(bucket, chosen.flags)
 
     def flag(self, bucket: RowBucket, flags: np.ndarray) -> None:
-        """Write the flags of a bucket's rows."""
+        """Write the flags of all rows of `bucket`."""
         content = np.packbits(flags).tobytes()
         self._changes[_flags_of(bucket)] = content
         if bucket.name in self._open:
@@ -242,7 +242,7 @@ class RowStore:
         self.all[self.all.index(bucket)] = replace(bucket, flags=len(content), raised=raised)
 
     def cut(self, limit: int, *, wanted: bool) -> list[StoredRows]:
-        """Remove the rows before `limit`, and return them if they are `wanted`."""
+        """Remove the rows with times before `limit`, and return them if `wanted` is true."""
         removed = []
         for bucket in [b for b in self.all if b.low < limit]:
             if not wanted and bucket.high < limit:
@@ -285,7 +285,7 @@ def _flags_of(bucket: RowBucket) -> str:
 
 
 def intervals(ticks: np.ndarray) -> list[tuple[int, int]]:
-    """Return where sorted ticks are cut, [start, end), into buckets of about `TARGET_ROWS`.
+    """Return the positions [start, end) of buckets of about `TARGET_ROWS` rows in sorted `ticks`.
 
     >>> intervals(np.array([3, 3, 8]))
     [(0, 3)]
@@ -296,5 +296,5 @@ def intervals(ticks: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """Return the places where sorted values change, 0 included."""
+    """Return the first position of each distinct value in sorted `values`."""
     return np.flatnonzero(np.append(True, values[1:] != values[:-1]))

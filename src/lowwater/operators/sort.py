@@ -1,6 +1,6 @@
-"""Sort: rows wait until the watermark has passed them, then leave by (time, arrival).
+"""Sort: rows wait until the watermark has passed them, then are emitted by (time, arrival).
 
-Total order is costly: every row waits as long as the slowest row may take, and one shard sorts all
+A total order is costly: every row waits for rows with the longest delay, and one shard sorts all
 rows.
 """
 
@@ -19,7 +19,7 @@ from lowwater.ticks import FIRST_TICK
 
 @dataclass(frozen=True)
 class SortPlan(UnaryPlan):
-    """A stream in the order of its axis, rows of equal time as they arrived."""
+    """The plan of a sort: rows are emitted by time, rows of equal time in arrival order."""
 
     shards: int = 1
     word: ClassVar[str] = "order"
@@ -28,7 +28,7 @@ class SortPlan(UnaryPlan):
 
     @property
     def sequential(self) -> bool:
-        """Order is total, so one shard must see all rows."""
+        """Always true: the order is total, so a single shard must process all rows."""
         return True
 
     def explain(self) -> list[str]:
@@ -42,7 +42,7 @@ class SortPlan(UnaryPlan):
 
 @register(SortPlan)
 class SortKernel(RowKernel):
-    """One epoch of a sort: a row behind the watermark is late, since later rows have left."""
+    """One epoch of a sort; a row behind the watermark is late, since rows after it were emitted."""
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
         """Emit the rows that the watermark has passed, and store the others."""

@@ -1,4 +1,4 @@
-"""The plan of an operator that emits rows of one stream as they are."""
+"""The base class of plans of operators that emit unchanged rows of one stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True)
 class UnaryPlan(OperatorPlan):
-    """An operator over one stream whose results are rows of it."""
+    """The plan of an operator whose results are unchanged rows of its one input stream."""
 
     schema: pa.Schema
     axis: Axis
@@ -26,17 +26,17 @@ class UnaryPlan(OperatorPlan):
 
     @property
     def schemas(self) -> tuple[pa.Schema, ...]:  # type: ignore[override]
-        """The columns of the stream."""
+        """The columns of the input stream."""
         return (self.schema,)
 
     @property
     def axes(self) -> tuple[Axis, ...]:  # type: ignore[override]
-        """The attribute that the stream progresses on."""
+        """The attribute (axis) of the stream: the time column that its watermarks are about."""
         return (self.axis,)
 
     @property
     def result_schema(self) -> pa.Schema:
-        """The columns of a result row: those of the stream."""
+        """The columns of a result row, which are the columns of the input stream."""
         return self.schema
 
     @cached_property
@@ -45,9 +45,9 @@ class UnaryPlan(OperatorPlan):
         return (late_schema(self.schema),)
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return the watermark that holds for all rows."""
+        """Return the watermark of all rows, without watermarks of single sources."""
         return Watermarks(marks.low)
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of the rows still to leave: no less than that of the stream."""
+        """Return the watermark of the results, which is the watermark of the input stream."""
         return {self.axis.column: Watermarks(ports[0].low)}

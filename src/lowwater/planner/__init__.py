@@ -1,1 +1,1 @@
-"""Planner: logical nodes become a physical plan; a table lists which features go together."""
+"""The planner: turns logical nodes into a physical plan, and refuses incompatible features."""

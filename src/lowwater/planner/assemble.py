@@ -1,4 +1,4 @@
-"""Turn logical nodes into a physical plan: inputs, operators and the routes between them."""
+"""Turns logical nodes into a physical plan: inputs, operators and the routes between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Steps = tuple[Transform, ...]
 
 
 def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
-    """Return the physical plan of named outputs; a node that several of them read occurs once."""
+    """Return the physical plan for `outputs`; a node that several outputs read is planned once."""
     parts = _Assembler()
     ends = tuple(parts.output(name, node) for name, node in outputs.items())
     inputs = zip(parts.inputs, parts.from_input, strict=True)
@@ -40,7 +40,7 @@ def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
 
 
 class _Assembler:
-    """The parts of a dataflow while it is laid out, from outputs back to sources."""
+    """A builder of the inputs, operators and routes of a dataflow, from outputs back to sources."""
 
     def __init__(self) -> None:
         self.leaves: list[tuple[Source, str, Steps]] = []
@@ -51,14 +51,14 @@ class _Assembler:
         self.from_operator: list[list[Route]] = []
 
     def output(self, name: str, node: Node) -> Output:
-        """Return an output, after its operator is laid out."""
+        """Return the output `name` for the rows of `node`; add the operator that emits them."""
         below, steps = below_steps(node)
         if isinstance(below, Apply):
             return Output(name, self.operator(below), steps)
         return Output(name, self.operator(collect(node)))
 
     def operator(self, node: Apply) -> int:
-        """Return the number of an operator, after its inputs are laid out."""
+        """Return the number of the operator `node`; add it and its inputs if they are new."""
         if node in self.nodes:
             return self.nodes.index(node)
         ports = zip(node.of, node.plan.axes, strict=True)
@@ -89,7 +89,7 @@ class _Assembler:
         return number
 
     def _lead(self, node: Node, axis: Axis, steps: Steps = ()) -> list[tuple[str, int, str, Steps]]:
-        """Return the inputs and operators that feed a node, each with the steps after it."""
+        """Return the inputs and operators that feed `node`, each with the steps up to `node`."""
         if isinstance(node, Union):
             return [way for of in node.of for way in self._lead(of, axis, steps)]
         if isinstance(node, Project):
@@ -100,7 +100,7 @@ class _Assembler:
         return [("input", number, axis.column, rest)]
 
     def _input(self, leaf: Source, axis: Axis, steps: Steps) -> tuple[int, Steps]:
-        """Return the number of an input, and the steps that its rows take after it."""
+        """Return the number of the input for `leaf`, and the rest of `steps` after this input."""
         split = _measured_after(leaf.watermark, axis.column, steps)
         before, rest = steps[:split], steps[split:]
         for number, (known, on, known_steps) in enumerate(self.leaves):
@@ -129,7 +129,7 @@ class _Assembler:
 
 
 def _refuse_revised(plan: OperatorPlan, below: OperatorPlan) -> None:
-    """Raise SpecError if an operator reads results that late rows revise."""
+    """Raise SpecError if late rows may revise the results of `below`, which `plan` reads."""
     if not below.revise or plan.word == "rows":
         return
     span = below.axes[0].say(below.revise)
@@ -140,14 +140,14 @@ def _refuse_revised(plan: OperatorPlan, below: OperatorPlan) -> None:
 
 
 def _traced(column: str, steps: Steps) -> str:
-    """Return the name of a column before steps that may have renamed it."""
+    """Return the name that `column` had before `steps`, which may have renamed it."""
     for step in reversed(steps):
         column = step.origin(column) or column
     return column
 
 
 def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transform]) -> int:
-    """Return the number of steps after which all columns that a watermark reads exist."""
+    """Return how many of `steps` must run before all columns that the watermark needs exist."""
     for count in range(len(steps), 0, -1):
         step = steps[count - 1]
         if any(c in step.schema.names and step.origin(c) != c for c in (on, *progress.reads)):
@@ -156,7 +156,7 @@ def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transfor
 
 
 def refuse_arrival(of: Node) -> None:
-    """Raise SpecError if a node has results of operators, which have no order of arrival."""
+    """Raise SpecError if `of` has results of operators, which have no order of arrival."""
     if of.times is not None:
         raise SpecError(
             "windows over rows by arrival: results of operators have no order of arrival of their "

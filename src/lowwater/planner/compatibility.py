@@ -1,9 +1,9 @@
-"""The table of what goes together: feature × window × aggregate × operator × feature.
+"""The compatibility table: which features work with which windows, aggregates and operators.
 
-Labels describe a query: the kinds of its windows, aggregates and operators, and its other features.
-A rule refuses a feature of queries that have one of its labels, with the reason and the remedy. All
-other combinations work. Errors and `docs/compatibility.md` come from this table, and a test runs
-every cell.
+A label describes a query: a kind of window, aggregate or operator, or another feature. A rule
+refuses one feature for queries with certain labels, and states the reason and the remedy. All other
+combinations work. Error texts and `docs/compatibility.md` are generated from this table, and a test
+runs every cell.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUMBERED = ("arrival", "rank")
 
 @dataclass(frozen=True)
 class Rule:
-    """Refuses a feature of queries that have one of the labels."""
+    """A rule that refuses `feature` for queries with one of `labels`."""
 
     feature: str
     labels: tuple[str, ...]
@@ -28,7 +28,7 @@ class Rule:
     remedy: str
 
     def text(self, written: str) -> str:
-        """Return the error: what was written, why it cannot work, what to write instead."""
+        """Return the error text: `written` (the user's code), the reason, and the remedy."""
         return f"{written}: {self.reason}; {self.remedy}"
 
 
@@ -197,23 +197,23 @@ RULES = (
          "row of an operator's results is not known in advance",
          "take a range"),
 )  # fmt: skip
-"""Every refusal. A new feature adds its rules here and nowhere else."""
+"""All rules. A new feature adds its rules here and nowhere else."""
 
 
 def rule_for(feature: str, labels: Collection[str]) -> Rule | None:
-    """Return the first rule that refuses a feature of a query with these labels, if any does."""
+    """Return the first rule that refuses `feature` for a query with `labels`, else None."""
     rules = (rule for rule in RULES if rule.feature == feature)
     return next((rule for rule in rules if not set(rule.labels).isdisjoint(labels)), None)
 
 
 def features_of(labels: Collection[str]) -> Iterator[tuple[str, Rule | None]]:
-    """Yield every feature with the rule that refuses it for a query with these labels, if any."""
+    """Yield each feature and the rule, or None, that refuses it for a query with `labels`."""
     for feature in FEATURES:
         yield feature, rule_for("shed" if feature == "shed fill" else feature, labels)
 
 
 def refuse(feature: str, labels: Collection[str], written: str) -> None:
-    """Raise SpecError if a rule refuses a feature; `written` is what the user wrote."""
+    """Raise SpecError if a rule refuses `feature` for `labels`; the error quotes `written`."""
     rule = rule_for(feature, labels)
     if rule is not None:
         raise SpecError(rule.text(written))

@@ -1,4 +1,4 @@
-"""Plan early results: the policies that request them, and the windows they may request."""
+"""Plans early results: the policies that request them, and the windows that have them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 
 Prods = Any
-"""A policy, a stream whose rows are prods, or several of them."""
+"""A policy for early results, a stream whose rows are prods, or a list of these."""
 
 
 def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete") -> PhysicalPlan:
-    """Return a plan that emits early results, if `prods` requests them."""
+    """Return `assembly` extended by the early results that `prods` requests, if it requests any."""
     how = estimates_of(estimate)
     if prods is None:
         return assembly
@@ -71,11 +71,11 @@ def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete
 
 BINS_PER_SLIDE = 8
 SPANS = 2
-"""The number of ranges for which arrivals are remembered."""
+"""How long arrivals are remembered, as a multiple of the longest range."""
 
 
 def _arrivals(flow: Dataflow) -> Arrivals | None:
-    """Return the bins to count arrivals in; None if no window's end is known before its rows."""
+    """Return the bins that count arrivals; None if no window's end is known before its rows."""
     plans = (operator.plan for operator in flow.operators)
     ends = [WindowEnds(windows) for plan in plans if (windows := plan.scheduled_windows)]
     if not ends:
@@ -85,9 +85,9 @@ def _arrivals(flow: Dataflow) -> Arrivals | None:
 
 
 def _learning(flow: Dataflow, operator: int, how: Estimates) -> OperatorLearner:
-    """Return the learner of an operator's early results.
+    """Return the learner that estimates finals from early results of `operator`.
 
-    It scales values only if the share of rows that have arrived is known.
+    The learner scales values only if the share of rows that have arrived is known.
     """
     plan = flow.operators[operator].plan
     scaled = how.complete and plan.spreads_rows
@@ -99,7 +99,7 @@ def _learning(flow: Dataflow, operator: int, how: Estimates) -> OperatorLearner:
 
 
 def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
-    """Return a query with one more input, whose rows are prods."""
+    """Return `assembly` with one more input, the stream `node`, whose rows are prods."""
     leaf, steps = below_steps(node)
     if not isinstance(leaf, Source):
         raise SpecError(
@@ -122,13 +122,13 @@ def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
 
 
 def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
-    """Return the columns that name groups: the keys that the windows of all outputs have."""
+    """Return the group keys that the windows of all outputs have in common, with their types."""
     keys = [flow.operators[o.operator].plan.group_keys for o in flow.outputs]
     return {k: t for k, t in keys[0].items() if all(k in other for other in keys)}
 
 
 def demand(flow: Dataflow, upto: Any, groups: Mapping[str, Any]) -> Prod:
-    """Return the prod that the user requests with `run.prod()`."""
+    """Return the prod of `run.prod()`, for windows up to the time `upto` and for `groups`."""
     known = _groups(flow)
     where = {}
     for name, value in groups.items():

@@ -13,26 +13,26 @@ KIND = "kind"
 KNOWN = ("completeness", "expected_accuracy", "low", "high")
 """Columns with the completeness, the expected accuracy and the interval of an early row."""
 HIDDEN = "__"
-"""Prefix of their names inside the dataflow."""
+"""The prefix that the columns of KNOWN have inside the dataflow."""
 
 
 @dataclass(frozen=True)
 class EarlyColumns:
-    """Extra result columns of queries that emit early results."""
+    """The extra result columns of a query that emits early results."""
 
     schema: pa.Schema
-    """The columns of the results without them."""
+    """The columns of the results without the extra columns."""
     numbers: tuple[str, ...]
-    """The aggregates that are numbers."""
+    """The names of the aggregates that are numbers."""
 
     @classmethod
     def of(cls, flow: Dataflow, operator: int, schema: pa.Schema) -> EarlyColumns:
-        """Return the columns of results that leave from an operator as `schema`."""
+        """Return the extra columns for results of `operator` with the columns `schema`."""
         return cls(schema, flow.operators[operator].plan.numeric_aggregates)
 
     @property
     def fields(self) -> list[pa.Field]:
-        """The columns, under names that are free."""
+        """The extra columns, with names that are not in `schema`."""
         each = pa.struct([(name, pa.float64()) for name in self.numbers])
         types = (pa.float64(), *([each] * 3))
         known = [pa.field(free(n, self.schema.names), t) for n, t in zip(KNOWN, types, strict=True)]
@@ -40,7 +40,7 @@ class EarlyColumns:
         return [*label, *(known if self.numbers else known[:1])]
 
     def added(self, rows: pa.Table, known: pa.Table | None) -> pa.Table:
-        """Return rows with these columns, which are NULL in finals."""
+        """Return `rows` with the extra columns of `known`; NULL if `known` is None (finals)."""
         for field in self.fields:
             if field.name == KIND:
                 label = "final" if known is None else "early"
@@ -54,5 +54,5 @@ class EarlyColumns:
 
     @property
     def hidden(self) -> list[str]:
-        """The names of these columns inside the dataflow."""
+        """The names of the extra columns inside the dataflow."""
         return [HIDDEN + name for name in (KNOWN if self.numbers else KNOWN[:1])]

@@ -1,4 +1,4 @@
-"""The description of a query as text: its operators, watermarks and policies."""
+"""Describes a query as text: its operators, watermarks and policies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lowwater.windows.axis import Axis
 
 
 def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
-    """Return the description of a query: its operators, their inputs and watermarks.
+    """Return the text of `query.explain()`: the operators, their inputs and watermarks.
 
-    `aside` is the pace at which held rows of a burst are released, if the run holds any.
+    `aside` is the policy for holding rows of a burst, if the run has one.
     """
     refuse_unfed(assembly)
     flow = assembly.flow
@@ -59,7 +59,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
 
 
 def feature_lines(assembly: PhysicalPlan) -> list[str]:
-    """Return a line for each feature: whether the operators of a query allow it, or why not."""
+    """Return a line for each feature: whether the query allows the feature, or why not."""
     labels = {label for operator in assembly.flow.operators for label in operator.plan.labels}
     return [
         f"feature     {feature}: {'yes' if rule is None else f'no: {rule.reason}'}"
@@ -68,13 +68,13 @@ def feature_lines(assembly: PhysicalPlan) -> list[str]:
 
 
 def _rows(steps: Sequence[Any], origin: str) -> list[str]:
-    """Return the lines on the origin of rows and on the steps that they take."""
+    """Return the lines that name the `origin` of rows, and the `steps` applied to these rows."""
     texts = ([origin] if origin else []) + [str(step) for step in steps]
     return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(texts)]
 
 
 def _quality(one: SlackDecision, axis: Axis) -> list[str]:
-    """Return the lines on a quality target at an operator: its meaning, the choice of slack."""
+    """Return the lines on a quality target: its meaning, the choice of slack, the measurement."""
     how = {
         None: "by the model alone: what late rows have lost is not known here",
         "late": "on the rows of both sides that came late; the pairs they lost are estimated",

@@ -1,4 +1,4 @@
-"""The fingerprint of a query: the description that its checkpoint must agree with."""
+"""The fingerprint of a query, which must equal the fingerprint in the checkpoint."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lowwater.dataflow.graph import Input, Route
 from lowwater.planner.physical_plan import PhysicalPlan
 
 STATE_VERSION = 6
-"""Raised when a new version cannot read the checkpoints of an older one."""
+"""The version of checkpoints; increased when Lowwater can no longer read older checkpoints."""
 
 
 def fingerprint(assembly: PhysicalPlan, shards: int) -> dict[str, Any]:
-    """Return the description of a plan, and its digest."""
+    """Return the description of the plan `assembly`, and the digest of this description."""
     flow = assembly.flow
     described: dict[str, Any] = {}
     for start, source, policy in zip(flow.inputs, assembly.sources, assembly.policies, strict=True):

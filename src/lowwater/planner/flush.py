@@ -1,4 +1,4 @@
-"""Flush policies: emit results at once, or little by little (OOP 6)."""
+"""Flush policies, which spread the results of closed windows over time (OOP 6)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lowwater.planner.compatibility import refuse
 from lowwater.windows.axis import Axis
 
 WINDOW_SLICES = 8
-"""Number of slices of a window's groups. Each is stored apart, so more of them cost more."""
+"""The number of slices of a window's groups; each slice is stored and emitted separately."""
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
 
 
 @dataclass(frozen=True)
 class Flush:
-    """Results that are complete at the same time are emitted over at most `max_delay`."""
+    """A policy that emits complete results not at once, but spread over at most `max_delay`."""
 
     max_delay: Any
     keep: int | None = None
 
     def of(self, axis: Axis, size: int | None) -> GradualFlush:
-        """Return it for the attribute that results progress on; `size` is that of a window."""
+        """Return this flush in ticks of the window attribute (axis); `size` is that of a window."""
         delay = self._ticks(axis, size)
         if delay <= 0:
             raise SpecError(f"flush: max_delay={self.max_delay!r} must be greater than zero")
@@ -44,11 +44,11 @@ class Flush:
 
 
 def slow_flush(*, max_delay: Any) -> Flush:
-    """Emit results evenly over `max_delay` of the stream's time: "2 windows", or a duration.
+    """Return a policy that emits results evenly over `max_delay`: "2 windows", or a duration.
 
-    Windows close as usual, and late rows stay late; results are emitted one slice of the groups
-    after the other, so that no epoch has to emit all of them (OOP 6). An outer or anti join emits
-    rows without a partner in this way.
+    Windows close as usual, and late rows stay late. The results of a window are emitted one slice
+    of its groups after the other, so no epoch has to emit all of them (OOP 6). In an outer or anti
+    join, the policy spreads the rows without a partner.
 
     >>> slow_flush(max_delay="2 windows").max_delay
     '2 windows'
@@ -57,10 +57,10 @@ def slow_flush(*, max_delay: Any) -> Flush:
 
 
 def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
-    """Hold results back while state has room for them, for at most `max_delay`.
+    """Return a policy that holds results while state has room, for at most `max_delay`.
 
-    They are emitted when state has more than `keep` cells (in a join: rows), and otherwise spread
-    over the second half of the delay.
+    Results are emitted when state has more than `keep` cells (in a join: rows). Otherwise they are
+    spread over the second half of the delay.
     """
     if type(keep) is not int or keep < 0:
         raise SpecError(
@@ -71,7 +71,7 @@ def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
 
 
 def smooth_windows(flush: Any, plan: WindowPlan) -> GradualFlush | None:
-    """Return the flush of window results; raise SpecError if they cannot be emitted gradually."""
+    """Return the flush for the results of `plan`; raise SpecError if `flush` does not fit it."""
     given = _given(flush)
     if given is None:
         return None
@@ -81,7 +81,7 @@ def smooth_windows(flush: Any, plan: WindowPlan) -> GradualFlush | None:
 
 
 def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> GradualFlush | None:
-    """Return the flush of a join's rows without a partner."""
+    """Return the flush for the rows of a join without a partner; None if `flush` is None."""
     given = _given(flush)
     size = band.size if isinstance(band, SameWindow) else None
     return None if given is None else given.of(axis, size)

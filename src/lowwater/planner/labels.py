@@ -1,4 +1,4 @@
-"""The labels of the table of compatible features: windows, aggregates, operators, features."""
+"""The labels of the compatibility table: windows, aggregates, operators, features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WINDOWS = {
     "session": "`gap=`",
     "both times": "`on=` both times of a join",
 }
-"""The kinds of windows, and how they are written."""
+"""The kinds of windows, and the code for each."""
 
 AGGREGATES = {
     "decomposable": "count, sum, avg, min, max, …",
@@ -24,7 +24,7 @@ AGGREGATES = {
     "lift": "`lw.aggregate(lift=, combine=, lower=)`",
     "init": "`lw.aggregate(init=, incr=, final=)`",
 }
-"""The kinds of aggregates."""
+"""The kinds of aggregates, and the code or examples for each."""
 
 OPERATORS = {
     "rows": "a stream without windows",
@@ -37,7 +37,7 @@ OPERATORS = {
     "second level": "windows, a join or distinct over the results of windows",
     "order over results": "`order()` over the results of windows",
 }
-"""The operators that a feature may meet in a plan."""
+"""The kinds of operators in a query, and the code for each."""
 
 FEATURES = {
     "allowed_lateness": "`window(allowed_lateness=)`",
@@ -58,4 +58,4 @@ FEATURES = {
     "shed": "`shed=lw.shed(...)`",
     "shed fill": "`shed=lw.shed(fill='linear')`",
 }
-"""The features, and how they are written."""
+"""The features, and the code for each."""

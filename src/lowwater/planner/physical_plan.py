@@ -18,12 +18,12 @@ from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.watermarks.tracker import Gauge
 
 BEATS_PER_IDLE_TIMEOUT = 4
-"""How often the clock moves a watermark within an idle timeout, if windows may end anywhere."""
+"""How often per idle timeout the clock moves a watermark, if windows may end at any time."""
 
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A dataflow, and for each of its inputs a source and its watermark policy."""
+    """A dataflow, a source and a watermark policy for each input, and the other policies."""
 
     flow: Dataflow
     sources: tuple[Any, ...]
@@ -48,11 +48,11 @@ class PhysicalPlan:
 
     @property
     def filled(self) -> bool:
-        """Whether dropped windows get estimated results."""
+        """Whether dropped windows get filled (interpolated) results."""
         return self.shedder is not None and self.shedder.how.fill
 
     def with_shards(self, shards: int) -> PhysicalPlan:
-        """Return the plan with a number of shards for each operator."""
+        """Return this plan with `shards` shards for each operator."""
         return replace(self, flow=self.flow.with_shards(shards))
 
 
@@ -61,5 +61,5 @@ def _idle_timeout(policy: WatermarkPolicy) -> int:
 
 
 def measured_schema(start: Input) -> pa.Schema:
-    """Return the columns of an input after the steps that its watermark needs."""
+    """Return the schema of the input `start` after the steps that its watermark needs."""
     return start.before[-1].schema if start.before else start.schema

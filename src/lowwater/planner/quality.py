@@ -1,4 +1,4 @@
-"""Plan adaptive slack: the operators that streams feed, and the model by which slack is chosen."""
+"""Plans adaptive slack: finds the operators that streams feed, and how slacks are chosen."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
 
 UNTARGETED = 1 << 20
-"""Granule of late degrees where only the largest of them matters."""
+"""The granule of late degrees, in ticks, if no input has a quality target."""
 
 
 def chosen(policy: WatermarkPolicy) -> AdaptiveSlack | None:
-    """Return the policy that chooses the slack of a stream; None if the slack is fixed."""
+    """Return the adaptive slack policy that `policy` is or contains, else None."""
     inner = policy.each if isinstance(policy, PerSource) else policy
     return inner if isinstance(inner, AdaptiveSlack) else None
 
 
 def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
-    """Return a plan that measures late degrees and chooses slack, if a policy needs it."""
+    """Return a plan that measures late degrees and chooses slacks, if a policy needs it."""
     policies = {n: c for n, p in enumerate(assembly.policies) if (c := chosen(p)) is not None}
     if not policies:
         return assembly
@@ -73,17 +73,17 @@ def _word(one: AdaptiveSlack) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """An operator that slacks are chosen for, and the inputs that lead to each port."""
+    """An operator whose quality determines slacks, and the inputs that feed each of its ports."""
 
     operator: int
     ports: tuple[tuple[int, ...], ...]
     orders: tuple[int, ...] = ()
-    """The operators that sort its rows by time."""
+    """The operators that sort the rows of `operator` by time."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A path from an input to a port: `first` without a window or join, `order` if sorted."""
+    """A path from an input to a port; `first`: it has no join, `order`: the operator that sorts."""
 
     input: int
     first: bool = True
@@ -91,9 +91,9 @@ class _Way:
 
 
 def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
-    """Yield the first windows and joins that streams with a target feed.
+    """Yield the first windows and joins that the inputs in `targets` feed.
 
-    A join counts all such streams, also those that reach it through another join.
+    The place of a join lists all these inputs, also if their rows pass another join before.
     """
     coming: dict[tuple[int, int], list[_Way]] = {p: [] for p in flow.ports}
 
@@ -125,7 +125,7 @@ def _deciding(
     granule: int,
     parts: frozenset[int],
 ) -> SlackDecision:
-    """Return the choice of slacks for an operator; raise SpecError if it has no model of loss."""
+    """Return how slacks are chosen for `place`; raise SpecError if its losses have no model."""
     plan, name = flow.operators[place.operator].plan, flow.operators[place.operator].name
     mine = [targets[n] for port in place.ports for n in port]
     one = max(mine, key=_target)
@@ -176,7 +176,7 @@ def _error(one: AdaptiveSlack) -> float | None:
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:
-    """Return the operators; those with a decision count the losses that it needs."""
+    """Return the operators of `flow`, which count the losses that `decisions` need."""
     operators = list(flow.operators)
     for one in decisions:
         if one.measured is not None:

@@ -1,4 +1,4 @@
-"""Plan load shedding: which queries allow dropped windows, and where their rows are dropped."""
+"""Plans load shedding: which queries may drop windows, and where rows are skipped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lowwater.shedding.policy import ShedPolicy, gap_of, results_in
 from lowwater.shedding.shedder import LoadShedder
 
 Shed = ShedPolicy | None
-"""The policy that drops windows, if there is one."""
+"""The policy that drops windows, or None."""
 
 
 def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> PhysicalPlan:
-    """Return a plan that drops windows under load, if `shed` asks for it."""
+    """Return `assembly` extended by load shedding with the policy `shed`, if it is not None."""
     if shed is None:
         return assembly
     if not isinstance(shed, ShedPolicy):
@@ -57,7 +57,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
 
 
 def _check(flow: Dataflow) -> None:
-    """Raise SpecError if dropped windows are undefined in a query, or would make others wrong."""
+    """Raise SpecError if `flow` has no windows to drop, or drops would make results wrong."""
     for output in flow.outputs:
         plan = flow.operators[output.operator].plan
         if not plan.aggregates_rows:
@@ -68,7 +68,7 @@ def _check(flow: Dataflow) -> None:
 
 
 def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
-    """Yield the windows whose results leave the query, as the shedder needs them."""
+    """Yield the windows whose results the query emits, as roots for the shedder."""
     names = {o.name: o.operator for o in flow.outputs}
     for name, number in names.items():
         plan = flow.operators[number].plan
@@ -79,7 +79,7 @@ def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
 
 
 def _back(flow: Dataflow, number: int) -> int:
-    """Return how far before a row of an operator the input rows that made it may lie."""
+    """Return how much older, in ticks, input rows may be than rows that operator `number` reads."""
     spans = (
         operator.plan.made_from + _back(flow, below)
         for below, operator in enumerate(flow.operators)
@@ -89,7 +89,7 @@ def _back(flow: Dataflow, number: int) -> int:
 
 
 def check_gap(shedder: LoadShedder) -> None:
-    """Raise SpecError if a gap allows no drop, or a share is larger than the gap allows."""
+    """Raise SpecError if `max_gap` allows no drop, or allows less than the policy's `share`."""
     most, shed = shedder.most, shedder.how
     if most < 1:
         least = ", ".join(f"{r.name} {shedder.slots.slide // r.spec.slide}" for r in shedder.roots)
@@ -106,7 +106,7 @@ def check_gap(shedder: LoadShedder) -> None:
 
 
 def late_only(shedder: LoadShedder) -> str | None:
-    """Return advice on the gap if no row can be dropped before its windows (semantics 22)."""
+    """Return advice on `max_gap` if no row can be skipped, else None."""
     params, most = shedder.slots.params, shedder.most
     if most >= params.overlap:
         return None
@@ -120,7 +120,7 @@ def late_only(shedder: LoadShedder) -> str | None:
 
 
 def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
-    """Return the lines of `explain()` on dropped windows, and where their rows are dropped."""
+    """Return the lines of `explain()` on dropped windows, and on where their rows are skipped."""
     say = flow.inputs[next(iter(shedder.inputs))].axis.say
     params = shedder.slots.params
     how = (
@@ -140,7 +140,7 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
 
 
 def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
-    """Yield a line per input: its rows are dropped before all steps that its time allows."""
+    """Yield a line per input: its rows are skipped right after the steps that compute its time."""
     for number in shedder.inputs:
         start = flow.inputs[number]
         name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"

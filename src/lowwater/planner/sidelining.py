@@ -1,4 +1,4 @@
-"""Plan the holding of rows of a burst: the operators that hold them, and which queries allow it."""
+"""Plans sidelining: which queries allow it, and the operators that hold rows of a burst."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowwater.sidelining.policy import Sideline
 from lowwater.sidelining.sideliner import BurstWindow, HoldPoint, Sideliner
 
 Sidelining = bool | Sideline
-"""Whether rows of a burst are held, or the pace at which they are released."""
+"""Whether rows of a burst are held, or the policy that releases held rows."""
 _NEEDED = (
     "sideline= needs windows of a fixed range and slide directly over the streams, because they "
     "may close before earlier ones"
@@ -26,7 +26,7 @@ _NEEDED = (
 
 
 def sidelined(assembly: PhysicalPlan, sideline: Sidelining, prods: Any) -> PhysicalPlan:
-    """Return a plan that holds rows of a burst, if `sideline` asks for it."""
+    """Return a plan that holds rows of a burst; return `assembly` if `sideline` is False."""
     how = sideline_of(sideline)
     if how is None:
         return assembly
@@ -41,7 +41,7 @@ def sidelined(assembly: PhysicalPlan, sideline: Sidelining, prods: Any) -> Physi
 
 
 def sideline_of(sideline: Sidelining) -> Sideline | None:
-    """Return the pace at which held rows are released; None if none are held."""
+    """Return the policy that releases held rows; None if no rows are held."""
     if not isinstance(sideline, bool | Sideline):
         raise SpecError(
             f"sideline={sideline!r} is neither True nor a pace for held rows; give "
@@ -53,7 +53,7 @@ def sideline_of(sideline: Sidelining) -> Sideline | None:
 
 
 def _check(flow: Dataflow) -> None:
-    """Raise SpecError if windows of a query cannot close before earlier ones."""
+    """Raise SpecError if a window of `flow` cannot close before an earlier window."""
     for number in sorted(flow.front):
         refuse("sideline", flow.operators[number].plan.labels, _NEEDED)
     if any(i.axis.kind != "time" for i in flow.inputs):
@@ -64,9 +64,9 @@ def _check(flow: Dataflow) -> None:
 
 
 def _laid_out(flow: Dataflow) -> Dataflow:
-    """Return a dataflow with a hold operator on each route from an input.
+    """Return `flow` with a hold operator on each route from an input.
 
-    Rows only go to operators with larger numbers, so hold operators come first.
+    Rows only go to operators with larger numbers, so hold operators have the smallest numbers.
     """
     ways = [(n, route) for n, i in enumerate(flow.inputs) for route in i.routes]
     shift = len(ways)
@@ -93,7 +93,7 @@ def _laid_out(flow: Dataflow) -> Dataflow:
 
 
 def _with_holes(plan: OperatorPlan) -> OperatorPlan:
-    """Return windows whose rows may be held."""
+    """Return the window plan `plan`, changed to allow held rows."""
     return replace(plan, ranged=True, sidelined=True)  # type: ignore[type-var]
 
 
@@ -102,7 +102,7 @@ def _shifted(routes: Sequence[Route], shift: int) -> tuple[Route, ...]:
 
 
 def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: int) -> Operator:
-    """Return the operator that holds rows of an input on their route to windows."""
+    """Return the operator that holds rows of the input `start` on their `route` to windows."""
     ((_, window),) = plan.fixed_windows
     schema = measured_schema(start)
     if KEPT in schema.names:
@@ -113,7 +113,7 @@ def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: in
 
 
 def _keys(plan: OperatorPlan, route: Route) -> tuple[str, ...]:
-    """Return the names of window keys before the steps; none if a step computes one of them."""
+    """Return the group keys by their names before the steps; empty if a step computes a key."""
     columns: list[str | None] = list(plan.group_keys)
     for step in reversed(route.steps):
         columns = [None if column is None else step.origin(column) for column in columns]

@@ -1,4 +1,4 @@
-"""Plan a window aggregate: check that its parts go together, and build its node."""
+"""Plans a window aggregate: checks that its arguments fit together, and builds its node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_FOLDED_WINDOWS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class AskedWindows:
-    """The windows and groups that a user wrote, and the node they read."""
+    """The windows and groups of a query, as the user wrote them, and the node `of` to read."""
 
     of: Node
     axis: Axis
@@ -35,7 +35,7 @@ class AskedWindows:
 
 
 def window_node(asked: AskedWindows, aggregates: dict[str, Aggregate]) -> Apply:
-    """Return the node of a window aggregate; raise SpecError if its parts do not go together."""
+    """Return the node of a window aggregate; raise SpecError if its arguments do not fit."""
     of = asked.of
     plan = WindowPlan(
         of.schema,
@@ -59,7 +59,7 @@ def window_node(asked: AskedWindows, aggregates: dict[str, Aggregate]) -> Apply:
 
 
 def _lateness(given: Any, plan: WindowPlan) -> int:
-    """Return how long, in ticks, late rows revise results; raise SpecError if they cannot."""
+    """Return the allowed lateness `given` in ticks; raise SpecError if `plan` does not allow it."""
     if given is None:
         return 0
     refuse("allowed_lateness", plan.labels, f"allowed_lateness={given!r}")
@@ -73,7 +73,7 @@ def _lateness(given: Any, plan: WindowPlan) -> int:
 
 
 def _takes_ranges(plan: WindowPlan, of: Node) -> bool:
-    """Return whether punctuation completes intervals, so that windows close in any order."""
+    """Return whether punctuation may complete an interval before earlier ones (`since=`)."""
     columns = (getattr(leaf.watermark, "since", None) for leaf in sources_of(of))
     since = next((column for column in columns if column is not None), None)
     if since is not None:
@@ -82,7 +82,7 @@ def _takes_ranges(plan: WindowPlan, of: Node) -> bool:
 
 
 def _times(plan: WindowPlan) -> tuple[Axis, ...]:
-    """Return the columns of results that have a watermark: none for windows of row numbers."""
+    """Return the result columns that have a watermark; empty for windows of row numbers."""
     if plan.numbering is not None:
         return ()
     kind = plan.result_schema.field("window").type
@@ -90,7 +90,7 @@ def _times(plan: WindowPlan) -> tuple[Axis, ...]:
 
 
 def _check(plan: WindowPlan, of: Node) -> None:
-    """Raise SpecError if the parts of a plan do not go together."""
+    """Raise SpecError if the window, aggregates and input of `plan` do not fit together."""
     _ = plan.parts, plan.result_schema
     if plan.counts_arrivals or plan.numbering == "arrival":
         refuse_arrival(of)
@@ -112,7 +112,7 @@ def _check(plan: WindowPlan, of: Node) -> None:
 
 
 def _landmark_text(plan: WindowPlan) -> str:
-    """Return the text that an error quotes: landmark windows, and a holistic aggregate."""
+    """Return the code that an error quotes: the landmark window, and a holistic aggregate."""
     kinds = {name: a.kind(plan.schema) for name, a in plan.aggregates.items()}
     grows = next((name for name, kind in kinds.items() if kind == "holistic"), None)
     return "range=lw.unbounded" + (f" with {grows}=..." if grows else "")

@@ -1,1 +1,1 @@
-"""Queries: what the user writes."""
+"""The query interface: streams, windows, joins, and the options of a run."""

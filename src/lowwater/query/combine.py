@@ -1,4 +1,4 @@
-"""Operators over streams: distinct, order, joins."""
+"""The plan nodes of `distinct`, `order` and `join`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from lowwater.windows.axis import Axis
 
 
 def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
-    """Return the rows of a node without duplicates."""
+    """Return a node with the rows of `of`, without rows that repeat `columns` near in time."""
     chosen = tuple(dict.fromkeys(columns)) or tuple(of.schema.names)
     for column in chosen:
         if column not in of.schema.names:
@@ -42,7 +42,7 @@ def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
 
 
 def in_order(of: Node) -> Apply:
-    """Return the rows of a node in the order of their time."""
+    """Return a node with the rows of `of` in the order of their event time."""
     axis = of.axis(of.time)
     return _apply(SortPlan(of.schema, axis), (of,), (axis,))
 
@@ -50,7 +50,7 @@ def in_order(of: Node) -> Apply:
 def _apply(
     plan: OperatorPlan, of: tuple[Node, ...], times: tuple[Axis, ...], time: str | None = None
 ) -> Apply:
-    """Return the results of an operator; raise SpecError if no run could compute them."""
+    """Return the node of an operator's results; raise SpecError if no run could compute them."""
     schema, at = plan.result_schema, time or times[0].column
     node = Apply(schema=schema, time=at, times=times, plan=plan, of=of)
     assemble({"results": node})
@@ -58,7 +58,7 @@ def _apply(
 
 
 def join(mine: Node, other: Node, args: JoinArgs) -> Apply:
-    """Return the pairs of rows of two nodes with equal keys and near times."""
+    """Return a node with the pairs of rows of two nodes that have equal keys and near times."""
     if args.order not in ("free", "time"):
         raise SpecError(f"order={args.order!r} is unknown; write 'free' or 'time'")
     if args.order == "time" and args.flush is not None:

@@ -1,4 +1,4 @@
-"""The arguments of a join: keys, band, the time of its results, and its quality target."""
+"""The arguments of a join: keys, band, time of the results, and quality target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAIR = 2
 
 @dataclass(frozen=True)
 class SameWindowSpec:
-    """The band of rows in one tumbling window: `lw.same_window("10 seconds")`."""
+    """A band that joins rows of the same tumbling window: `lw.same_window("10 seconds")`."""
 
     size: Any
     origin: Any = None
@@ -42,7 +42,7 @@ def same_window(size: Any, *, origin: Any = None) -> SameWindowSpec:
 
 @dataclass(frozen=True)
 class JoinArgs:
-    """The arguments of a join; `times` names the columns it joins by, if not the event times."""
+    """The arguments of a join; `times` are the columns of the band, by default the event times."""
 
     on: Any
     band: Any
@@ -55,14 +55,14 @@ class JoinArgs:
 
 
 def usual_time(how: How, order: Order) -> Time:
-    """Return the time of results if none is named; pairs in order have the later one (QDJ 4.2)."""
+    """Return the default of `time=`; pairs in time order have the later time (QDJ 4.2)."""
     if how == "full" or (how == "inner" and order == "time"):
         return "max"
     return "other" if how == "right" else "self"
 
 
 def check_time(plan: JoinPlan) -> None:
-    """Raise SpecError if a result row can lack the time that `time=` names."""
+    """Raise SpecError if a result row could lack the time that `time=` names."""
     wanted = ("self", "other") if plan.time == "both" else (plan.time,)
     absent = [side for side in wanted if side in ("self", "other") and side not in plan.own_times]
     if absent:
@@ -75,7 +75,7 @@ def check_time(plan: JoinPlan) -> None:
 def key_pairs(
     mine_schema: pa.Schema, other_schema: pa.Schema, on: Any
 ) -> tuple[tuple[str, str], ...]:
-    """Return pairs of key columns from a name, several names, or {name: name on the other side}."""
+    """Return the pairs of key columns in `on`: a name, several names, or {mine: theirs}."""
     if on is None:
         pairs: list[tuple[str, str]] = []
     elif isinstance(on, str):
@@ -131,7 +131,7 @@ def resolve_band(band: Any, axes: tuple[Axis, Axis]) -> Band | SameWindow:
 def with_quality(
     mine: Node, theirs: Node, quality: float | WatermarkPolicy | None
 ) -> tuple[Node, Node]:
-    """Return both sides of a join with the watermark policy that its quality target stands for."""
+    """Return both sides of a join, with the watermark policy of the target `quality`."""
     if quality is None:
         return mine, theirs
     policy = quality if isinstance(quality, WatermarkPolicy) else Quality(target=quality)

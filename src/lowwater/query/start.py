@@ -1,4 +1,4 @@
-"""The options of a run, and the methods of a query that pass its plan to a host."""
+"""The options of a run, and the methods that run a query on a host."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from lowwater.sources.source import BlockSource
 HostName = Literal["local", "spark"]
 Epochs = Mapping[Feed, Sequence[Any]]
 RESULTS = "results"
-"""The name of the output of a query that runs alone."""
+"""The name of the only output of a query that runs alone."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `run()` and `start()`, apart from sinks: for one query and for several.
+    """The options of `run()` and `start()`, without the sinks.
 
-    `trigger` is for `start()` alone; `epochs`, `clock` and `shards` are for `run()`.
+    `trigger` applies to `start()` only; `epochs`, `clock` and `shards` apply to `run()` only.
     """
 
     early: Prods = None
@@ -55,22 +55,22 @@ class RunOptions:
             raise SpecError(f"shards={self.shards!r} must be a whole number, 1 or more")
 
     def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
-        """Return a plan with the early results, holds and drops that these options ask for."""
+        """Return `assembly` with the early results, holds and drops that the options request."""
         held = sidelined(shedding(assembly, self.shed, self.sideline), self.sideline, self.early)
         return prodded(held, self.early, self.estimate)
 
 
 class Runnable:
-    """One query or several, by the name of their output, that a host can run."""
+    """One or more queries that a host runs together, each with a named output."""
 
     @property
     def outputs(self) -> Mapping[str, Node]:
-        """The nodes whose rows leave a run, by name."""
+        """The plan node of each output, by the name of the output."""
         raise NotImplementedError
 
     @cached_property
     def assembly(self) -> PhysicalPlan:
-        """The inputs and operators of all outputs."""
+        """The physical plan with the inputs and operators of all outputs."""
         return assemble(self.outputs)
 
     def explain(
@@ -78,17 +78,17 @@ class Runnable:
     ) -> str:
         """Return a description of the plan as text, with `sideline` and `shed` as in `start`.
 
-        `features=True` adds which features the query supports, and why it refuses the others.
+        `features=True` adds the features that the query supports, and why it refuses the others.
         """
         text = explain(shedding(self.assembly, shed), sideline_of(sideline))
         return "\n".join([text, *feature_lines(self.assembly)]) if features else text
 
     def fingerprint(self, shards: int) -> dict[str, Any]:
-        """Return the description that a checkpoint stores, and compares when a query restarts."""
+        """Return the query description that a checkpoint stores and compares at a restart."""
         return fingerprint(self.assembly, shards)
 
     def _run(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
-        """Run to the end of all inputs; return the outcome of each output."""
+        """Run to the end of all inputs; return the outcome of each output by name."""
         assembly = options.plan(self.assembly)
         refuse_unfed(assembly)
         sources = _sources(assembly, options.epochs)
@@ -113,7 +113,7 @@ class SingleQuery(Runnable):
         """Return the query as text, in the language that `lw.sql` reads.
 
         `names` are the names of the query's source streams, in order; by default `s`, or `s1`,
-        `s2` and so on. `name=stream` names any stream of the query, also a result of operators.
+        `s2` and so on. `name=stream` names any stream of the query, even results of operators.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -150,8 +150,9 @@ class SingleQuery(Runnable):
 
         `epochs` are the tables of each feed; each table is one epoch. `host` is "spark", or "local"
         for one process without Spark; the default is local if all streams are feeds. `clock`
-        replaces the wall clock in tests. The sinks `late` and `malformed` receive these rows,
-        `dropped` the dropped windows. `early`, `estimate`, `sideline` and `shed` are as in `start`.
+        replaces the wall clock in tests. The sinks `late`, `malformed` and `dropped` receive late
+        rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline` and `shed`,
+        see `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -189,17 +190,17 @@ class SingleQuery(Runnable):
     ) -> Run:
         """Start the query as a continuous run; `trigger` is the shortest time between epochs.
 
-        `host` is "spark", the default, or "local" for one process without Spark. Started again
-        with the same checkpoint, the query continues where it stopped or was killed.
+        `host` is "spark", the default, or "local" for one process without Spark. If the query is
+        started again with the same checkpoint, it continues where it stopped or was killed.
 
         `early` requests early results of open windows: `lw.early_every("10 seconds")`,
         `lw.early_before(0.25)`, a stream whose rows are prods, or a list of these.
-        `lw.early_on_demand()` only allows `run.prod()`, which the others allow as well. Early
-        results estimate the final ones; with `estimate="raw"` they aggregate the rows so far.
+        `lw.early_on_demand()` requests none itself; `run.prod()` works with all of them. Early
+        results estimate the finals; with `estimate="raw"` they aggregate only the rows so far.
 
-        `sideline=True` holds rows of a burst once their windows have an early result, and releases
-        them later: windows without a held pane are on time, and all finals stay the same.
-        `lw.sideline(every=3, max_delay="1 minute")` sets the pace.
+        `sideline=True` holds the rows of a burst once their windows have an early result, and
+        releases the rows later. Windows without held rows stay on time, and no final changes.
+        `lw.sideline(every=3, max_delay="1 minute")` sets the pace of the release.
 
         `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows under overload; the
         other windows stay exact. The sink `dropped` receives the dropped windows.
@@ -218,7 +219,7 @@ def start(
 ) -> Run:
     """Start a continuous run of a plan.
 
-    Without a checkpoint, which only the local host allows, state and log are in memory.
+    Only the local host allows `checkpoint=None`: state and control log are then in memory.
     """
     refuse_unfed(assembly)
     if any(isinstance(s, Feed) for s in assembly.sources):
@@ -232,7 +233,7 @@ def start(
 
 
 def _sources(assembly: PhysicalPlan, epochs: Epochs | None) -> list[Any]:
-    """Return the source of each input: for a feed, the tables of its epochs."""
+    """Return the source of each input; the source of a feed is its list of tables in `epochs`."""
     if epochs is not None and not isinstance(epochs, Mapping):
         raise SpecError(f"epochs={epochs!r}: name the feed, epochs={{feed: [table, ...]}}")
     given = dict(epochs or {})

@@ -29,13 +29,13 @@ from lowwater.windows.row_windows import Arrival, Rank
 
 @dataclass(frozen=True, eq=False)
 class Stream(SingleQuery):
-    """Rows that arrive over time: the rows of a source, or the results of operators."""
+    """A stream of rows that arrive over time: rows of a source, or results of operators."""
 
     node: Node
 
     @classmethod
     def of(cls, source: Any, time: str, watermark: WatermarkPolicy | None) -> Stream:
-        """Return the stream of a source."""
+        """Return the stream of `source`, with its time column and its watermark policy."""
         policy = NoPolicy() if watermark is None else watermark
         if not isinstance(policy, WatermarkPolicy):
             raise SpecError(
@@ -52,21 +52,21 @@ class Stream(SingleQuery):
 
     @property
     def time(self) -> str:
-        """The column of the event time."""
+        """The name of the event-time column."""
         return self.node.time
 
     @property
     def times(self) -> tuple[Axis, ...] | None:
-        """The columns of results that have a watermark; None for rows of a source."""
+        """The time columns with a watermark in results of operators; None for rows of a source."""
         return self.node.times
 
     def axis(self, column: Any) -> Axis:
-        """Return a column as a window attribute; raise SpecError if it has no watermark."""
+        """Return a column as a window attribute (axis); raise SpecError if it has no watermark."""
         return self.node.axis(column)
 
     @property
     def jointly(self) -> Mapping[str, int]:
-        """The columns that hold the two times of a join, each with its side."""
+        """The two time columns of a join result, each with its side: 0 for self, 1 for other."""
         return paired_times(self.node)
 
     @property
@@ -76,16 +76,16 @@ class Stream(SingleQuery):
 
     @property
     def outputs(self) -> Mapping[str, Node]:
-        """The node whose rows leave a run."""
+        """The plan node of the only output."""
         return {RESULTS: self.node}
 
     def where(self, condition: str) -> Stream:
-        """Return the stream of the rows for which a Spark SQL condition is true.
+        """Return the stream with only the rows for which a Spark SQL condition is true.
 
-        Progress is measured before the filter: all rows advance the watermark, and punctuation
-        counts even if the filter drops it. Spark evaluates the condition over a DataFrame, DuckDB
-        over other sources. A filter on the DataFrame itself, before `lw.stream`, is cheaper if few
-        rows remain, but then the other rows do not advance the watermark.
+        The filter does not affect the watermark: all rows advance it, and punctuation counts even
+        if the filter drops its row. Spark evaluates the condition on a DataFrame, DuckDB on other
+        sources. A filter on the DataFrame itself, before `lw.stream`, is cheaper if few rows
+        remain, but then the other rows do not advance the watermark.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -108,8 +108,8 @@ class Stream(SingleQuery):
     def select(self, *columns: str, **named: str) -> Stream:
         """Return the stream with only these columns: `select("ts", "speed", kmh="speed * 1.6")`.
 
-        `"*"` stands for all columns; expressions are Spark SQL. The time column, which may be
-        renamed, and the columns that the watermark policy reads must be among them.
+        `"*"` means all columns; expressions are Spark SQL. The selection must include the time
+        column, which may be renamed, and the columns that the watermark policy reads.
         """
         if not columns and not named:
             raise SpecError("select() needs a column, for example 'ts'")
@@ -121,10 +121,10 @@ class Stream(SingleQuery):
         return self.after(Select((*taken, *named.items())))
 
     def union(self, *others: Stream) -> Stream:
-        """Return the rows of several streams with the same columns (OOP A.2.1).
+        """Return one stream with the rows of several streams that have equal columns (OOP A.2.1).
 
-        Rows do not wait and are not sorted. The watermark is that of the slowest stream. An idle
-        stream holds the watermark back until its `idle_timeout` has passed.
+        Rows do not wait and are not sorted. The watermark is the lowest of the streams' watermarks.
+        An idle stream holds the watermark back until its `idle_timeout` has passed.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, n int") for _ in range(2)]
@@ -135,11 +135,12 @@ class Stream(SingleQuery):
         return Stream(unite((self.node, *(_node_of("union", other) for other in others))))
 
     def distinct(self, *columns: str, within: Any = None) -> Stream:
-        """Return the stream without duplicates: rows that agree in `columns`, by default in all.
+        """Return the stream without duplicates.
 
-        Two rows are duplicates if their times are at most `within` apart; by default, equal. The
-        first is emitted, and stays in state until the watermark has passed it. A row behind the
-        watermark that duplicates no row in state is late.
+        Two rows are duplicates if they have equal `columns` (by default all columns), and times at
+        most `within` apart (by default equal times). The row that arrives first is emitted, and
+        stays in state until the watermark has passed it. A row behind the watermark is late, unless
+        it duplicates a row in state.
         """
         return Stream(distinct(self.node, columns, within))
 
@@ -157,37 +158,37 @@ class Stream(SingleQuery):
         flush: Flush | None = None,
         quality: float | WatermarkPolicy | None = None,
     ) -> Stream:
-        """Join with another stream: equal keys, times near each other (OOP 5.3).
+        """Return the join with another stream: pairs with equal keys and near times (OOP 5.3).
 
         Rows join on arrival, in any order. A row stays in state until the other stream's watermark
-        shows that no partner can arrive.
+        guarantees that no further partner will arrive.
 
         Parameters
         ----------
         on
-            The columns that must be equal: a name, several, or {name here: name there}. Without
-            any, all rows near in time join.
+            The key columns: a name, several names, or {name in this stream: name in `other`}.
+            With None, all rows near in time join.
         band
             The smallest and the largest `other - self`, `("-2 seconds", "3 seconds")`, inclusive;
             or `lw.same_window("10 seconds")`.
         how
             "inner", "left", "right", "full", or "anti": the rows of this stream without a partner.
-            Rows without a partner are emitted when none can arrive.
+            Rows without a partner are emitted when no partner can arrive any more.
         time
-            The event time of the results: that of "self" or "other", the "min" or "max" of both (in
-            a new column), or "both". Results keep the times of both rows.
+            The event time of a result: the time of "self" or "other", the "min" or "max" of both
+            times (in a new column), or "both" times. Results keep the time columns of both rows.
         order
-            "time" emits results in the order of their time, by default the "max" of both (QDJ 4):
-            each waits for the watermarks of both streams, and late rows are dropped.
+            "time" emits results in the order of their time (QDJ 4), by default `time="max"`. Each
+            result waits for the watermarks of both streams, and late rows are dropped.
         suffix
-            The suffix of the other stream's columns whose names this stream has, too.
+            The suffix of those columns of `other` whose names exist in this stream, too.
         flush
             `lw.slow_flush(max_delay="10 seconds")` spreads the rows without a partner over time
-            instead of emitting all at once; with `lw.same_window`, also "2 windows". Pairs do not
-            wait.
+            instead of emitting all at once. With `lw.same_window`, `max_delay` may be "2 windows".
+            Pairs are not delayed.
         quality
             0.95 gives both streams the watermark policy `lw.quality(0.95)`: the smallest slack that
-            finds this share of the pairs. The streams are then built without `watermark=`.
+            finds this share of the pairs. Both streams must then be built without `watermark=`.
             `lw.quality(0.95, interval="5 seconds")` sets more options.
 
         >>> import lowwater as lw
@@ -200,7 +201,7 @@ class Stream(SingleQuery):
         return Stream(join(mine, theirs, JoinArgs(on, band, how, time, order, suffix, flush)))
 
     def order(self, by: Literal["time"] = "time") -> Stream:
-        """Return the rows in the order of their time; each waits until the watermark passes it.
+        """Return the stream sorted by time; a row is emitted when the watermark passes it.
 
         The total order needs one shard, and every row waits for the slowest input.
         """
@@ -209,7 +210,7 @@ class Stream(SingleQuery):
         return Stream(in_order(self.node))
 
     def after(self, step: Step) -> Stream:
-        """Return the stream after a step: a filter, or other columns."""
+        """Return the stream after `step`, a filter or a change of columns."""
         return Stream(add_step(self.node, step))
 
     @renamed(smooth="flush", revise_for="allowed_lateness")
@@ -227,7 +228,7 @@ class Stream(SingleQuery):
         flush: Flush | None = None,
         allowed_lateness: Any = None,
     ) -> WindowedStream[Query]:
-        """Cut the stream into windows of `range` that start every `slide` (by default `range`).
+        """Return the stream with windows of length `range` that start every `slide`.
 
         Parameters
         ----------
@@ -235,32 +236,32 @@ class Stream(SingleQuery):
             `lw.windows(hour=("1 hour", "1 minute"), day=("1 day", "1 minute"))`: several windows at
             once, on common panes; the column `window_name` of the results names the window.
         range, slide
-            Durations over time, numbers over numbers, `lw.rows(n)` over rows.
+            Durations on a time column, numbers on a numeric column, `lw.rows(n)` for row windows.
+            `slide` is by default equal to `range`.
             `range=lw.unbounded` makes landmark windows, which start at the beginning of the stream.
             `slide=lw.rows(1)` makes a window that ends at every row.
         on
             The window attribute: a column (by default the stream's time), `lw.arrival` for the
             arrival order of rows, `lw.rank("ts")` for the order of a column. With both times of a
-            join, `("ts", "ts_other")`, a result belongs to a window of each (`window` and
-            `window_2`).
+            join, `("ts", "ts_other")`, a result has one window per time: `window` and `window_2`.
         slide_on
-            The rows that a `slide` in rows counts: in arrival order (by default), in the order
-            `lw.rank("ts")`, or by a column whose multiples of `slide` end a window.
+            The order in which a `slide` in rows counts rows: arrival order (by default), or
+            `lw.rank("ts")`. With a column, a window ends at every multiple of `slide` in it.
         partition_by
             Columns that partition the stream before windows are formed: each partition has its own
             windows and row numbers.
         origin
             A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
         gap
-            Instead of `range` and `slide`: session windows, which end when no row arrives for this
-            time.
+            The gap of session windows, instead of `range` and `slide`: a session ends if no row has
+            a time less than `gap` after its last row.
         flush
             `lw.slow_flush(max_delay="2 windows")` spreads the results of windows with many groups
             over time, instead of emitting all at once.
         allowed_lateness
-            How far the watermark may pass a window's end, such as "1 hour", while late rows still
-            revise its result: it is emitted again with the `kind` "revised". By default results
-            are not revised.
+            How far the watermark may pass a window's end, such as "1 hour", before late rows are no
+            longer accepted. Until then, late rows cause the result to be emitted again, with the
+            `kind` "revised". By default, results are not revised.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -304,9 +305,9 @@ class Stream(SingleQuery):
 
 @dataclass(frozen=True, eq=False)
 class Query(Stream):
-    """A window aggregate over a stream, ready to run; `stream.window(...).agg(...)` returns it.
+    """A window aggregate that is ready to run: the result of `stream.window(...).agg(...)`.
 
-    Its results are a stream whose time is `window`: the last tick of a result's window.
+    A query is again a stream; the time of its rows is `window`, the last tick of the window.
     """
 
     node: Apply
@@ -325,7 +326,7 @@ class Query(Stream):
 
 
 def _node_of(word: str, other: Any) -> Node:
-    """Return the node of another stream; raise SpecError if it is not one."""
+    """Return the node of `other`; raise SpecError unless `other` is a stream."""
     if not isinstance(other, Stream):
         raise SpecError(f"{word}({other!r}) needs a stream; give another stream or query")
     return other.node

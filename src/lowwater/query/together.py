@@ -1,4 +1,4 @@
-"""Several queries in one run: streams and operators that they share run once."""
+"""Several queries in one run; shared streams and operators run only once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Sinks = Mapping[str, Sink]
 
 @dataclass(frozen=True, eq=False)
 class Together(Runnable):
-    """Queries by name that run as one; `lw.together(fast=…, slow=…)` returns it."""
+    """Several named queries in one run: the result of `lw.together(fast=…, slow=…)`."""
 
     queries: Mapping[str, Stream]
 
     @property
     def outputs(self) -> Mapping[str, Node]:
-        """The nodes of all queries, by name."""
+        """The plan nodes of all queries, by the name of the query."""
         return {name: query.node for name, query in self.queries.items()}
 
     @renamed(prods="early", left_out="dropped")
@@ -52,10 +52,10 @@ class Together(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
     ) -> dict[str, Outcome]:
-        """Run all queries to the end of bounded streams; return the outcome of each by name.
+        """Run all queries to the end of bounded streams; return each query's outcome by name.
 
         `sinks`, `late`, `malformed` and `dropped` map the name of a query to its sink. The other
-        options are those of `query.run`.
+        options are as in `query.run`.
         """
         chosen = RunOptions(
             early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards
@@ -98,7 +98,7 @@ class Together(Runnable):
 
 
 def together(*unnamed: Any, **queries: Any) -> Together:
-    """Return several queries that run as one; streams that they share are read once.
+    """Return several queries as one run; streams that several queries share are read once.
 
     >>> import lowwater as lw
     >>> feed = lw.feed("ts timestamp, speed double")

@@ -1,4 +1,4 @@
-"""The arguments of `stream.window(...)`, their checks, and the window that they describe."""
+"""The arguments of `stream.window(...)`, their checks, and the resulting window."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WindowArgs:
 
 @dataclass(frozen=True)
 class ResolvedWindow:
-    """A window: its attribute, its kind, the numbering of its rows, and its second attribute."""
+    """A checked window: its attribute (axis), its kind, row numbering, and second attribute."""
 
     axis: Axis
     spec: WindowSpec
@@ -58,7 +58,7 @@ class NamedWindows:
                 )
 
     def make(self, args: WindowArgs, over: Node) -> ResolvedWindow:
-        """Return the windows, over one attribute, on common panes."""
+        """Return the named windows, on one window attribute and with common panes."""
         for name in ("range", "slide", "slide_on", "gap"):
             if getattr(args, name) is not None:
                 raise SpecError(
@@ -82,7 +82,7 @@ class NamedWindows:
 
 
 def make_window(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
-    """Return the window of the arguments, over the stream's time if `on` names no other."""
+    """Return the window that `args` describe, on the stream's time unless `on` is set."""
     if args.gap is not None:
         return _session(args, over)
     if args.range is None:
@@ -98,7 +98,7 @@ def make_window(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedW
 
 
 def _on_both(args: WindowArgs, over: Node) -> ResolvedWindow:
-    """Return windows on both times of a join: one result per pair of windows (OOP 7)."""
+    """Return tumbling windows on both times of a join, one result per pair of windows (OOP 7)."""
     on = args.on
     if len(on) != _RANGE_AND_SLIDE or on[0] == on[1]:
         raise SpecError(
@@ -142,7 +142,7 @@ def _session(args: WindowArgs, over: Node) -> ResolvedWindow:
 
 
 def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
-    """Return a window over row numbers, which are by arrival, by rank, or in a column."""
+    """Return a window over row numbers: by arrival, by rank, or from a column."""
     on = args.on
     if args.slide_on is not None:
         raise SpecError(
@@ -174,12 +174,12 @@ def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWi
             f"on={on!r} has type {axis.type}: rows are numbered by whole numbers. Take "
             f"lw.rank({on!r}) to count rows in its order, or lw.arrival"
         )
-    # A column numbers the rows of the whole stream; a partition counts its own rows.
+    # A column numbers the rows of the whole stream, but a partition counts only its own rows.
     return ResolvedWindow(axis, spec, "rank" if partitioned else None)
 
 
 def _sliding_by_rows(args: WindowArgs, axis: Axis, over: Node) -> RowWindow:
-    """Return a window that slides by rows."""
+    """Return a window whose slide counts rows, or follows the column `slide_on`."""
     if args.origin is not None:
         raise SpecError(
             f"origin={args.origin!r} does not go with a slide in rows: windows end where rows are; "

@@ -1,4 +1,4 @@
-"""A stream with windows, before its groups and aggregates are named."""
+"""The step between `stream.window(...)` and a query: windows without aggregates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESERVED = ("window", "wid", "window_name", "kind")
 
 
 def groupable(word: str, column: str, schema: pa.Schema) -> None:
-    """Raise SpecError if rows cannot be grouped by a column; `word` is the user's method."""
+    """Raise SpecError if rows cannot be grouped by `column`; the error text begins with `word`."""
     if pa.types.is_map(column_type(schema, column)):
         raise SpecError(
             f"{word}({column!r}): a map is not hashable; take one of its keys first, "
@@ -35,9 +35,9 @@ def groupable(word: str, column: str, schema: pa.Schema) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedStream(AskedWindows, Generic[Q]):
-    """A stream with windows, and perhaps groups, before its aggregates are named.
+    """A stream with windows and optional groups, before its aggregates are chosen.
 
-    `query` is called with the node of the aggregates and returns the query.
+    `agg` passes the plan node of the aggregates to `query`, which returns the query.
     """
 
     query: Callable[[Apply], Q]
@@ -50,7 +50,7 @@ class WindowedStream(AskedWindows, Generic[Q]):
             )
 
     def group_by(self, *columns: str) -> WindowedStream[Q]:
-        """Return the windows with one result per window and group; NULL is a group."""
+        """Return the windows with one result per group of `columns`; NULL is a group."""
         for column in columns:
             groupable("group_by", column, self.of.schema)
         if len(set(columns)) != len(columns):
@@ -64,7 +64,7 @@ class WindowedStream(AskedWindows, Generic[Q]):
         return replace(self, keys=keys)
 
     def agg(self, **aggregates: Aggregate) -> Q:
-        """Return the query of the aggregates of each window: `agg(n=lw.count(), m=lw.max("x"))`."""
+        """Return the query that aggregates each window: `agg(n=lw.count(), m=lw.max("x"))`."""
         if not aggregates:
             raise SpecError("agg() needs at least one aggregate, for example n=lw.count()")
         for name, aggregate in aggregates.items():

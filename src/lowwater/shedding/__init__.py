@@ -1,1 +1,1 @@
-"""Load shedding: which windows are dropped under overload (DROP)."""
+"""Load shedding: the choice of windows to drop under overload (DROP)."""

@@ -1,12 +1,13 @@
-"""The coin that drops slots: one toss for a batch, and no run longer than allowed (DROP 3.4).
+"""The random choice of slots to drop: one coin toss per batch, and bounded runs (DROP 3.4).
 
-A coin decides over a batch of slots: all are dropped, or none. After the longest allowed run, the
-next slot is kept in any case. That slot is owed: a later slot that the coin would keep is dropped
-instead, if no run becomes too long. So both the longest run and the share hold.
+A slot is an interval of result times (`drop_geometry`). One toss drops all slots of a batch, or
+keeps all. After the longest allowed run of dropped slots, the next slot is always kept. If the coin
+would have dropped that slot, one drop is *owed*: a later slot that the coin would keep is dropped
+instead, unless its run becomes too long. So runs stay bounded, and the share of drops is met.
 
-Independent coins would often fall the same way several times in a row, and the load would vary with
-them. So each toss corrects for the excess of the tosses before. It remains random, so no period in
-the data can fall in step with it.
+Independent tosses often have long series of equal results, and the load would vary. So each toss
+corrects the excess of earlier tosses. A random part remains, so that drops do not follow a period
+in the data.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from random import Random
 from lowwater.intervals import Intervals
 
 CHANCE = 0.5
-"""The random part of a coin; the rest evens out the coins before."""
+"""The width of the range of random numbers around 1/2; a narrow range drops more evenly."""
 OWED_RUNS = 4
-"""The largest number of runs that are owed; more could not be made up for."""
+"""The largest number of owed drops, in longest runs; more could not be made up for."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Drop a share of slots, in batches of `batch`, at most `most` in a row."""
+    """The parameters of a drop: share of slots, `batch` slots per toss, at most `most` in a row."""
 
     share: float
     batch: int
@@ -34,7 +35,7 @@ class Rule:
     seed: int
 
     def coin(self, number: int) -> float:
-        """Return the random number of a batch, around 1/2; every call returns the same number."""
+        """Return the random number of batch `number`, around 1/2; it is the same in every call."""
         return 0.5 + CHANCE * (Random(f"{self.seed}/{number}").random() - 0.5)  # noqa: S311
 
 
@@ -42,11 +43,11 @@ class Rule:
 class Place:
     """The state of the decisions before the slot `slot`.
 
-    - `run`: The length of the run of dropped slots that ends there.
-    - `owed`: The number of slots that are owed.
-    - `number`, `left`, `drop`: The current batch: its number, its remaining slots, and whether its
-      coin fell on drop.
-    - `carry`: By how much the coins so far have fallen short of the share.
+    - `run`: The length of the run of dropped slots directly before `slot`.
+    - `owed`: The number of drops that are owed.
+    - `number`, `left`, `drop`: The number of the next batch, the remaining slots of the current
+      batch, and whether the coin dropped the current batch.
+    - `carry`: The number of dropped batches that the tosses so far are short of the share.
     """
 
     slot: int
@@ -58,11 +59,11 @@ class Place:
     carry: float = 0.0
 
     def skipped_to(self, slot: int) -> Place:
-        """Return the place before `slot`; the undecided slots in between were kept."""
+        """Return the state before `slot`; slots in between without a decision were kept."""
         return Place(slot, number=self.number + 1) if slot > self.slot else self
 
     def step(self, rule: Rule) -> tuple[Place, bool]:
-        """Return the place after the next slot, and whether that slot is dropped."""
+        """Return the state after the next slot, and whether that slot is dropped."""
         at = self if self.left else self._toss(rule)
         owed = at.owed
         dropped = at.run < rule.most and (at.drop or owed > 0)
@@ -81,9 +82,9 @@ class Place:
 
 
 def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]:
-    """Yield the place after each slot before `until`, and whether that slot is dropped.
+    """Yield the state after each slot before `until`, and whether that slot is dropped.
 
-    If the share is 0, yield only the last place.
+    If the share is 0, yield only the last state.
     """
     if rule.share <= 0 and place.slot < until:
         yield Place(until, number=place.number), False
@@ -94,7 +95,7 @@ def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]
 
 
 def dropped_runs(first: int, dropped: list[bool]) -> Intervals:
-    """Return the runs of dropped slots, given each slot from `first` on.
+    """Return the runs [start, end) of dropped slots; `dropped` has the slots from `first` on.
 
     >>> dropped_runs(7, [True, True, False, True])
     ((7, 9), (10, 11))

@@ -1,11 +1,11 @@
 """The geometry of dropped windows: the slots of a drop, and the rows that no window needs.
 
-A drop divides the stream into *slots* of δ: all windows with results in a slot are kept or dropped
-together (DROP 3.2). ω is the length of the interval whose rows a slot needs. In DROP, a result has
-the time of its window's first row, and a slot needs rows after it. Here, a result has the time of
-its window's end, and a slot needs rows before it. The "- 1" of DROP is one tick here.
+A drop divides result times into *slots* of length δ: all windows with results in one slot are kept
+or dropped together (DROP 3.2). A slot needs the rows of an interval of length ω. In DROP, a result
+has the time of its window's first row, so a slot needs rows after its own time. Here, a result has
+the time of its window's last tick, so a slot needs rows before. The "- 1" of DROP is one tick here.
 
-Dropped results and skipped rows are given as intervals of time. A row may be skipped if and only if
+Dropped results and skipped rows are described by intervals of time. A row is skipped if and only if
 all its windows are dropped (DROP 3.4, rule 1).
 """
 
@@ -24,30 +24,30 @@ from lowwater.windows.sliding import Sliding
 
 @dataclass(frozen=True)
 class Params:
-    """ω and δ: a slot needs the rows of `size`, and a new slot begins every `slide`."""
+    """The parameters ω and δ: a slot needs the rows of `size` ticks, and has `slide` ticks."""
 
     size: int
     slide: int
 
     @property
     def overlap(self) -> int:
-        """The least number of slots that need a row: ⌊ω/δ⌋. A shorter run spares no row."""
+        """The smallest number of slots that need a row: ⌊ω/δ⌋. A shorter run skips no rows."""
         return self.size // self.slide
 
     def spared(self, run: int) -> int:
-        """Return the length of the interval without needed rows if `run` slots are dropped."""
+        """Return the length of the interval of skipped rows if `run` slots in a row are dropped."""
         return max(0, (run + 1) * self.slide - self.size)
 
 
 @dataclass(frozen=True)
 class Root:
-    """Windows whose results the query emits.
+    """The windows of an operator whose results the query emits.
 
-    - `operator`, `spec`, `name`: Their operator, its window spec and its name.
-    - `back`: How far before a window rows can still contribute to it, through the operators before
-      it.
+    - `operator`, `spec`, `name`: The operator's number, window spec and name.
+    - `back`: The largest time before a window's start of a row that can affect the window, through
+      earlier operators.
     - `gap`: The number of results that may be missing in a row.
-    - `query`: The name of the output that emits them.
+    - `query`: The name of the query that emits the results.
     """
 
     operator: int
@@ -64,15 +64,15 @@ class Root:
 
     @property
     def phase(self) -> int:
-        """The times of its results, modulo its slide."""
+        """The result times modulo the slide."""
         return (self.spec.origin + self.spec.range - 1) % self.spec.slide
 
 
 @dataclass(frozen=True)
 class Slots:
-    """Slot k is the interval [anchor + k·slide, anchor + (k+1)·slide) of result times.
+    """The slots of a drop: slot k has the result times [anchor + k·slide, anchor + (k+1)·slide).
 
-    A slot needs the rows from `lead` ticks before its start; `size` is ω.
+    A slot needs the rows from `lead` ticks before its start on; `size` is ω.
     """
 
     anchor: int
@@ -82,10 +82,10 @@ class Slots:
 
     @classmethod
     def of(cls, roots: Sequence[Root]) -> Slots:
-        """Return the common slots of several windows.
+        """Return the common slots of all `roots`.
 
-        If the windows start together, this is the fan-out rule; otherwise slots are longer by their
-        distance.
+        If the windows start together, this is the fan-out rule of DROP; otherwise ω is larger by
+        the distance of the starts.
 
         >>> one, two = (Root(0, Sliding(range=3, slide=s), 0, 1) for s in (2, 3))
         >>> both = Slots.of([one, two])
@@ -118,17 +118,17 @@ class Slots:
         return (newest + self.lead - self.anchor) // self.slide + 1
 
     def gap(self, roots: Sequence[Root]) -> int:
-        """Return how many slots may be missing in a row so that every root keeps its gap."""
+        """Return the number of slots that may be dropped in a row within the gap of every root."""
         return min(root.gap // (self.slide // root.spec.slide) for root in roots)
 
 
 def window_runs(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the runs [first, end) of window ids with results in some intervals.
+    """Return the runs [first, end) of ids of windows with result times in `results`.
 
     >>> window_runs(Sliding(range=10), ((9, 10), (20, 40)))
     ((0, 1), (2, 4))
     """
-    offset = spec.origin + spec.range - 1  # where the result of window 0 lies
+    offset = spec.origin + spec.range - 1  # the result time of window 0
     return union(
         (-((offset - start) // spec.slide), (end - 1 - offset) // spec.slide + 1)
         for start, end in results
@@ -136,7 +136,7 @@ def window_runs(spec: Sliding, results: Intervals) -> Intervals:
 
 
 def unread_rows(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the times whose rows belong only to windows with results in some intervals.
+    """Return the times of rows that belong only to windows with result times in `results`.
 
     >>> unread_rows(Sliding(range=10, slide=5), ((14, 40),))
     ((10, 35),)
@@ -146,7 +146,7 @@ def unread_rows(spec: Sliding, results: Intervals) -> Intervals:
 
 
 def shrunk(intervals: Intervals, back: int, ahead: int) -> Intervals:
-    """Return the times t with all of [t - back, t + ahead] in one interval.
+    """Return the times t for which one interval contains all of [t - back, t + ahead].
 
     >>> shrunk(((0, 10), (20, 22)), 2, 1)
     ((2, 9),)
@@ -155,7 +155,7 @@ def shrunk(intervals: Intervals, back: int, ahead: int) -> Intervals:
 
 
 def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return for each position whether it lies in an interval.
+    """Return, for each position in `at`, whether an interval contains the position.
 
     >>> within(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [False, True, False, True]
@@ -165,7 +165,7 @@ def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return the first position from each on that lies in no interval.
+    """Return, for each position in `at`, the next position outside all intervals, or itself.
 
     >>> next_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, 2, 2, 6]
@@ -174,7 +174,7 @@ def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return the last position up to each that lies in no interval.
+    """Return, for each position in `at`, the last position outside all intervals, or itself.
 
     >>> last_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, -1, 2, 4]
@@ -183,7 +183,7 @@ def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return for each position the interval that it lies in, or the next one."""
+    """Return, for each position in `at`, the interval that contains it, or the next interval."""
     edges = np.array([*intervals, (0, 0)], np.int64)
     return edges[np.searchsorted(edges[:-1].reshape(-1), at, "right") // 2]
 
@@ -191,9 +191,9 @@ def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 def needed_windows(
     results: Intervals, spec: Any, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and the last of the windows [first, last] that are kept.
+    """Return the ids of the first and the last kept window in each range [first, last].
 
-    The last is before the first where all are dropped.
+    If all windows of a range are dropped, the last id is smaller than the first id.
     """
     if not results or not isinstance(spec, Sliding):
         return first, last

@@ -1,11 +1,11 @@
-"""The load model: which share of windows must be dropped, from measured costs (DROP 3.6).
+"""The load model: it computes the share of windows to drop from measured costs (DROP 3.6).
 
-An epoch has a fixed cost, a cost for each row that is kept, a smaller one for each row that is
-shed, and a cost for each result. The model learns the four from the durations of epochs.
+An epoch has a fixed cost, a cost per kept row, a smaller cost per shed row, and a cost per result.
+The model learns these four costs from the durations of epochs.
 
-In the worst case a result is emitted three epochs after its last row arrived: the epoch under way,
+In the worst case a result is emitted three epochs after its last row arrived: the current epoch,
 the epoch that reads the row, and the epoch that closes the window. So a bound on the age of results
-bounds the length of epochs, and with the arrival rate follows how much work fits into one.
+bounds the length of epochs. This length and the arrival rate determine the work that must be shed.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from lowwater.shedding.drop_geometry import Params
 EPOCHS_TO_ANSWER = 3
 """The largest number of epochs between the arrival of a row and its result."""
 MARGIN = 0.8
-"""The part of the bound to aim at, because epochs vary."""
+"""The share of the bound at which the model aims, because the length of epochs varies."""
 MEMORY = 0.9
-"""The weight that an epoch keeps after the next one."""
+"""The factor on the weight of past epochs after every epoch."""
 RISING, FALLING = 0.9, 0.5
-"""The weight of the newest epoch in the arrival rate, when it rises and falls."""
+"""The weight of the newest epoch in the arrival rate: if the rate rises, and if it falls."""
 FORGETTING = 0.5
-"""The factor by which the share falls, at most, in an epoch; it rises at once."""
+"""The share to drop may rise at once, but falls at most by this factor per epoch."""
 STARTS, STOPS = 0.03, 0.01
-"""Shares at which shedding begins, and ends."""
+"""The smallest share to drop at which shedding starts, and at which it continues."""
 CHEAP = 0.1
-"""The assumed cost of a row that is shed, relative to one that is kept, before any is shed."""
+"""The assumed cost of a shed row relative to a kept row, until rows have been shed."""
 PATIENCE = 8
-"""The number of epochs in a row beyond reach of the bound after which a query is shut down."""
+"""A query is shut down after this many epochs in a row in which the bound cannot be met."""
 
 
 @dataclass(frozen=True)
 class Epoch:
     """The measurements of an epoch; times in ticks.
 
-    - `took`, `elapsed`: Its duration, and the time since the epoch before ended.
-    - `kept`, `shed`: The number of rows that it kept, and that it shed.
+    - `took`, `elapsed`: The duration of the epoch, and the time since the end of the epoch before.
+    - `kept`, `shed`: The number of kept rows, and of shed rows.
     - `results`: The number of results.
-    - `waiting`: The number of rows that its sources have but it did not read; None if unknown.
-    - `behind`: How far watermarks are behind the newest row.
+    - `waiting`: The number of rows that wait at the sources after the epoch; None if unknown.
+    - `behind`: The distance of the watermarks behind the newest time.
     - `share`: The share of windows that were dropped.
     """
 
@@ -61,16 +61,16 @@ class Epoch:
 
     @property
     def rows(self) -> int:
-        """The number of rows that it read."""
+        """The number of rows that the epoch read."""
         return self.kept + self.shed
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The cost of an epoch in ticks: fixed, for each row kept, each row shed, and each result.
+    """The costs of an epoch in ticks: fixed, per kept row, per shed row, and per result.
 
-    A dropped window saves the cost of its result, and of operators behind it, even if all rows are
-    needed for other windows.
+    A dropped window saves the cost of its result, including the work of the next operators, even if
+    other windows need all of its rows.
     """
 
     fixed: float
@@ -79,13 +79,13 @@ class Costs:
     result: float
 
     def of(self, epoch: Epoch) -> float:
-        """Return the expected duration of an epoch."""
+        """Return the expected duration of `epoch` in ticks."""
         rows = self.kept * epoch.kept + self.shed * epoch.shed
         return self.fixed + rows + self.result * epoch.results
 
 
 def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
-    """Return the largest share by which recent epochs took longer than expected.
+    """Return the largest excess of recent epochs over their expected durations, as a share.
 
     >>> surprise(0.0, Costs(100, 1, 0, 0), Epoch(150, 150, 20, 0))
     0.25
@@ -97,14 +97,14 @@ def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
 
 @dataclass(frozen=True)
 class CostMemory:
-    """The fading sums of a least-squares fit: products of the counts, and counts times duration."""
+    """The weighted sums of a least-squares fit: products of counts, and counts times duration."""
 
     products: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in range(4)])
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
 
 
 def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
-    """Return the memory after an epoch, and the costs: least squares without negative costs."""
+    """Return the memory after an epoch, and the costs by least squares, none of them negative."""
     row = np.array([1.0, epoch.kept, epoch.shed, epoch.results])
     products = MEMORY * np.array(memory.products) + np.outer(row, row)
     sums = MEMORY * np.array(memory.sums) + row * epoch.took
@@ -112,7 +112,7 @@ def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
 
 
 def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
-    """Return the best fit among all subsets of the four costs whose fit has no negative cost."""
+    """Return the best fit of any subset of the four costs, without negative costs."""
     best: tuple[float, np.ndarray] = np.inf, np.zeros(len(sums))
     for chosen in product((True, False), repeat=len(sums)):
         mine = list(compress(range(len(sums)), chosen))
@@ -129,7 +129,7 @@ def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
         if error < best[0]:
             best = error, costs
     fixed, kept, shed, result = best[1].tolist()
-    measured = products[2, 2] > 0  # an epoch has shed rows
+    measured = products[2, 2] > 0  # rows have been shed
     return Costs(fixed, kept, min(shed, kept) if measured else CHEAP * kept, result)
 
 
@@ -147,13 +147,13 @@ class LoadMemory:
 
     - `now`, `elapsed`: The clock at the end of the last epoch, and the time since the epoch before.
     - `costs`, `cost`: The sums of the fit, and the fitted costs.
-    - `surprise`: How much longer than expected epochs sometimes take.
+    - `surprise`: The largest excess of recent epochs over their expected durations, as a share.
     - `rate`, `results`: The expected rows per tick, and results per row.
-    - `waiting`: The number of rows that the sources have but the last epoch did not read.
+    - `waiting`: The number of rows that waited at the sources after the last epoch.
     - `share`, `run`: The share of windows to drop, and the number of slots to drop in a row.
-    - `load`: The arriving work over the capacity.
-    - `beyond`: The number of epochs in a row in which the bound was out of reach.
-    - `closed`: The operators of queries that are shut down, with the arrival rate at that time.
+    - `load`: The arriving work divided by the capacity.
+    - `beyond`: The number of epochs in a row in which the bound could not be met.
+    - `closed`: The operators of shut-down queries, with the arrival rate at the shut-down.
     """
 
     VERSION: ClassVar[int] = 1
@@ -174,7 +174,7 @@ class LoadMemory:
 
 
 def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
-    """Return the expected load after an epoch."""
+    """Return the load that is expected after `epoch`."""
     rate, known = arrival_rate(memory, epoch), memory.results
     if not epoch.rows or epoch.share >= 1:
         return ExpectedLoad(rate, float(known or 0))
@@ -186,7 +186,7 @@ def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
 class DropRequirement:
     """The share of windows to drop, and the number of slots to drop in a row.
 
-    `load` is the arriving work over the capacity; `reachable` is whether the bound can be met.
+    `load` is the arriving work divided by capacity; `reachable` is whether the bound can be met.
     """
 
     share: float
@@ -197,9 +197,9 @@ class DropRequirement:
 
 @dataclass(frozen=True)
 class Bound:
-    """The bound: results no older than `latency` (ticks), at most `most` slots missing in a row.
+    """A bound on the age of results, `latency` in ticks, with at most `most` drops in a row.
 
-    A larger `surprise` leaves more room below the bound.
+    With a larger `surprise`, the model aims further below the bound.
     """
 
     params: Params
@@ -213,10 +213,10 @@ class Bound:
         return self.most / (self.most + 1)
 
     def needs(self, costs: Costs, coming: ExpectedLoad, epoch: Epoch) -> DropRequirement:
-        """Return the share to drop for an expected load.
+        """Return the share of windows to drop for the expected load `coming`.
 
-        The rows of a kept window arrive faster than they are processed, so a part of the bound is
-        reserved for its size.
+        Under overload, the rows of a kept window arrive faster than they are processed. The bound
+        is therefore reduced by the delay that builds up during one window.
         """
         each = costs.kept + costs.result * coming.results
         full = max(0.0, each * coming.rate - 1) * self.params.size
@@ -238,15 +238,15 @@ class Bound:
         return DropRequirement(min(share, self.limit), run, load, reachable=share <= self.limit)
 
     def early(self, run: int) -> float:
-        """Return the share of a run's rows that need not be processed: (n+1)δ - ω of nδ."""
+        """Return the share of the rows of `run` = n slots that are skipped: ((n+1)δ - ω) / nδ."""
         return self.params.spared(run) / (run * self.params.slide)
 
     def run(self, share: float) -> int:
-        """Return how many slots to drop in a row to spare a share of the rows.
+        """Return the number of slots to drop in a row in order to skip `share` of the rows.
 
-        Windows that do not overlap spare the same rows in runs of any length; short runs keep the
-        load even. Overlapping windows spare more rows in long runs. Runs should be short compared
-        with the bound, but long enough to spare the share with one slot kept between two runs.
+        Without overlap of windows, runs of any length skip the same rows, and short runs keep the
+        load even. With overlap, long runs skip more rows. So a run is short compared with the
+        bound, but long enough to skip `share` with one kept slot between two runs.
         """
         params, most = self.params, self.most
         if params.size <= params.slide:
@@ -257,7 +257,7 @@ class Bound:
 
 
 def settled(before: float, share: float) -> float:
-    """Return the share to drop: it rises at once, falls slowly, and is 0 below a threshold.
+    """Return the next share to drop: it rises at once, falls slowly, and is 0 below a threshold.
 
     >>> settled(0.0, 0.02), settled(0.0, 0.5), settled(0.5, 0.0), settled(0.012, 0.0)
     (0.0, 0.5, 0.25, 0.0)
@@ -269,8 +269,8 @@ def settled(before: float, share: float) -> float:
 def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
     """Return the recent arrival rate in rows per tick; it follows a rise faster than a fall.
 
-    If sources report waiting rows, those arrived while the epoch ran. Otherwise an epoch reads the
-    rows that arrived while the epoch before ran.
+    If sources report waiting rows, the rate is the arrivals during the epoch. Otherwise, an epoch
+    is assumed to read the rows that arrived during the epoch before.
     """
     if epoch.waiting is not None:
         arrived, within = epoch.rows + epoch.waiting - (memory.waiting or 0), epoch.elapsed
@@ -284,6 +284,6 @@ def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
 
 
 def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the query to shut down next: the one with the most rows, never the last open one."""
+    """Return the open query with the most rows, to shut down next; None if only one is open."""
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

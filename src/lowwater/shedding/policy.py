@@ -11,12 +11,12 @@ from lowwater.errors import SpecError, renamed
 from lowwater.ticks import Duration, ticks
 
 Gap: TypeAlias = int | Duration
-"""A number of results, or a duration."""
+"""The length of a gap: a number of results, or a duration."""
 
 
 @dataclass(frozen=True)
 class ShedPolicy:
-    """How windows are dropped: a given `share`, or as many as `latency` (ticks) needs."""
+    """A policy that drops a `share` of windows, or as many as `latency` (in ticks) requires."""
 
     max_gap: Gap | Mapping[str, Gap]
     share: float | None = None
@@ -34,22 +34,22 @@ def shed(
     seed: int = 0,
     fill: Literal["linear"] | None = None,
 ) -> ShedPolicy:
-    """Return a policy that drops whole windows under overload; all others stay exact (DROP).
+    """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
     Parameters
     ----------
     max_gap
-        The largest number of results that may be missing in a row, or for how long ("10 minutes").
-        Several queries may differ, by name: `{"fast": 60, "slow": 5}`.
+        The largest number of results that may be missing in a row, or the longest time without
+        results ("10 minutes"). For several queries, a gap by name: `{"fast": 60, "slow": 5}`.
     share
         The share of windows to drop.
     latency
-        Instead of `share`: how old a result may be when it is emitted.
+        Instead of `share`: the largest age of a result when it is emitted.
     seed
-        The seed of the coins.
+        The seed of the random choice of windows.
     fill
-        "linear" also emits rows for dropped windows, on a line between the finals around them:
-        their `kind` is "filled", and `error` bounds their error.
+        "linear" also emits interpolated rows for dropped windows, between the finals before and
+        after: `kind` is "filled", and `error` is a bound on the error.
 
     >>> shed(max_gap=10, share=0.3)
     ShedPolicy(max_gap=10, share=0.3, latency=None, seed=0, fill=False)
@@ -72,7 +72,7 @@ def shed(
 
 
 def check_gaps(max_gap: Any) -> None:
-    """Raise SpecError unless a gap, or each of several, is valid."""
+    """Raise SpecError unless `max_gap`, or each of its values, is a valid gap."""
     for name, gap in max_gap.items() if isinstance(max_gap, Mapping) else [("", max_gap)]:
         label = f"max_gap[{name!r}]" if name else "max_gap"
         span = ticks(gap, name=label) if isinstance(gap, str | timedelta) else gap
@@ -84,7 +84,7 @@ def check_gaps(max_gap: Any) -> None:
 
 
 def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
-    """Return the longest gap in the results of one query; raise SpecError if names differ."""
+    """Return the gap of `query`; raise SpecError if `max_gap` and `queries` have other names."""
     if not isinstance(max_gap, Mapping):
         return max_gap  # type: ignore[no-any-return]
     odd = [n for n in (*max_gap, *queries) if n not in queries or n not in max_gap]
@@ -97,7 +97,7 @@ def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
 
 
 def plain(max_gap: Any) -> Any:
-    """Return a gap, or several, as JSON values.
+    """Return `max_gap`, or each of its values, as a JSON value.
 
     >>> plain({"fast": timedelta(seconds=1), "slow": 5})
     {'fast': '1000000 microseconds', 'slow': 5}
@@ -108,7 +108,7 @@ def plain(max_gap: Any) -> Any:
 
 
 def results_in(gap: Gap, slide: int) -> int:
-    """Return how many results in a row may be missing, of windows with a slide.
+    """Return `gap` as a number of results of windows with slide `slide`.
 
     >>> results_in("1 minute", 10_000_000), results_in(5, 10_000_000)
     (6, 5)

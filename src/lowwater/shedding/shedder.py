@@ -1,7 +1,8 @@
-"""The load shedder: after every epoch it decides which windows to drop, before they begin.
+"""The load shedder: the component that chooses, after every epoch, which later windows to drop.
 
-The control log holds its memory, so an epoch that runs again drops the same windows. Decisions are
-made ahead, because a window that has begun cannot be dropped, and are revised until it begins.
+The control log holds the shedder's memory, so an epoch that runs again drops the same windows. A
+window that has begun cannot be dropped. So the shedder decides ahead, and may revise a decision
+until the window begins.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, resu
 from lowwater.ticks import BEGIN, END
 
 AHEAD = 4
-"""Decisions reach this many times as far ahead as recent epochs advanced."""
+"""Decisions are made ahead for this many times the number of slots of a recent epoch."""
 LEAST_RUNS, MOST_RUNS = 8, 500
-"""Decisions reach at least, and at most, this many runs ahead."""
+"""The smallest and the largest number of runs for which decisions are made ahead."""
 REMEMBERED = 256
-"""The number of past intervals that are remembered, to count their late rows as shed."""
+"""The number of past dropped intervals that are remembered, to count their late rows as shed."""
 TIRED = 0.7
-"""A query that was shut down comes back when rows arrive at less than this share of that rate."""
+"""A shut-down query restarts below this share of the arrival rate at the shut-down."""
 
 
 @dataclass(frozen=True)
 class DroppedInterval:
-    """An interval of results that is dropped for good, for the output `dropped`.
+    """An interval of result times whose drop is final, for the output `dropped`.
 
     - `start`, `end`: The interval.
-    - `share`, `load`: The share of windows that were dropped then, and the load.
-    - `reason`: Why: a given share, a bound on latency, or a query that was shut down.
+    - `share`, `load`: The share of windows to drop at that time, and the load.
+    - `reason`: The cause: a fixed share, a bound on latency, or a query that is shut down.
     - `operator`: The operator of the query that was shut down; None for all queries.
     """
 
@@ -55,11 +56,11 @@ class ShedMemory:
     """The memory of the shedder.
 
     - `load`: The memory of the load model.
-    - `place`: The state of the decisions over slots that have begun; None before the first row.
-    - `until`, `rule`: The slot up to which decisions were made, and their rule.
-    - `stride`: The number of slots that recent epochs advanced.
+    - `place`: The state of the decisions on slots that have begun; None before the first row.
+    - `until`, `rule`: The slot before which decisions were made, and the rule of the decisions.
+    - `stride`: The number of slots by which recent epochs advanced.
     - `windows`: The number of windows dropped so far.
-    - `news`: The intervals that became final in the last epoch.
+    - `news`: The dropped intervals that became final in the last epoch.
     - `finals`: The final results that gap filling remembers, by operator.
     """
 
@@ -77,9 +78,9 @@ class ShedMemory:
 
 @dataclass(frozen=True)
 class LoadShedder:
-    """Decides over the windows of a query, `roots`, which share one drop.
+    """The component that chooses the windows of `roots` to drop; all roots share the slots.
 
-    `inputs` are the inputs that feed them, with the number of operators that read each.
+    `inputs` are the inputs of these windows, each with the number of operators that read it.
     """
 
     how: ShedPolicy
@@ -91,12 +92,12 @@ class LoadShedder:
 
     @property
     def most(self) -> int:
-        """The number of slots that may be missing in a row."""
+        """The largest number of slots that may be dropped in a row."""
         return self.slots.gap(self.roots)
 
     @property
     def measures(self) -> bool:
-        """Whether it measures the duration of epochs."""
+        """Whether the shedder needs the durations of epochs."""
         return self.how.latency is not None
 
     @property
@@ -105,7 +106,7 @@ class LoadShedder:
         return {"max_gap": plain(self.how.max_gap)}
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return the shedder with another `max_gap`."""
+        """Return the shedder with the `max_gap` in `values`."""
         if "max_gap" not in values:
             return self
         gap = values["max_gap"]
@@ -122,7 +123,7 @@ class LoadShedder:
         return ShedMemory()
 
     def advance(self, memory: ShedMemory, report: EpochReport) -> tuple[ShedMemory, DropPlan]:
-        """Return the memory after an epoch, and the windows that are dropped from the next one."""
+        """Return the memory after an epoch, and the windows to drop from the next epoch on."""
         newest = latest(*(report.inputs[n].newest for n in self.inputs))
         load = self._load(memory.load, report)
         if newest is None:
@@ -146,7 +147,7 @@ class LoadShedder:
         return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
-        """Return the place of the decisions, and the runs of dropped slots that began since."""
+        """Return the decisions' state before `first`, and the dropped runs that have begun."""
         place, rule = memory.place, memory.rule
         if place is None or rule is None:
             return Place(first), ()
@@ -160,7 +161,7 @@ class LoadShedder:
     def _news(
         self, begun: Intervals, memory: ShedMemory, report: EpochReport, start: int
     ) -> list[DroppedInterval]:
-        """Return the intervals that became final in the epoch."""
+        """Return the dropped intervals that became final in the epoch."""
         if memory.place is None or memory.rule is None:
             return []
         load, share = memory.load.load, memory.rule.share
@@ -174,16 +175,16 @@ class LoadShedder:
         return news
 
     def _windows(self, runs: Intervals) -> int:
-        """Return the number of windows in runs of slots."""
+        """Return the number of windows in `runs` of slots."""
         each = sum(self.slots.slide // root.spec.slide for root in self.roots)
         return each * sum(end - start for start, end in runs)
 
     def _times(self, runs: Intervals) -> Intervals:
-        """Return the result times of runs of slots."""
+        """Return the intervals of result times of `runs` of slots."""
         return tuple((self.slots.start(a), self.slots.start(b)) for a, b in runs)
 
     def _rule(self, load: LoadMemory) -> Rule:
-        """Return the share to drop, and the longest run."""
+        """Return the rule of the next decisions: share to drop, batch size and longest run."""
         most = self.most
         if self.how.latency is None:
             return Rule(self.how.share or 0.0, most, most, self.how.seed)
@@ -236,7 +237,7 @@ class LoadShedder:
     def _shut(
         self, closed: Mapping[int, float], report: EpochReport, beyond: int, rate: float
     ) -> dict[int, float]:
-        """Return the queries that are shut down, with the arrival rate at that time."""
+        """Return the operators of shut-down queries, with the arrival rate at the shut-down."""
         shut = {n: at for n, at in closed.items() if rate > TIRED * at}
         if beyond and beyond % PATIENCE == 0:
             rows = dict.fromkeys((root.operator for root in self.roots), 0)
@@ -251,7 +252,7 @@ class LoadShedder:
     def _closed(
         self, report: EpochReport, load: LoadMemory, start: int
     ) -> tuple[tuple[int, int, int], ...]:
-        """Return the intervals for which queries are shut down; they begin with a new window."""
+        """Return the shut-downs as (operator, start, end); new ones begin at `start`."""
         wanted = set(load.closed)
         closed = []
         for operator, since, until in report.dropped.closed:
@@ -264,6 +265,6 @@ class LoadShedder:
 
 
 def _still_known(over: Intervals, report: EpochReport) -> Sequence[tuple[int, int]]:
-    """Return the past intervals that rows may still reach, and the newest of the others."""
+    """Return the past dropped intervals that are not complete, and the newest of the others."""
     low = min((BEGIN if w.low is None else w.low for w in report.ports), default=BEGIN)
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

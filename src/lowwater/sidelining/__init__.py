@@ -1,1 +1,1 @@
-"""Sidelining: which rows are held during a burst, and when they are released (PROD)."""
+"""Sidelining: rows of a burst are held, and released later (PROD)."""

@@ -1,4 +1,4 @@
-"""The sideliner: decides after every epoch which rows are held, and which are released."""
+"""The sideliner: the component that decides after every epoch which rows to hold and release."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lowwater.sidelining.policy import Sideline
 from lowwater.windows.sliding import Sliding
 
 TOLERATED = 4
-"""A stream may be behind by a slide divided by this: epochs take time, and rows are uneven."""
+"""The newest time may be behind event time by a slide divided by this without a burst."""
 QUEUED = 256
-"""A queue has at most about this many entries; beyond, neighbours are merged."""
+"""The approximate maximum of entries in a queue; in a longer queue, neighbours are merged."""
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows of one held interval, by its number, that arrived at one time."""
+    """The number of rows of held interval number `interval` that arrived at time `arrived`."""
 
     interval: int
     arrived: int
@@ -32,7 +32,7 @@ class HeldRows:
 Queue: TypeAlias = tuple[HeldRows, ...]
 """The rows that a shard holds, in the order of their release."""
 Queues: TypeAlias = dict[int, dict[int, Queue]]
-"""Queues by the operator of the hold, and by shard."""
+"""The queues by hold operator, and by shard."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class SidelineMemory:
     - `next`: The number of the next held interval.
     - `now`, `length`: The clock at the end of the last epoch, and the length of the last epoch.
     - `queues`: The rows that are held.
-    - `owed`: By hold, the new rows that count towards the next release.
-    - `most`: By hold, the largest number of new rows in an epoch.
-    - `prodded`: By operator, the window end up to which windows have early results.
+    - `owed`: By hold operator, the number of new rows that count towards the next release.
+    - `most`: By hold operator, the largest number of new rows in an epoch.
+    - `prodded`: By operator, the end of the last window with an early result.
     """
 
     VERSION: ClassVar[int] = 1
@@ -58,14 +58,14 @@ class SidelineMemory:
     prodded: dict[int, int] = field(default_factory=dict)
 
     def held_rows(self, hold: int | None) -> list[HeldRows]:
-        """Return the rows that a hold has in all shards."""
+        """Return the rows that hold operator `hold` has in all shards."""
         queues = {} if hold is None else self.queues.get(hold, {})
         return [rows for queue in queues.values() for rows in queue]
 
 
 @dataclass(frozen=True)
 class BurstWindow:
-    """Windows that a burst may hit: their operator, the number of its port, and its inputs."""
+    """The windows of an operator that a burst may hit, with the operator's port and inputs."""
 
     operator: int
     port: int
@@ -75,7 +75,7 @@ class BurstWindow:
 
 @dataclass(frozen=True)
 class HoldPoint:
-    """An operator that holds rows of an input on their way to another, and its port's number."""
+    """A hold operator between an input and another operator, with the number of its port."""
 
     operator: int
     port: int
@@ -84,7 +84,7 @@ class HoldPoint:
 
 @dataclass(frozen=True)
 class Sideliner:
-    """Decides after every epoch which intervals are held, and how many rows are released."""
+    """The component that chooses, after every epoch, intervals to hold and rows to release."""
 
     how: Sideline
     clock: EventClock
@@ -100,7 +100,7 @@ class Sideliner:
     def advance(
         self, memory: SidelineMemory, report: EpochReport
     ) -> tuple[SidelineMemory, HoldDecision]:
-        """Return the memory after an epoch, and the holds and releases of the next one."""
+        """Return the memory after an epoch, and the holds and releases of the next epoch."""
         before = report.now if memory.now is None else memory.now
         queues = _with_arrivals(memory.queues, report)
         memory = replace(memory, now=report.now, length=report.now - before, queues=queues)
@@ -120,7 +120,7 @@ class Sideliner:
         return memory, HoldDecision(tuple(held), release)
 
     def due(self, memory: SidelineMemory) -> bool:
-        """Return whether rows are held, so that an epoch without new rows is worth running."""
+        """Return whether rows are held: an epoch without new rows could then release them."""
         return any(held.rows for hold in memory.queues for held in memory.held_rows(hold))
 
     def chosen(
@@ -130,7 +130,7 @@ class Sideliner:
         held: Sequence[HeldInterval],
         report: EpochReport,
     ) -> tuple[int, int] | None:
-        """Return the interval of the windows that a burst has hit, in whole panes."""
+        """Return the interval to hold, in whole panes, if a burst has hit windows; else None."""
         newest, event = newest_time(window, report), self._event(report)
         answered = prodded.get(window.operator)
         arrived = sum(map(report.measured.rows, window.inputs))
@@ -141,12 +141,12 @@ class Sideliner:
         return free_interval(window, end, held, report) if hit else None
 
     def _event(self, report: EpochReport) -> int | None:
-        """Return event time, by the clock that early results use."""
+        """Return event time by the event clock that early results use."""
         newest = latest(*(newest_time(w, report) for w in self.windows))
         return self.clock.now(self.clock.advance(report.clock, newest, report.now), report.now)
 
     def _prodded(self, before: Mapping[int, int], report: EpochReport) -> dict[int, int]:
-        """Return by operator the window end up to which windows have early results."""
+        """Return, by operator, the end of the last window with an early result."""
         prodded = dict(before)
         for window in self.windows:
             newest = newest_time(window, report)
@@ -173,7 +173,7 @@ class Sideliner:
         memory = replace(memory, most={**memory.most, number: most})
         if report.ended:
             quota = total
-        elif not arrived:  # idle: release as many rows as an epoch has ever processed
+        elif not arrived:  # idle: release as many rows as the largest epoch had
             quota = min(total, most)
         else:
             owed = memory.owed.get(number, 0) + new if total else 0
@@ -190,7 +190,7 @@ class Sideliner:
         return memory, {shard: n for shard, n in released.items() if n}
 
     def _over(self, held: HeldInterval, memory: SidelineMemory, report: EpochReport) -> bool:
-        """Return whether an interval has no held rows after the next epoch, and none will come."""
+        """Return whether interval `held` is complete, and no rows of it remain in the queues."""
         window = next(w for w in self.windows if w.operator == held.operator)
         low = report.unheld[window.port].nominal
         if low is None or low < held.end:
@@ -202,7 +202,7 @@ class Sideliner:
 def free_interval(
     window: BurstWindow, end: int, held: Sequence[HeldInterval], report: EpochReport
 ) -> tuple[int, int] | None:
-    """Return the interval before `end` that is neither complete nor held already."""
+    """Return the interval up to `end` that is neither complete nor held; None if it is empty."""
     low = report.unheld[window.port].nominal
     start = end - window.spec.range if low is None else low
     start = max([start, *(h.end for h in held if h.operator == window.operator)])
@@ -210,12 +210,12 @@ def free_interval(
 
 
 def newest_time(window: BurstWindow, report: EpochReport) -> int | None:
-    """Return the newest time of the inputs of a window."""
+    """Return the newest time of the inputs of `window`."""
     return latest(*(report.inputs[n].newest for n in window.inputs))
 
 
 def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
-    """Return the queues with the rows that an epoch held."""
+    """Return the queues plus the rows that were held in an epoch."""
     queues = {hold: dict(shards) for hold, shards in before.items()}
     for m in report.measured.shards:
         if not m.held:
@@ -228,7 +228,7 @@ def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
 
 
 def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Return the number of rows that each shard releases of a quota, by the rows that it holds.
+    """Return how many rows of `quota` each shard releases, in proportion to its held rows.
 
     >>> _shared(4, {0: 6, 1: 2})
     {0: 3, 1: 1}
@@ -244,13 +244,13 @@ def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
 
 
 def _overdue(queue: Queue, late: int) -> int:
-    """Return the number of rows to release so that none remains that arrived by `late`."""
+    """Return the number of rows to release so that all rows that arrived up to `late` are out."""
     last = max((i for i, one in enumerate(queue) if one.arrived <= late), default=-1)
     return sum(one.rows for one in queue[: last + 1])
 
 
 def _without(queue: Queue, rows: int) -> Queue:
-    """Return a queue without its first rows."""
+    """Return `queue` without its first `rows` rows."""
     left = list(queue)
     while rows and left:
         taken = min(rows, left[0].rows)
@@ -263,7 +263,7 @@ def _without(queue: Queue, rows: int) -> Queue:
 
 
 def _shortened(queue: Sequence[HeldRows]) -> Queue:
-    """Return a long queue with neighbours merged, as if both had arrived with the first."""
+    """Return `queue`; if it is too long, with neighbours merged under the earlier arrival time."""
     if len(queue) <= QUEUED:
         return tuple(queue)
     shorter: list[HeldRows] = []

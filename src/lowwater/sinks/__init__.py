@@ -1,1 +1,1 @@
-"""Sinks: they store or print the rows of an output."""
+"""Sinks, which store or print the rows of an output."""

@@ -1,4 +1,4 @@
-"""A sink that prints rows as tables, and values as text."""
+"""A sink that prints rows as tables, and functions that return values as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Console(Sink):
-    """Prints the first rows of each epoch."""
+    """A sink that prints the first `rows` rows of each epoch."""
 
     rows: int = 20
 
@@ -28,12 +28,12 @@ class Console(Sink):
         try:
             Screen().print(as_table(rows.slice(0, self.rows), title=title))
         except SystemExit as closed:
-            # rich exits on a closed pipe; in a thread of Spark the query would then wait forever.
+            # rich raises SystemExit on a closed pipe; in a Spark thread, the query would hang.
             raise SinkError("to_console(): standard output is closed") from closed
 
 
 def as_table(rows: pa.Table, *, title: str) -> Table:
-    """Return rows as a table for the screen."""
+    """Return `rows` as a table for the screen."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
@@ -46,7 +46,7 @@ def as_table(rows: pa.Table, *, title: str) -> Table:
 
 
 def show(value: Any) -> str:
-    """Return a value as short text: a window as [start, end), a time without its zone."""
+    """Return `value` as short text: a window as [start, end), a time without its zone."""
     if isinstance(value, dict) and set(value) >= {"start", "end"}:
         return f"[{show(value['start'])}, {show(value['end'])})"
     if isinstance(value, float):
@@ -57,11 +57,11 @@ def show(value: Any) -> str:
 
 
 HIDDEN = ("wid", "expected_accuracy", "low", "high")
-"""Columns that tables hide, or print together with the value they belong to."""
+"""Columns that tables hide, or print together with the value that they describe."""
 
 
 def show_in_row(row: Mapping[str, Any], name: str) -> str:
-    """Return a value of a result as text; an early value with its interval."""
+    """Return the value of column `name` in a result as text; an early value with its interval."""
     value, low, high = row[name], row.get("low") or {}, row.get("high") or {}
     if name == "completeness":
         return "" if value is None else f"{value:.0%}"

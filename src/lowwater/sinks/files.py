@@ -1,6 +1,6 @@
-"""Files, one per epoch and named by it: Parquet, CSV, or JSON lines.
+"""Sinks that write one file per epoch: Parquet, CSV, or JSON lines.
 
-Writing an epoch again replaces its file.
+The name of a file contains its epoch, so writing an epoch again replaces its file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, 
 
 @dataclass(frozen=True)
 class FileSink(Sink):
-    """Writes each epoch to its own file in a folder; `encode` returns the content of a file."""
+    """A sink that writes each epoch to its own file; `encode` returns the content of a file."""
 
     path: str
     ending: str
@@ -57,14 +57,14 @@ def to_parquet(path: str | Path) -> FileSink:
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:
-    """Return rows as the content of a Parquet file."""
+    """Return `rows` as the content of a Parquet file."""
     out = io.BytesIO()
     pq.write_table(rows, out)
     return out.getvalue()
 
 
 def csv_lines(rows: pa.Table, *, header: bool = True) -> bytes:
-    """Return rows as CSV; fields of structs are columns, lists are JSON text.
+    """Return `rows` as CSV; fields of structs become columns, lists become JSON text.
 
     >>> csv_lines(pa.table({"window": [{"start": 0, "end": 10}], "n": [3]})).decode().split()
     ['"window_start","window_end","n"', '0,10,3']
@@ -78,13 +78,13 @@ def csv_lines(rows: pa.Table, *, header: bool = True) -> bytes:
 
 
 def _spread(name: str, column: pa.ChunkedArray, columns: dict[str, pa.ChunkedArray]) -> None:
-    """Add a column without nested types to `columns`: a struct as a column for each field."""
+    """Add `column` to `columns`: a struct as one column per field, a list as JSON text."""
     kind = column.type
     if pa.types.is_struct(kind):
         for field in kind:
             _spread(f"{name}_{field.name}", pc.struct_field(column, [field.name]), columns)
         return
-    # Times become ISO text: the form of Arrow's CSV writer is not read everywhere.
+    # Times become ISO text, because not all readers accept the form of Arrow's CSV writer.
     to_text = as_json if pa.types.is_nested(kind) else _plain
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
         text = [None if v is None else to_text(v) for v in column.to_pylist()]
@@ -93,7 +93,7 @@ def _spread(name: str, column: pa.ChunkedArray, columns: dict[str, pa.ChunkedArr
 
 
 def json_lines(rows: pa.Table) -> bytes:
-    """Return rows as JSON lines, one object per line.
+    """Return `rows` as JSON lines, one object per line.
 
     >>> json_lines(pa.table({"window": [{"start": 0, "end": 10}], "n": [3]})).decode().strip()
     '{"window": {"start": 0, "end": 10}, "n": 3}'
@@ -102,12 +102,12 @@ def json_lines(rows: pa.Table) -> bytes:
 
 
 def as_json(value: Any) -> str:
-    """Return any value of a row as JSON text; NaN and infinity become null."""
+    """Return `value`, of any type in a row, as JSON text; NaN and infinity become null."""
     return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False)
 
 
 def jsonable(value: Any) -> JsonValue:
-    """Return a value in the types of JSON; NaN and infinity become None."""
+    """Return `value` in the types of JSON; NaN and infinity become None."""
     if isinstance(value, dict):
         return {str(name): jsonable(v) for name, v in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

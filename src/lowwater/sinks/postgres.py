@@ -1,6 +1,6 @@
-"""A table in PostgreSQL: one row per window and group; the final replaces the early row.
+"""A sink for a PostgreSQL table with one row per window and group; finals replace early rows.
 
-Rows of an epoch are staged and merged in one transaction. So writing an epoch again changes
+Rows of an epoch are staged and merged in one transaction, so writing an epoch again changes
 nothing, and readers see all rows of an epoch or none.
 """
 
@@ -21,9 +21,9 @@ from lowwater.errors import SinkError, SpecError
 from lowwater.sinks.sink import Sink
 
 OLDEST = 150_000
-"""The first version with unique indexes that treat NULL as a value, as GROUP BY does."""
+"""The oldest supported version of PostgreSQL, the first with UNIQUE NULLS NOT DISTINCT."""
 EPOCH, PLACE = "epoch", "place"
-"""The key of rows without a key: their epoch, and their place in it."""
+"""The key columns of rows without a window: the epoch, and the index of the row in the epoch."""
 _TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -36,7 +36,7 @@ _TYPES = (
 
 
 class Postgres(Sink):
-    """Upserts rows by window and group; replaces rows without these by epoch."""
+    """A sink that upserts rows by `key`; rows without a key are replaced epoch by epoch."""
 
     def __init__(self, dsn: str, table: str) -> None:
         self.dsn, self.table = dsn, table
@@ -51,11 +51,11 @@ class Postgres(Sink):
         self._driver: Any = psycopg
 
     def __repr__(self) -> str:
-        """Return the call without the address, which may contain a password."""
+        """Return the call of `to_postgres` without the address, which may contain a password."""
         return f"to_postgres(table={self.table!r})"
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Create the table if it is absent; raise SpecError if an existing one lacks a column."""
+        """Create the table unless it exists; raise SpecError if the table lacks a column."""
         self.key = tuple(key)
         columns = {f.name: _type(f.type) for f in _flat(schema.empty_table()).schema}
         if not key:
@@ -100,7 +100,7 @@ class Postgres(Sink):
         into = f"INSERT INTO {self._name} ({own})"
         if not self.key:
             return f"{into} SELECT {own} FROM staged"  # noqa: S608
-        # Of several rows of a window in one epoch the last wins, but never an early one.
+        # Of several rows of a window in one epoch the last is stored, an early row only if alone.
         best = f"{PLACE} DESC" if "kind" not in names else f"kind = 'early', {PLACE} DESC"
         by, rest = _listed(self.key), [n for n in names if n not in self.key]
         news = ", ".join(f"{_quoted(n)} = EXCLUDED.{_quoted(n)}" for n in rest)
@@ -137,11 +137,11 @@ class Postgres(Sink):
 def to_postgres(dsn: str, *, table: str) -> Postgres:
     """Return a sink that upserts results into a PostgreSQL table by window and group.
 
-    A final replaces the early row of its window, a revision replaces the final. Fields of structs
-    become columns, such as `window_start` and `window_end`. Rows without a window, and rows of
-    queries that do not select `wid` and the group, are stored by epoch. The table is created if it
-    is absent. `dsn` is an address of libpq, for example "postgresql://me@host/db"; a missing
-    password is looked up where libpq does.
+    A final replaces the early row of its window, a revised result replaces the final. Fields of
+    structs become columns, such as `window_start` and `window_end`. Rows without a window, and rows
+    of queries that do not select `wid` and the group, are keyed by epoch and row number. The table
+    is created if it does not exist. `dsn` is an address of libpq, for example
+    "postgresql://me@host/db"; libpq looks up a missing password.
     """
     return Postgres(dsn, table)
 
@@ -161,7 +161,7 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """Return rows with the fields of structs as columns, one level deep."""
+    """Return `rows` with the fields of structs as columns, one level deep."""
     for at in reversed(range(rows.num_columns)):
         name, column = rows.column_names[at], rows.column(at)
         if not pa.types.is_struct(column.type):
@@ -175,7 +175,7 @@ def _flat(rows: pa.Table) -> pa.Table:
 
 
 def _csv(rows: pa.Table) -> bytes:
-    """Return rows in the CSV form of COPY: a quoted value is text, an empty one is NULL."""
+    """Return `rows` as CSV for COPY: text is quoted, and an empty unquoted field is NULL."""
     for at, column in enumerate(rows.columns):
         if _type(column.type) == "jsonb":
             values = column.to_pylist()
@@ -187,7 +187,7 @@ def _csv(rows: pa.Table) -> bytes:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with NaN and infinity, which JSON lacks, as text."""
+    """Return `value` with NaN and infinity as text, because JSON lacks these numbers."""
     if isinstance(value, dict):
         return {name: _finite(v) for name, v in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The contract of a sink, and sinks in the process: rows in memory, or a function of the user."""
+"""The base class of sinks, and sinks that keep rows in memory or call a function."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import pyarrow as pa
 
 
 class Sink(ABC):
-    """Receives the rows of one output, epoch by epoch."""
+    """A receiver of the rows of one output, epoch by epoch."""
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:  # noqa: B027
-        """Prepare for rows of `schema`; raise SpecError or SinkError if they cannot be stored.
+        """Prepare for rows of `schema`; raise SpecError or SinkError if the sink cannot store them.
 
-        Called before a run starts. `key` names the columns that identify a result, a window and a
-        group; it is empty for rows without a key.
+        Hosts call it before a run starts. `key` names the columns that identify a result (window
+        and group); it is empty for rows without a key.
         """
 
     @abstractmethod
     def write(self, epoch: int, rows: pa.Table) -> None:
         """Store the rows of an epoch.
 
-        Called on the driver, in order, once per epoch that has rows. After a crash it is called
-        again for the last epoch, with the same rows; the result must be the same.
+        Hosts call it on the driver, in order, once per epoch that has rows. After a crash they call
+        it again with the same rows of the last epoch, which must be stored only once.
         """
 
 
 @dataclass(frozen=True)
 class Memory(Sink):
-    """Keeps all rows in memory."""
+    """A sink that keeps all rows in memory."""
 
     epochs: dict[int, pa.Table] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class Memory(Sink):
 
 @dataclass(frozen=True)
 class Callback(Sink):
-    """Calls a function with the rows of each epoch."""
+    """A sink that calls a function with the rows of each epoch."""
 
     function: Callable[[int, pa.Table], None]
 
@@ -55,7 +55,7 @@ class Callback(Sink):
 
 @dataclass(frozen=True)
 class TeeSink(Sink):
-    """Writes each epoch to two sinks."""
+    """A sink that writes each epoch to two sinks."""
 
     first: Sink
     second: Sink
@@ -89,16 +89,16 @@ class Outputs:
     dropped: Sink | None = None
 
     def in_memory(self) -> Outputs:
-        """Return the outputs with memory sinks where the user named none."""
+        """Return these outputs, with a memory sink for each output without a sink."""
         return Outputs(*(Memory() if sink is None else sink for sink in vars(self).values()))
 
     def sink(self, kind: str) -> Sink | None:
-        """Return the sink of a kind of rows."""
+        """Return the sink of output `kind`; None if it has no sink."""
         sink: Sink | None = getattr(self, kind)
         return sink
 
     def beside(self, tap: Outputs) -> Outputs:
-        """Return outputs that also write to the sinks of another set."""
+        """Return outputs that write to these sinks and to the sinks of `tap`."""
         both = dict(vars(self))
         for kind, sink in vars(tap).items():
             if sink is not None:

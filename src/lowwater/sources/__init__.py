@@ -1,1 +1,1 @@
-"""Sources: they read the rows of a stream."""
+"""Sources, which read the rows of streams."""

@@ -18,7 +18,7 @@ class Feed:
     schema: pa.Schema
 
     def table(self, given: Any) -> pa.Table:
-        """Return one epoch, a table, a DataFrame or a list of rows, as a table of the schema."""
+        """Return an epoch (a table, a DataFrame or a list of rows) as a table of `schema`."""
         if isinstance(given, pa.RecordBatch):
             given = pa.Table.from_batches([given])
         elif hasattr(given, "columns") and hasattr(given, "iloc"):

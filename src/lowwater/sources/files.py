@@ -1,4 +1,4 @@
-"""Files in a folder, read in the order of their names."""
+"""A source that reads the files of a folder in the order of their names."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from lowwater.sources.formats import (
 from lowwater.sources.source import BlockSource, SourceBlock
 
 EPOCH_BYTES = 256 << 20
-"""Bytes that an epoch reads by default: a backlog must not delay prods and control."""
+"""Bytes that an epoch reads by default, so that a backlog does not delay prods and control."""
 SAMPLED_FILES = 16
-"""Number of waiting files whose rows are counted to estimate the rows of all."""
+"""Number of waiting files whose rows are counted to estimate the rows of all waiting files."""
 
 
 @dataclass(frozen=True)
 class Files(BlockSource):
-    """A folder of files, each one or several blocks of a stream, in the order of their names."""
+    """A source of the files of a folder, sorted by name; a file has one or several blocks."""
 
     path: str
     schema: pa.Schema
@@ -43,7 +43,7 @@ class Files(BlockSource):
         return ""
 
     def names(self, after: str, to: str | None = None) -> list[str]:
-        """Return the names of the files after `after`, up to `to`, sorted."""
+        """Return the names after `after`, up to and including `to`, in order."""
         stop = min(x for x in (to, self.until, "\U0010ffff") if x is not None)
         return [n for n in file_names(Path(self.path), self.format, after) if n <= stop]
 
@@ -73,7 +73,7 @@ class Files(BlockSource):
                 f"the interrupted epoch reads files up to {end!r} in {self.path!r}, but they are "
                 f"gone; restore them, or start with a new checkpoint"
             )
-        # Absolute: executors may run in another folder.
+        # Absolute paths, because executors may run in another folder.
         paths = [str(Path(self.path, name).absolute()) for name in names]
         if self.format == "parquet":
             blocks = [block for path in paths for block in parquet_blocks(path)]
@@ -94,19 +94,19 @@ class Files(BlockSource):
 
 
 def _within(sizes: Iterable[int], limit: int) -> int:
-    """Return the number of files whose sizes fit into a limit, at least one."""
+    """Return the number of leading `sizes` whose sum is at most `limit`, at least 1."""
     return max(1, sum(1 for _ in takewhile(lambda total: total <= limit, accumulate(sizes))))
 
 
 def parquet_blocks(path: str) -> list[SourceBlock]:
-    """Return a Parquet file as blocks of its row groups."""
+    """Return the blocks of a Parquet file, each with some of the row groups."""
     footer = pq.read_metadata(path)
     sizes = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
     return [SourceBlock((path, cut), rows=sum(sizes[slice(*cut)])) for cut in cut_by_rows(sizes)]
 
 
 def read_parquet_block(block: SourceBlock, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a block of a Parquet file."""
+    """Return the rows of `block`, a block of a Parquet file, as a table of `schema`."""
     path, cut = block.what
     return read_row_groups(path, schema, cut)
 
@@ -121,10 +121,10 @@ def files(
 ) -> Files:
     """Return a source that reads the files of a folder in the order of their names.
 
-    New files are read as they appear. Their names must sort in arrival order, and a file must
-    appear whole: write it under another name and rename it. An epoch reads `files_per_epoch`, or
-    `max_rows_per_epoch`, or else about 256 MB. Python workers read the files, so that raw rows
-    never enter the JVM. Parquet files have a schema; for csv and json give `schema`.
+    New files are read as they appear. File names must sort in arrival order, and a file must appear
+    whole: write it under another name and rename it. An epoch reads at most `files_per_epoch` files
+    and `max_rows_per_epoch` rows, but at least one file; without limits, about 256 MB. Python
+    workers read the files, so raw rows never enter the JVM. csv and json need a `schema`.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -147,7 +147,7 @@ def files(
 
 
 def write_files(tables: Sequence[pa.Table], folder: str, schema: pa.Schema) -> Files:
-    """Write tables as files, one per epoch, and return the source that reads them."""
+    """Write `tables` as files, one per epoch, and return the source that reads these files."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     for i, table in enumerate(tables):

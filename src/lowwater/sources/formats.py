@@ -1,6 +1,6 @@
-"""Files as tables. Text formats are read leniently: an unreadable value becomes NULL, as in Spark.
+"""Readers of file formats. In csv and json, an unreadable value becomes NULL, as in Spark.
 
-A row with an unreadable time is counted as malformed, and never stops a query.
+A row with an unreadable time is counted as malformed and never stops a query.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BLOCK_ROWS = 250_000
 
 
 def declared_schema(form: Format, schema: str | pa.Schema | None) -> pa.Schema:
-    """Return the schema of files of a format; raise SpecError if one of the two is missing."""
+    """Return `schema` in Spark's types; raise SpecError if it is None or `form` is unknown."""
     if form not in ENDINGS or form == "arrow":
         raise SpecError(f"format={form!r} is unknown; write 'parquet', 'csv' or 'json'")
     if schema is None:
@@ -42,7 +42,7 @@ def declared_schema(form: Format, schema: str | pa.Schema | None) -> pa.Schema:
 
 
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file as a table of a schema."""
+    """Return the rows of the file `path` as a table of `schema`."""
     if form == "parquet":
         return read_row_groups(path, schema, None)
     if form == "arrow":
@@ -53,7 +53,7 @@ def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
 
 
 def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
-    """Return the rows of some row groups [first, end) of a Parquet file, or of all."""
+    """Return the rows of the row groups [first, end) of a Parquet file, or of all for None."""
     with pq.ParquetFile(path) as file:
         have = set(file.schema_arrow.names)
         present = [name for name in schema.names if name in have]
@@ -63,14 +63,14 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
 
 
 def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
-    """Return the names of the visible files of a format, sorted; those after `after`."""
+    """Return the sorted names, after `after`, of the visible files of a format."""
     names = (path.name for path in folder.iterdir())
     endings = ENDINGS[form]
     return sorted(n for n in names if n > after and n[0] not in "._" and n.endswith(endings))
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return intervals [first, end) of row groups, each of about the rows of a block."""
+    """Return intervals [first, end) of row groups, each with about the rows of one block."""
     cuts, rows = [0], 0
     for group, size in enumerate(sizes):
         if rows and rows + size > BLOCK_ROWS:
@@ -81,7 +81,7 @@ def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with every column of a schema; missing columns are NULL."""
+    """Return `table` with every column of `schema`; added columns are NULL."""
     for field in schema:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
@@ -89,7 +89,7 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return the number of rows of a file; of text, the lines without the header of csv."""
+    """Return the number of rows of a file; for csv and json, its lines without a csv header."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:
@@ -131,7 +131,7 @@ def _read_json(path: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _read_json_lines(path: Path, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file in which some line does not fit the schema, line by line."""
+    """Return the rows of a file, read line by line; a value that does not fit becomes NULL."""
     rows = [_object(line) for line in path.read_text("utf-8", "replace").splitlines() if line]
     columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
     return pa.table(columns, schema=schema)
@@ -154,7 +154,7 @@ def _column(values: list[Any], t: pa.DataType) -> pa.Array:
 
 
 def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
-    """Return text cast to a type; an unreadable value becomes NULL.
+    """Return `text` cast to type `t`; an unreadable value becomes NULL.
 
     >>> lenient(pa.array(["1", "x", None]), pa.int64()).to_pylist()
     [1, None, None]
@@ -169,7 +169,7 @@ def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
 
 
 def _one(value: pa.Scalar, t: pa.DataType) -> Any:
-    """Return a value cast to a type; None if it is unreadable."""
+    """Return `value` cast to type `t`; None if it is unreadable."""
     try:
         return value.cast(t).as_py()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -177,14 +177,14 @@ def _one(value: pa.Scalar, t: pa.DataType) -> Any:
 
 
 _READERS = {"csv": "delim=',', header=true", "json": "format='newline_delimited'"}
-"""The options with which DuckDB reads a format."""
+"""DuckDB's options for reading each format."""
 
 
 def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
-    """Return the columns of csv or json files; times without a zone are UTC.
+    """Return the schema of csv or json files, inferred from every row; times are in UTC.
 
-    Every row is examined: a column of whole numbers may have a fraction in its last row, and a
-    value that does not fit the type of its column would be read as NULL.
+    A sample of rows is not enough: a column of whole numbers may have a fraction in its last row,
+    and a value that does not fit the type of its column would be read as NULL.
     """
     import duckdb
 
@@ -208,7 +208,7 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type as which a column of an inferred type is read."""
+    """Return the type of the schema for a column that DuckDB inferred as `kind`."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC")
     if pa.types.is_time(kind) or pa.types.is_null(kind):

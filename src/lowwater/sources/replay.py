@@ -1,4 +1,4 @@
-"""A recorded stream, replayed by the arrival of its rows, or as fast as it can be read."""
+"""A source that replays a recorded file, by recorded arrival times or as fast as possible."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True)
 class Replay(BlockSource):
-    """Recorded rows in arrival order, `speed` times as fast as they once arrived.
+    """A source of recorded rows in arrival order, `speed` times as fast as they were recorded.
 
-    Without `arrival`, rows keep the order of the file; without `speed`, all are available at once.
+    Without `arrival`, rows keep the order of the file. Without `speed`, all are ready at once.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Replay(BlockSource):
 
     @property
     def paced(self) -> bool:
-        """Whether rows become available by the clock."""
+        """Whether rows become available over time, by their arrival times."""
         return self.speed is not None
 
     def prepare(self, folder: str) -> Replay:  # noqa: D102
@@ -44,7 +44,7 @@ class Replay(BlockSource):
             ticks, valid = _arrivals(self, table)
             order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
             table = table.take(pa.array(order))
-        # A new name: workers may still hold the recording of an earlier run in memory.
+        # A new name, because workers may still have the recording of an earlier run in memory.
         target = Path(folder, f"recording-{uuid4().hex}.arrow")
         target.parent.mkdir(parents=True, exist_ok=True)
         for old in target.parent.glob("recording*.arrow"):
@@ -88,11 +88,11 @@ def replay(
     format: Format = "parquet",
     schema: str | pa.Schema | None = None,
 ) -> Replay:
-    """Return a source that replays a file, `speed` times as fast as its rows once arrived.
+    """Return a source that replays a file, `speed` times as fast as its rows were recorded.
 
-    `arrival` names the column of arrival: a timestamp, or integer seconds. With `speed=None` all
-    rows are available at once, in the order of `arrival`, or of the file without it. Parquet files
-    have a schema; for csv and json give `schema`. A restarted query continues from its checkpoint.
+    `arrival` names the column of arrival times: timestamps, or seconds as integers. Rows are in the
+    order of `arrival`, or of the file if `arrival` is None. With `speed=None` all are ready at
+    once. csv and json need a `schema`. A restarted query continues from its checkpoint.
     """
     file = Path(path)
     if not file.is_file():
@@ -138,11 +138,11 @@ def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Clock:
-    """Maps the wall clock to a row of the recording; starts at its first use."""
+    """A clock that maps the wall clock to a row of the recording; it starts when it is created."""
 
     def __init__(self, source: Replay, start: int) -> None:
         ticks, valid = _arrivals(source, _recording(source.path))
-        # Rows without an arrival stand at the end and arrive with the last row that has one.
+        # Rows without an arrival time are sorted last; they arrive with the last row that has one.
         last = ticks[valid].max() if valid.any() else 0
         self.arrivals = np.where(valid, ticks, last)
         self.speed = source.speed or 1.0

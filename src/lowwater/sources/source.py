@@ -1,8 +1,9 @@
-"""Sources that Lowwater reads itself, in blocks.
+"""The base class of sources that Lowwater reads itself, in blocks.
 
-A block is a contiguous part of the stream in arrival order that is always read whole: a file, some
-row groups of a large file, an interval of recorded rows. Positions are JSON and totally ordered. An
-epoch reads the blocks between two positions, and the same blocks when it runs again.
+A block is a contiguous part of the stream, in arrival order, that is read as a whole: a file, some
+row groups of a large file, or an interval of recorded rows. Positions in the stream are JSON values
+with a total order. An epoch reads the blocks between two positions; if it runs again, it reads the
+same blocks.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class SourceBlock:
-    """One block: `what` names the rows for `read`, `last` is set if the stream ends with it.
+    """A block of rows: `what` identifies the rows for `read`; `last` if the stream ends after it.
 
-    `rows` is the number of rows, where it is known.
+    `rows` is the number of rows, or None if it is unknown.
     """
 
     what: Any
@@ -28,20 +29,20 @@ class SourceBlock:
 
 
 class BlockReader(Protocol):
-    """Reads blocks, in the process that ingests their rows."""
+    """A reader of blocks, for the process that ingests the rows."""
 
     def read(self, block: SourceBlock) -> pa.Table:
-        """Return the rows of a block."""
+        """Return the rows of `block`."""
 
 
 class BlockSource(ABC):
-    """A stream of blocks: hosts call `prepare` once, then `available` and `blocks` per epoch."""
+    """A source of blocks. Hosts call `prepare` once, then `available` and `blocks` per epoch."""
 
     schema: pa.Schema
 
     @property
     def paced(self) -> bool:
-        """Whether blocks appear over time, so that a pause is not the end of the stream."""
+        """Whether blocks appear over time: the stream may go on after an epoch without blocks."""
         return False
 
     @abstractmethod
@@ -50,21 +51,21 @@ class BlockSource(ABC):
 
     @abstractmethod
     def available(self, start: Any) -> Any:
-        """Return the position up to which an epoch from `start` can read now, or `start`.
+        """Return the end position of an epoch that begins at `start`; `start` if no rows are ready.
 
-        Called before each epoch. The host logs the position before it reads the blocks.
+        Hosts call it before each epoch, and log the end position before they read the blocks.
         """
 
     @abstractmethod
     def blocks(self, start: Any, end: Any) -> Sequence[SourceBlock]:
-        """Return the blocks between two positions, in arrival order."""
+        """Return the blocks between the positions `start` and `end`, in arrival order."""
 
     @abstractmethod
     def read(self, block: SourceBlock) -> pa.Table:
-        """Return the rows of a block. Called in any process, also several times."""
+        """Return the rows of `block`. Hosts may call it in any process and several times."""
 
     def waiting(self, start: Any) -> int | None:
-        """Return the number of rows after a position; None if it is not cheap to count them."""
+        """Return the number of rows after position `start`; None if counting rows is expensive."""
         del start
         return None
 
@@ -73,12 +74,12 @@ class BlockSource(ABC):
         return None
 
     def bounded(self) -> BlockSource:
-        """Return the same stream, ending with its current last block."""
+        """Return this source with an end: after the block that is now the last block."""
         return self
 
     def prepare(self, folder: str) -> BlockSource:
-        """Return the source to read from, with its files under `folder`.
+        """Return the source that the host will read; it may keep files in `folder`.
 
-        Called once, before the query starts or resumes.
+        Hosts call it once, before the query starts or resumes.
         """
         return self

@@ -1,7 +1,7 @@
-"""JSON lines on standard input, spooled into files until an epoch has read them.
+"""A source of JSON lines on standard input, spooled to files until an epoch has read them.
 
-A pipe cannot be read twice, so lines are written into a folder of the checkpoint; an epoch that
-runs again reads them there.
+A pipe cannot be read twice, so a thread writes the lines to files in a folder of the checkpoint. An
+epoch that runs again reads these files again.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from lowwater.sources.source import BlockSource, SourceBlock
 _ENDING, _LAST = ".jsonl", "-last.jsonl"
 _FILE_BYTES = 8 << 20
 _FILE_SECONDS = 0.2
-"""A file is closed at this size, or this long after its first line."""
+"""A spooled file is closed at `_FILE_BYTES`, or after `_FILE_SECONDS`."""
 _END_SECONDS = 0.3
-"""Delay of the end of the stream: Ctrl-C ends the writer of the pipe, too, and must win."""
+"""Delay of the end of the stream: Ctrl-C also ends the pipe, and must interrupt the run first."""
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Spool(Files):
-    """A folder of spooled lines; the file whose name ends in `-last.jsonl` ends the stream."""
+    """A source of spooled files; a file with a name like `*-last.jsonl` ends the stream."""
 
     paced: ClassVar[bool] = True
-    """A silent pipe has not ended."""
+    """Always true: a pipe without new lines has not ended."""
 
     def available(self, start: str) -> str:
-        """Return the newest file, and delete the files that earlier epochs have read."""
+        """Return the last file of the next epoch; delete the files that earlier epochs read."""
         for path in Path(self.path).glob(f"*{_ENDING}"):
             if path.name < start:
                 path.unlink(missing_ok=True)
         return super().available(start)
 
     def blocks(self, start: str, end: str) -> Sequence[SourceBlock]:
-        """Return the files between two positions, in the order of arrival."""
+        """Return the files after `start`, up to `end`, as blocks in arrival order."""
         files = super().blocks(start, end)
         return [replace(b, last=b.what.endswith(_LAST)) for b in files]
 
 
 @dataclass(frozen=True)
 class StdinSource(BlockSource):
-    """Lines of a file descriptor; `first` are bytes already read to infer the columns."""
+    """A source of lines from a file descriptor, after the bytes `first` that were already read."""
 
     paced: ClassVar[bool] = True
     schema: pa.Schema
@@ -60,7 +60,7 @@ class StdinSource(BlockSource):
     max_rows_per_epoch: int | None = None
 
     def prepare(self, folder: str) -> Spool:
-        """Start a thread that spools lines into `folder`; return that folder as a source."""
+        """Start a thread that spools lines to `folder`; return the source of the spooled files."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         spooler = _Spooler(Path(folder), self.descriptor, self.first)
         threading.Thread(target=spooler.run, daemon=True).start()
@@ -72,11 +72,11 @@ class StdinSource(BlockSource):
         return ""
 
     def available(self, start: str) -> str:
-        """Return `start`: the source that `prepare` returns reads the lines."""
+        """Return `start`, because only the source that `prepare` returns has rows."""
         return start
 
     def blocks(self, start: str, end: str) -> Sequence[SourceBlock]:
-        """Return no blocks, for the same reason."""
+        """Return no blocks, because only the source that `prepare` returns has blocks."""
         return []
 
     def read(self, block: SourceBlock) -> pa.Table:
@@ -85,7 +85,7 @@ class StdinSource(BlockSource):
 
 
 class _Spooler:
-    """Writes lines into files, each of which appears whole."""
+    """The reader of the pipe, which writes lines to files; each file is written atomically."""
 
     def __init__(self, folder: Path, descriptor: int, first: bytes) -> None:
         self.folder, self.pending = folder, first
@@ -96,7 +96,7 @@ class _Spooler:
         self.number = max(numbers, default=0)
 
     def run(self) -> None:
-        """Read to the end of the pipe, or until the run has deleted the folder."""
+        """Write lines to files until the pipe ends, or until the run has deleted the folder."""
         try:
             self._read()
         except FileNotFoundError:

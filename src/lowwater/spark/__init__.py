@@ -1,1 +1,1 @@
-"""The Spark host: kernels in tasks of one job per epoch."""
+"""The Spark host, which runs kernels in the tasks of one job per epoch."""

@@ -1,8 +1,8 @@
-"""Python workers that start warm.
+"""A daemon whose Python workers start with all modules imported.
 
-Spark forks a worker for every task that finds no idle one, and each would import Arrow, pandas and
-Lowwater. This daemon imports them once, before it forks. The imported objects are frozen, so that
-Spark's garbage collection after each task skips them.
+Spark forks a worker for every task without an idle worker, and each worker would import Arrow,
+pandas and Lowwater. This daemon imports these modules once, before it forks workers. The imported
+objects are frozen, so Spark's garbage collection after each task skips them.
 """
 
 from __future__ import annotations

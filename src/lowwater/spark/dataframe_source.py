@@ -17,15 +17,15 @@ from lowwater.expressions.steps import Step, Where, WithColumns
 from lowwater.operators.batch import KEPT
 
 SPARED = "__spared"
-"""The column that marks rows for which no column is computed."""
+"""The column that marks rows for which Spark computes no columns, because ingest sheds them."""
 
 
 @dataclass(frozen=True)
 class DataFrameSource:
-    """A streaming DataFrame and its schema in Arrow.
+    """A streaming DataFrame and its Arrow schema.
 
-    Filtered rows stay in the DataFrame, marked in the column `KEPT`, so that ingest can measure
-    progress by their times; no column is computed for them. `steps` lead from `base` to `frame`.
+    Rows that a filter drops stay in the DataFrame, marked in the column `KEPT`, because ingest
+    measures progress over all rows; they get no computed columns. `frame` is `base` after `steps`.
     """
 
     frame: DataFrame
@@ -35,11 +35,11 @@ class DataFrameSource:
 
     @property
     def full_schema(self) -> pa.Schema:
-        """The columns, with the one that marks filtered rows."""
+        """The Arrow schema of `frame`, including the column that marks filtered rows."""
         return to_arrow_schema(self.frame.schema, timezone="UTC")
 
     def transformed(self, step: Step) -> DataFrameSource:
-        """Return the DataFrame after a step, which Spark evaluates."""
+        """Return the source after `step`; raise SpecError if Spark cannot evaluate the step."""
         try:
             return _source(_after(self.frame, step), self.base, (*self.steps, step))
         except PySparkException as problem:
@@ -49,9 +49,9 @@ class DataFrameSource:
     def computed(
         self, rows: DataFrame, spared: Column | None, shown: Collection[str | None]
     ) -> DataFrame:
-        """Return rows of `base` after the steps.
+        """Return `rows`, which are rows of `base`, after the steps.
 
-        For rows that are `spared`, only the columns in `shown` are computed; no filter drops them.
+        If `spared` is true for a row, only its columns in `shown` are computed. Filters keep it.
         """
         if spared is None:
             return reduce(_after, self.steps, rows)
@@ -62,7 +62,7 @@ class DataFrameSource:
 
 
 def _after(frame: DataFrame, step: Step, shown: Collection[str | None] = ()) -> DataFrame:
-    """Return a DataFrame after a step."""
+    """Return `frame` after `step`; a filter marks rows in the column `KEPT`, and drops none."""
     ours = [name for name in (KEPT, SPARED) if name in frame.columns]
     if isinstance(step, Where):
         true = sql.coalesce(sql.expr(step.condition), sql.lit(False))
@@ -80,7 +80,7 @@ def _after(frame: DataFrame, step: Step, shown: Collection[str | None] = ()) -> 
 
 
 def from_dataframe(frame: DataFrame) -> DataFrameSource:
-    """Return the source of a streaming DataFrame; raise SpecError if it is not streaming."""
+    """Return the source of `frame`; raise SpecError unless `frame` is streaming."""
     if not frame.isStreaming:
         raise SpecError(
             "the DataFrame is not streaming; read it with spark.readStream instead of spark.read"

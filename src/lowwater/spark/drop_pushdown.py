@@ -1,8 +1,8 @@
 """Drops pushed down into Spark: no column is computed for rows that ingest will shed (DROP 3.4).
 
-Spark evaluates the steps over a DataFrame before ingest sheds its rows. So the streaming query of a
-query with `shed=` ends before the steps. They are added to every micro-batch, together with the
-windows dropped by then, and skip the rows of these windows.
+Spark evaluates the steps on a DataFrame before ingest sheds rows. With `shed=`, the streaming query
+therefore omits the steps. Every micro-batch adds the steps again, with a condition that skips the
+rows of the windows dropped so far.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from lowwater.intervals import Intervals, intersection
 from lowwater.spark.dataframe_source import DataFrameSource
 
 NEWEST = 64
-"""The number of newest intervals that Spark filters by; few rows lie in older ones."""
+"""The number of newest intervals in the condition; older intervals rarely have rows."""
 
 
 def can_be_spared(source: DataFrameSource, flow: Dataflow, number: int) -> bool:
-    """Return whether Spark can tell before the steps which rows ingest will shed."""
+    """Return whether Spark can determine, before the steps, which rows ingest will shed."""
     start = flow.inputs[number]
     plain = start.mark_when is None and start.mark_since is None and start.prods is None
     if not source.steps or not plain or start.before:
@@ -49,14 +49,14 @@ def _is_kept(source: DataFrameSource, name: str) -> bool:
 def spared(
     batch: DataFrame, source: DataFrameSource, flow: Dataflow, number: int, dropped: DropPlan
 ) -> DataFrame:
-    """Return rows of a DataFrame after its steps, which skip the rows that reach no operator."""
+    """Return `batch` after the steps of `source`, which skip the rows that no operator needs."""
     start = flow.inputs[number]
     shed = _lies_in(_unread(flow, start, dropped), start.axis.column)
     return source.computed(batch, shed, {start.axis.column, start.source})
 
 
 def _unread(flow: Dataflow, start: Input, dropped: DropPlan) -> Intervals:
-    """Return the times whose rows no operator of the input's routes reads."""
+    """Return the intervals of time whose rows no operator on the input's routes needs."""
     rows = skipped(flow, dropped).rows
     routes: list[Intervals] = [rows[flow.numbers[r.operator, r.port]] for r in start.routes]
     return reduce(intersection, routes)[-NEWEST:] if routes else ()

@@ -1,7 +1,7 @@
-"""Epochs on Spark: those of micro-batches, and those between them.
+"""Epochs on Spark: epochs of micro-batches, and epochs between micro-batches.
 
-An epoch with rows of a DataFrame is a micro-batch of Spark. An epoch without rows runs between
-micro-batches, so that control advances while no rows arrive.
+An epoch with rows of a DataFrame is a micro-batch of Spark. An epoch without such rows runs between
+micro-batches, so control advances while no rows arrive.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from lowwater.spark.job import BatchIntake
 
 
 class SparkEpochs(EpochLoop):
-    """The epoch loop with micro-batches."""
+    """The epoch loop of the Spark host, which also runs the epochs of micro-batches."""
 
     def take_batch(
         self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[SourceBlock]]
     ) -> None:
-        """Run the epoch of a micro-batch, unless it has an entry from before a restart.
+        """Run the epoch of a micro-batch, unless the epoch has an entry from before a restart.
 
         Spark reads `rows`; ingest reads `files` as blocks.
         """
@@ -38,7 +38,7 @@ class SparkEpochs(EpochLoop):
         return batch <= self.positions.batch
 
     def end(self) -> None:
-        """Run the epochs that end the streams, after their last rows."""
+        """Run epochs without rows until the operators have received the end of all streams."""
         while not self.newest.done:
             if not self.take_nothing(ending=True):
                 raise HostError(
@@ -47,7 +47,7 @@ class SparkEpochs(EpochLoop):
                 )
 
     def _is_next(self, batch: int) -> bool:
-        """Return whether a micro-batch is the next to run, and not one that has ended."""
+        """Return whether `batch` is the next micro-batch to run; False if it has ended already."""
         self._repeat()
         last = self.positions.batch
         if batch > last + 1:

@@ -1,4 +1,4 @@
-"""The Spark host: runs queries on Spark Structured Streaming."""
+"""The Spark host, which runs queries on Spark Structured Streaming."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowwater.spark.run import SparkRun
 
 
 class SparkHost:
-    """Runs queries on Spark."""
+    """The host that runs queries on Spark."""
 
     def run(
         self,
@@ -29,7 +29,7 @@ class SparkHost:
         clock: Clock | None,
         shards: int | None,
     ) -> dict[str, Outcome]:
-        """Run bounded streams to their end; return the outcome of each output."""
+        """Run a query to the end of its bounded streams; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
         try:
@@ -58,7 +58,7 @@ class SparkHost:
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a continuous run."""
+        """Start a continuous run; raise PlanError without a checkpoint."""
         if checkpoint is None:
             raise PlanError("a query that runs on Spark needs checkpoint=; name a folder for it")
         running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger)

@@ -25,10 +25,10 @@ from lowwater.spark.tasks import INPUT
 
 @dataclass
 class Inputs(BlockInputs):
-    """The inputs of a run, by their number.
+    """The inputs of a run on Spark, by input number.
 
-    `files` are the DataFrames if all of them only read Parquet. `total` is the number of all rows,
-    where it is known. `spared` are DataFrames whose steps are skipped for rows that are shed.
+    `files` are the scans of all DataFrames, if all of them only read Parquet. `total` is the number
+    of all rows, if known. `spared` are the DataFrames whose steps skip rows that ingest will shed.
     """
 
     frames: dict[int, DataFrame] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Inputs(BlockInputs):
     def on_spark(
         cls, sources: Sequence[Any], plan: PhysicalPlan, folder: Checkpoint, *, bounded: bool
     ) -> Inputs:
-        """Return the sources of a query prepared for reading."""
+        """Return the inputs of `sources`, prepared for reading."""
         inputs, flow = cls(bounded=bounded), plan.flow
         counted: list[int | None] = []
         for number, source in enumerate(sources):
@@ -59,9 +59,9 @@ class Inputs(BlockInputs):
         return inputs
 
     def stream(self) -> DataFrame:
-        """Return all DataFrames as one stream.
+        """Return one streaming DataFrame that unites all DataFrames.
 
-        If ingest reads the files, Spark only lists them, and the stream has no columns of them:
+        If ingest reads the files, Spark only lists the files, and the stream omits their columns:
         planning columns that no task reads would take a fifth of the time of an epoch.
         """
         if self.files:
@@ -70,7 +70,7 @@ class Inputs(BlockInputs):
         return _together(self.frames | {n: source.base for n, source in self.spared.items()})
 
     def computed(self, rows: DataFrame, flow: Dataflow, dropped: DropPlan) -> DataFrame:
-        """Return the rows of a micro-batch after the steps that are not part of the stream."""
+        """Return the rows of a micro-batch after the steps that the streaming query omits."""
         if not self.spared:
             return rows
         each = dict.fromkeys(self.frames, rows)
@@ -84,14 +84,14 @@ class Inputs(BlockInputs):
         )
 
     def rows(self, batch: DataFrame, query: StreamingQuery) -> DataFrame:
-        """Return the rows of a micro-batch as Spark reads them."""
+        """Return the rows of a micro-batch, to be read by Spark."""
         if not self.files:
             return batch
         read = read_by_spark(list(self.frames.values()), batch, query)
         return _together(dict(zip(self.frames, read, strict=True)))
 
     def new_files(self, query: StreamingQuery) -> dict[int, list[SourceBlock]] | None:
-        """Return the blocks of the current micro-batch by input, None if Spark must read it."""
+        """Return the blocks of the current micro-batch by input, None if Spark must read them."""
         relations = leaves(query) if self.files else None
         if relations is None or len(relations) != len(self.files):
             return None
@@ -102,12 +102,12 @@ class Inputs(BlockInputs):
 
     @property
     def readers(self) -> Mapping[int, BlockReader]:
-        """The readers of blocks, by input."""
+        """The block reader of each input, by input number."""
         return {**self.files, **self.blocks}
 
 
 def _together(frames: Mapping[int, DataFrame]) -> DataFrame:
-    """Return DataFrames as one: each row in the struct of its input, all others NULL."""
+    """Return one DataFrame with a struct column per input; a row fills only its input's struct."""
     if len(frames) == 1:
         return next(iter(frames.values()))
     kinds = {n: frame.schema for n, frame in frames.items()}

@@ -1,6 +1,6 @@
-"""The job of an epoch on Spark: ingest where the rows are, a shuffle by shard, the kernels.
+"""The Spark job of an epoch: ingest next to the rows, a shuffle by shard, then the kernels.
 
-The tasks carry the control in force. The rows of a DataFrame are those of a micro-batch.
+The tasks carry the control in force. Rows of DataFrames are the rows of one micro-batch.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ TASKS_PER_CORE = 2
 
 @dataclass(frozen=True)
 class BatchIntake(Intake):
-    """The blocks of each input that an epoch reads, and the rows of its micro-batch."""
+    """The blocks that an epoch reads, by input number, and the rows of its micro-batch."""
 
     rows: DataFrame | None = None
 
 
 class SparkJob:
-    """Runs the tasks of an epoch as one Spark job; segments of state lie under `state`."""
+    """The component that runs the tasks of an epoch as one Spark job, with state in a folder."""
 
     def __init__(self, spark: SparkSession, flow: Dataflow, inputs: Inputs, state: str) -> None:
         self.spark = spark.newSession()
@@ -53,7 +53,7 @@ class SparkJob:
         self.flow, self.inputs, self.state = flow, inputs, state
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        """Run the epoch after an entry, write the segments of its state, return its packets."""
+        """Run the epoch after `before`, write its state segments, return the emitted packets."""
         rows = intake.rows if isinstance(intake, BatchIntake) else None
         pieces = self._pieces(before.standing, intake.blocks, foresee)
         common = before.epoch + 1, before.control, before.standing, self.state
@@ -73,7 +73,7 @@ class SparkJob:
         return [] if packets is None else [Packet(*p) for _, p in packets.collect()]
 
     def discard(self, after: int) -> None:
-        """Delete the segments of epochs after one: these have no entry."""
+        """Delete the state segments of epochs later than `after`, which have no entry."""
         discard_segments(self.state, self.flow, after)
 
     def _sql_job(
@@ -83,7 +83,7 @@ class SparkJob:
         pieces: Sequence[BlockTask],
         rows: DataFrame,
     ) -> list[Packet]:
-        """Run an epoch whose micro-batch Spark reads, with the blocks of the other inputs."""
+        """Run an epoch over `rows`, which Spark reads, and over the blocks of the other inputs."""
         ingest_rows = IngestRows(self.flow, standing, list(self.inputs.frames))
         rows = self.inputs.computed(rows, self.flow, standing.dropped)
         packets = rows.mapInArrow(ingest_rows, PACKET_DDL)
@@ -100,7 +100,7 @@ class SparkJob:
         return self.spark.sparkContext.parallelize(range(n), n)
 
     def _ingest_blocks(self, pieces: Sequence[BlockTask]) -> IngestBlocks:
-        """Return the ingest of blocks, divided into tasks."""
+        """Return the ingest of the blocks in `pieces`, divided into tasks."""
         cut = portions(self.flow, pieces)
         tasks = min(len(cut), TASKS_PER_CORE * self.spark.sparkContext.defaultParallelism)
         ends = [i * len(cut) // tasks for i in range(tasks + 1)]
@@ -110,10 +110,10 @@ class SparkJob:
     def _pieces(
         self, standing: EpochContext, blocks: Mapping[int, Sequence[SourceBlock]], foresee: Foresee
     ) -> list[BlockTask]:
-        """Return each block with the context that its rows are admitted by.
+        """Return each block with the context that decides which of its rows are late.
 
-        Under consistent slack, the context follows from all blocks before it, also those of its
-        epoch.
+        With consistent slack, the context follows from all earlier blocks, including blocks of the
+        same epoch.
         """
         pieces = []
         for number, mine in blocks.items():

@@ -2,10 +2,10 @@
 
 Spark's own progress events do not describe epochs: a micro-batch may be several epochs or none, and
 Spark does not count the rows that ingest reads. So each epoch is posted to the session's listeners
-as one more progress event of the streaming query. `df.observe` cannot post it, because most epochs
-run without a SQL plan.
+as an additional progress event of the streaming query. `df.observe` cannot post the event, because
+most epochs run without a SQL plan.
 
-The event is built from classes that Spark does not publish. If they change, no event is posted, and
+The event is built from private classes of Spark. If these classes change, no event is posted, and
 the query continues.
 """
 
@@ -26,7 +26,7 @@ from lowwater.engine.metrics import EPOCH_COUNTS, EPOCH_MEASURES, of_epoch
 from lowwater.engine.status import Status
 
 NAME = "lowwater"
-"""The name of an epoch's metrics among the observed metrics."""
+"""The key of an epoch's metrics in the observed metrics of an event."""
 _WHOLE = ("epoch", *EPOCH_COUNTS)
 SCHEMA = StructType(
     [StructField(n, LongType()) for n in _WHOLE]
@@ -35,7 +35,7 @@ SCHEMA = StructType(
 
 
 class EpochEvents:
-    """Posts every epoch of a query to the listeners of its session."""
+    """The component that posts every epoch of a query to the listeners of its Spark session."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class EpochEvents:
 
     @cached_property
     def _classes(self) -> dict[str, Any]:
-        """Spark's classes; looked up once, because each look takes several calls to the JVM."""
+        """Spark's classes, looked up once because a lookup takes several calls to the JVM."""
         sql = self.java.jvm.org.apache.spark.sql
         companion = getattr(sql.streaming, "StreamingQueryProgress$")
         return {
@@ -87,7 +87,7 @@ class EpochEvents:
         }
 
     def _progress(self, metrics: dict[str, float | None], seconds: float) -> dict[str, Any]:
-        """Return an epoch in the JSON fields of Spark's StreamingQueryProgress."""
+        """Return an epoch's metrics as the JSON fields of Spark's StreamingQueryProgress."""
         took = max(1, round(seconds * 1000))
         rate = (metrics["in"] or 0) / max(seconds, 1e-3)
         times = {"max": self.newest.newest, "watermark": self.newest.watermark}

@@ -1,8 +1,8 @@
-"""DataFrames that only read Parquet files: ingest reads the files itself.
+"""Parquet scans: ingest reads the files of DataFrames that only read Parquet.
 
 Spark lists the files of a micro-batch, and their rows never enter the JVM. Arrow must read exactly
-the rows that Spark would. This is checked once for the stream, and for each file by its footer. If
-anything differs or is unknown, Spark reads the files.
+the rows that Spark would read. A scan checks this once for the stream, and for each file by its
+footer. If anything differs or is unknown, Spark reads the files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HARMLESS_OPTIONS = {
     "path", "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst",
     "filenameonly", "cleansource", "sourcearchivedir", "pathglobfilter", "recursivefilelookup",
 }  # fmt: skip
-"""Options that choose files, and do not change how a file is read."""
+"""Options that select files, but do not change how a file is read."""
 _LENIENT = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 _REBASE = "spark.sql.parquet.datetimeRebaseModeInRead"
 _VERSION = b"org.apache.spark.version"
@@ -44,7 +44,7 @@ class ParquetScan:
 
     @classmethod
     def of(cls, frame: DataFrame, schema: pa.Schema) -> ParquetScan | None:
-        """Return the scan of a streaming DataFrame, None if it does more than read Parquet."""
+        """Return the scan of `frame`, None if the DataFrame does more than read Parquet."""
         try:
             relation = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
             if relation.getClass().getSimpleName() != "StreamingRelation":
@@ -63,7 +63,7 @@ class ParquetScan:
         return cls(schema) if is_plain else None
 
     def blocks(self, leaf: Any) -> list[SourceBlock] | None:
-        """Return the blocks of a micro-batch's files, None if Spark must read them."""
+        """Return the blocks of a micro-batch's files, None if Spark must read the files."""
         if _is_empty(leaf):
             return []
         try:
@@ -76,7 +76,7 @@ class ParquetScan:
         return [block for path in in_order for block in parquet_blocks(path)]
 
     def _reads_alike(self, path: str) -> bool:
-        """Return whether Arrow and Spark read the same from a file."""
+        """Return whether Arrow and Spark read the same rows from a file."""
         try:
             footer = pq.read_schema(path)
         except (OSError, pa.ArrowException):
@@ -90,12 +90,12 @@ class ParquetScan:
         return all(have.get(field.name) == field.type for field in self.schema)
 
     def read(self, block: SourceBlock) -> pa.Table:
-        """Read a block."""
+        """Return the rows of a block."""
         return read_parquet_block(block, self.schema)
 
 
 def leaves(query: StreamingQuery) -> list[Any] | None:
-    """Return the relations of the current micro-batch, in the order of the query's DataFrames."""
+    """Return the leaf relations of the micro-batch's plan, in the order of the DataFrames."""
     try:
         execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
         return _each(execution.logical().collectLeaves())
@@ -125,12 +125,12 @@ def _rows(spark: SparkSession, leaf: Any, frame: DataFrame) -> DataFrame:
 
 
 def _is_empty(leaf: Any) -> bool:
-    """Return whether a stream has no new files in a micro-batch."""
+    """Return whether the relation `leaf` has no new files in the micro-batch."""
     return str(leaf.getClass().getSimpleName()) == "LocalRelation"
 
 
 def _is_old(version: bytes) -> bool:
-    """Return whether a version of Spark wrote dates in the Julian calendar."""
+    """Return whether the Spark version `version` wrote dates in the Julian calendar."""
     major = version.split(b".")[0]
     return major.isdigit() and int(major) < _NEW_CALENDAR
 
@@ -140,7 +140,7 @@ def _each(items: Any) -> list[Any]:
 
 
 def _local(address: str) -> str | None:
-    """Return the path of a local file, None for any other.
+    """Return the path of a local file without partition folders, None for any other address.
 
     >>> _local("file:///tmp/a%20b/c.parquet")
     '/tmp/a b/c.parquet'

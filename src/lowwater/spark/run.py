@@ -1,4 +1,4 @@
-"""A query on Spark Structured Streaming: its streaming query starts the epochs."""
+"""The run of a query on Spark: a streaming query starts its epochs."""
 
 from __future__ import annotations
 
@@ -42,19 +42,20 @@ from lowwater.ticks import ticks
 
 STDERR = Console(stderr=True)
 POLL_SECONDS = 0.02
-"""The pause before a silent source is read again."""
+"""The pause before sources without new rows are read again."""
 LONGEST_TICK_SECONDS = 5.0
-"""How long a tick waits for blocks; between ticks Spark can stop the query."""
+"""The longest duration of a tick (see `_on_tick`); Spark can stop the query between ticks."""
 INTERRUPTED = "java.lang.InterruptedException"
 _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
 
 class SparkRun(Run):
-    """A query running on Spark: a streaming query whose micro-batches become epochs.
+    """The run of a query on Spark: a streaming query whose micro-batches become epochs.
 
-    Each micro-batch of DataFrames is an epoch. While Spark waits for data, epochs without its rows
-    run if other inputs, control or the clock require one. If Lowwater reads all inputs itself, the
-    streaming query only ticks, and the control log records the blocks that an epoch reads.
+    Each micro-batch of DataFrames is an epoch. While Spark waits for data, epochs without
+    DataFrame rows run if other inputs, control or the clock require them. If Lowwater reads all
+    inputs itself, a micro-batch is only a tick: its row is ignored, it runs any number of epochs,
+    and the control log records the blocks that an epoch reads.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SparkRun(Run):
         return started
 
     def _take_over(self, spark: SparkSession) -> None:
-        """Continue the checkpoint; by now Spark has stopped any other run on it."""
+        """Continue the checkpoint, now that Spark has stopped any other run on it."""
         try:
             self.epochs.recover()
         except BaseException:
@@ -132,10 +133,10 @@ class SparkRun(Run):
             self.epochs.take_batch(batch, rows, files or {})
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
-        """Run epochs while blocks arrive; with a trigger, one epoch per tick.
+        """Run epochs while blocks arrive; with a trigger, one epoch per tick (micro-batch).
 
-        The control log records what they read, so Spark need not plan a micro-batch for each epoch,
-        which would take nearly as long as the epoch.
+        The control log records the blocks of each epoch. So Spark need not plan a micro-batch for
+        each epoch, which would take nearly as long as the epoch.
         """
         self.started.wait()
         until = time.monotonic() + (LONGEST_TICK_SECONDS if self.trigger is None else 0.0)
@@ -172,18 +173,18 @@ class SparkRun(Run):
     # -- the end ----------------------------------------------------------------------------------
 
     def stop_at_the_end(self) -> None:
-        """Stop the streaming query once all inputs have ended."""
+        """Start a thread that stops the streaming query once all inputs have ended."""
 
         def watch() -> None:
             while not self.finished.wait(1.0) and self.query.isActive:
                 pass
-            with suppress(Exception):  # Spark itself may be gone by now
+            with suppress(Exception):  # Spark itself may have stopped
                 self.query.stop()
 
         threading.Thread(target=watch, daemon=True).start()
 
     def finish(self) -> None:
-        """Run to the end of the stream and through the epoch that closes the last windows."""
+        """Run to the end of bounded streams, including the epoch that closes the last windows."""
         try:
             if self.inputs.frames:
                 self.query.processAllAvailable()
@@ -206,11 +207,11 @@ class SparkRun(Run):
             while not self.finished.wait(POLL_SECONDS):
                 bar.update(task, completed=self.epochs.newest.accounts.rows)
                 if not self.query.isActive and not self.finished.is_set():
-                    self.query.awaitTermination()  # raises what ended it
+                    self.query.awaitTermination()  # raises its failure
                     self._must_be_alive()
 
     def _must_be_alive(self) -> None:
-        """Raise the failure of the query, or HostError if it was stopped before its end."""
+        """Raise the failure of the query, or HostError if the query was stopped before its end."""
         if self.failure is not None:
             raise self.failure
         if not self.query.isActive:
@@ -228,7 +229,7 @@ class SparkRun(Run):
         self.query.stop()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the query to end; return whether it has ended."""
+        """Wait until the query ends, at most `seconds`; return whether the query has ended."""
         try:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
         except Exception as failure:
@@ -241,10 +242,10 @@ class SparkRun(Run):
 
 
 def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-    """Return `on_batch` with a short error if Spark interrupts it.
+    """Return a wrapper of `on_batch` that raises a short error if Spark interrupts the call.
 
-    Spark interrupts a query whose checkpoint another run takes over. It recognises the error by a
-    regular expression, which overflows the stack of the JVM on a text as long as Spark's trace.
+    Spark interrupts a query when another run takes over the checkpoint. Spark matches the error
+    with a regular expression, which overflows the JVM's stack on a text as long as a full trace.
     """
 
     def run(frame: Any, batch: int) -> None:
@@ -259,13 +260,13 @@ def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int],
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream that always has a next micro-batch; its one row is not read."""
+    """Return a stream that always has a next micro-batch; its one row is ignored."""
     reader = spark.readStream.format("rate-micro-batch")
     return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
 
 
 def _failed(failure: Exception) -> HostError:
-    """Return an error with the Python exception's line of Spark's trace, if it has one."""
+    """Return a HostError with the line of Spark's trace that names the Python exception."""
     if isinstance(failure, HostError):
         return failure
     lines = str(failure).strip().splitlines() or [repr(failure)]
@@ -274,7 +275,7 @@ def _failed(failure: Exception) -> HostError:
 
 
 def _session_of(sources: Sequence[Any]) -> SparkSession:
-    """Return the session of the first DataFrame; without any, Lowwater's session."""
+    """Return the session of the first DataFrame; without DataFrames, Lowwater's session."""
     frames = (s.frame for s in sources if isinstance(s, DataFrameSource))
     frame = next(frames, None)
     return spark_session() if frame is None else frame.sparkSession

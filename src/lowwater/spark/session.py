@@ -1,4 +1,4 @@
-"""Prepare Spark: settings that make short epochs short, the package for executors, warm workers."""
+"""The setup of Spark: settings for short epochs, the package on executors, warm workers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ QUERY_SETTINGS = {
     # The default forks dozens of processes per epoch on a local disk.
     FILE_MANAGER: f"{_EXECUTION}.checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
-    # Ingest reduces whole batches; few large ones cost less than many small ones.
+    # Ingest reduces whole batches; few large batches cost less than many small batches.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
-    # The plan of an epoch is simple and always the same: nothing is learned from its stages.
+    # The plan of an epoch is simple and always the same: adaptive planning gains nothing.
     "spark.sql.adaptive.enabled": "false",
-    # Shares of a file follow its size alone, so that all cores get the same.
+    # Spark then divides files by size alone, and all cores get equal shares.
     "spark.sql.files.openCostInBytes": "0",
 }
-"""Settings of every query of Lowwater, in any session."""
+"""Settings of every Lowwater query, in any Spark session."""
 
 _RARE_SECOND_COMPILER = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
@@ -41,14 +41,14 @@ _RARE_SECOND_COMPILER = (
 )
 
 WARM_SETTINGS = {
-    # Python processes the rows; the JVM plans and moves bytes. Its second compiler pays only for
-    # the loop that turns rows into Arrow, and otherwise takes the cores from the first epochs.
+    # Python processes the rows; the JVM plans and moves bytes. The JVM's second compiler (C2) only
+    # helps the loop that turns rows into Arrow, and otherwise takes cores from the first epochs.
     "spark.driver.extraJavaOptions": _RARE_SECOND_COMPILER,
     "spark.python.daemon.module": "lowwater.spark.daemon",
 }
-"""Settings that must precede the start of the JVM, for a local master.
+"""Settings for a local master, which must be set before the JVM starts.
 
-Executors of a cluster receive the package when a query starts, too late for the daemon.
+A cluster cannot use the daemon: its executors receive the package only when a query starts.
 """
 
 _SESSION_SETTINGS = {
@@ -64,14 +64,14 @@ _SESSION_SETTINGS = {
 
 
 _CHOSEN_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
-"""Environment variables by which a server, or `spark-submit`, sets the master."""
+"""Environment variables that are set if Spark Connect or `spark-submit` chooses the master."""
 
 
 def spark_session(**settings: str) -> SparkSession:
-    """Return a SparkSession for Lowwater, or the active one, with Spark's settings by name.
+    """Return the active SparkSession or a new one, with settings for Lowwater and `settings`.
 
-    Names have underscores for dots: `spark_driver_memory="8g"`. `spark_master=`, the variable
-    MASTER or `spark-submit` sets the master; by default it is `local[*]`.
+    Write underscores for the dots in a name: `spark_driver_memory="8g"`. `spark_master=`, the
+    variable MASTER or `spark-submit` sets the master; the default is `local[*]`.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lowwater")
@@ -92,7 +92,7 @@ def spark_session(**settings: str) -> SparkSession:
 
 @contextmanager
 def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set settings while a query starts, then reset them: a started query has its own copy."""
+    """Apply `settings` while a query starts, then restore the old; the query keeps a copy."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -107,7 +107,7 @@ def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iter
 
 
 def in_this_process(master: str | None) -> bool:
-    """Return whether tasks run on the driver's machine, with its packages."""
+    """Return whether tasks run on the driver's machine, with the driver's packages."""
     return str(master).startswith("local") and not str(master).startswith("local-cluster")
 
 
@@ -129,7 +129,7 @@ def warm_up(spark: SparkSession) -> None:
     """Start the Python workers in a thread, while Spark plans the first epoch."""
 
     def touch() -> None:
-        # If it fails, the first epoch starts the workers itself.
+        # If this fails, the first epoch starts the workers itself.
         with suppress(Exception):
             spark.sparkContext.parallelize(range(2), 2).mapPartitions(_same).collect()
 

@@ -1,10 +1,11 @@
-"""The tasks on executors: ingest where the rows are, and the kernels of a level of operators.
+"""The tasks on executors: ingest next to the rows, and the kernels of a level of operators.
 
 The tasks are created for every epoch, with the control in force. Rows of a DataFrame pass through
 `mapInArrow`. Blocks that Lowwater reads itself need no SQL: their packets are records of an RDD.
 
-Operators that rows reach after the same number of others form a level. They run in one stage, whose
-partitions are their shards. Packets for an output or for a later level pass through.
+A level consists of the operators that rows reach after the same number of other operators. A level
+runs as one stage, with one partition per shard. Packets for an output or for a later level pass
+through the stage unchanged.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import InputBlock, ingest
 from lowwater.dataflow.run_operator import work
 from lowwater.engine.state_store import ShardState
+from lowwater.operators.kernel import registered
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader, SourceBlock
 
 BLOCK_ROWS = 1_000_000
-"""Rows of a DataFrame that are reduced together; bounds the memory of a task."""
+"""The number of DataFrame rows that are reduced together; it bounds a task's memory."""
 INPUT = "__input"
 """The column with the number of the input that a row belongs to."""
 PARTITION = "partition"
@@ -43,6 +45,9 @@ _SCHEMA = pa.schema(list(zip(_NAMES, _TYPES, strict=True)))
 Batches = Iterator[pa.RecordBatch]
 Keyed = tuple[int, tuple[Any, ...]]
 """A target partition, and a packet as a tuple."""
+
+# Import the kernels before Spark forks its workers: otherwise every worker imports them again.
+registered()
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Level:
         return {place: partition for partition, place in enumerate(self.places)}
 
     def partition(self, packet: Packet) -> int:
-        """Return the partition of a packet's shard; any one if it is not for this level."""
+        """Return the partition of a packet's shard; any partition if the packet passes through."""
         other = packet.shard % len(self.places)
         if packet.kind in LEAVING:
             return other
@@ -77,10 +82,10 @@ class Level:
 
 @dataclass(frozen=True)
 class IngestRows:
-    """Ingest of the rows of a micro-batch.
+    """The ingest of the rows of a micro-batch, as a function for `mapInArrow`.
 
-    With several DataFrames, each row lies in a struct column of its DataFrame, and the column
-    `INPUT` has the number of that input.
+    With several DataFrames, each row is in the struct column of its DataFrame, and the column
+    `INPUT` has the number of the input.
     """
 
     flow: Dataflow
@@ -88,7 +93,7 @@ class IngestRows:
     inputs: Sequence[int]
 
     def __call__(self, batches: Batches) -> Batches:
-        """Yield the packets of one task's rows."""
+        """Yield the packets of one task's rows, as record batches."""
         first = Level(self.flow, 0)
         for number, (start, block) in enumerate(self._blocks(batches)):
             seq = partition() << 20 | number
@@ -107,7 +112,7 @@ class IngestRows:
             yield start, pa.concat_tables(mine)
 
     def _apart(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number of each input with its rows."""
+        """Yield the number and the rows of each input that has rows in `batch`."""
         table = pa.Table.from_batches([batch])
         if len(self.inputs) == 1:
             (start,) = self.inputs
@@ -124,7 +129,7 @@ class IngestRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """A block of an input, its place among the input's blocks, and the context of its rows."""
+    """A block to ingest: its input, its place among the input's blocks, and its context."""
 
     input: int
     block: SourceBlock
@@ -133,18 +138,18 @@ class BlockTask:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows, if it is known."""
+        """The number of rows in the block, if known."""
         return self.block.rows
 
 
 @dataclass(frozen=True)
 class IngestBlocks:
-    """Ingest of blocks where they are read: raw rows never enter the JVM."""
+    """The ingest of blocks, in the tasks that read them: raw rows never enter the JVM."""
 
     flow: Dataflow
     readers: Mapping[int, BlockReader]
     shares: Sequence[Sequence[Sequence[BlockTask]]]
-    """The portions of each task, and the pieces of each portion."""
+    """The blocks of each portion of each task: `shares[task][portion]`."""
 
     def __call__(self, task: int, _: Iterable[int]) -> Iterator[Keyed]:
         """Yield the packets of one task's blocks, as records of an RDD."""
@@ -170,7 +175,7 @@ class IngestBlocks:
 
 @dataclass(frozen=True)
 class LevelStep:
-    """The kernels of a level, between the state before and the state after an epoch."""
+    """One epoch of a level: its kernels, the control in force, and the folder of state."""
 
     level: Level
     epoch: int
@@ -179,17 +184,17 @@ class LevelStep:
     state: str
 
     def over_rows(self, batches: Batches) -> Batches:
-        """Run one epoch of one shard over packets that are rows of a DataFrame."""
+        """Run one shard on packets that are rows of a DataFrame; yield the resulting packets."""
         packets = [p for b in batches for p in to_packets(b)]
         yield to_batch(self.run(partition(), packets), self._next)
 
     def over_packets(self, at: int, packets: Iterable[Keyed]) -> Iterator[Keyed]:
-        """Run one epoch of one shard over packets that are records of an RDD."""
+        """Run one shard on packets that are records of an RDD; yield the resulting packets."""
         done = self.run(at, [Packet(*p) for _, p in packets])
         return ((self._next(p), astuple(p)) for p in done)
 
     def alone(self, at: int, _: Iterable[int]) -> Iterator[Keyed]:
-        """Run one epoch of one shard that receives no packets."""
+        """Run one shard that receives no packets; yield the resulting packets."""
         return self.over_packets(at, [])
 
     @cached_property
@@ -201,7 +206,7 @@ class LevelStep:
         return 0 if self._after is None else self._after.partition(packet)
 
     def run(self, at: int, packets: list[Packet]) -> list[Packet]:
-        """Run one epoch of one shard, write its state, and return its packets."""
+        """Run the shard of partition `at`, write its state, and return the resulting packets."""
         operator, shard = self.level.places[at]
         mine: list[Packet] = []
         passed: list[Packet] = []
@@ -222,14 +227,14 @@ class LevelStep:
 
 
 def partition() -> int:
-    """Return the number of the task's partition."""
+    """Return the number of the running task's partition."""
     context = TaskContext.get()
     assert context is not None  # noqa: S101
     return context.partitionId()
 
 
 def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> pa.RecordBatch:
-    """Return packets as a record batch, each with its target partition."""
+    """Return packets as a record batch, with the target partition of each packet."""
     rows = list(packets)
     columns = [
         pa.array([getattr(p, f.name) for p in rows], f.type) for f in _SCHEMA if f.name != PARTITION
@@ -239,7 +244,7 @@ def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> p
 
 
 def to_packets(rows: pa.Table | pa.RecordBatch) -> list[Packet]:
-    """Return rows as packets."""
+    """Return the packets in the rows of `to_batch`."""
     names = (name for name in _SCHEMA.names if name != PARTITION)
     columns = (rows.column(name).to_pylist() for name in names)
     return [Packet(*row) for row in zip(*columns, strict=True)]

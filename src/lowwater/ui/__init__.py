@@ -1,4 +1,4 @@
-"""The live page."""
+"""The live page of a run."""
 
 from lowwater.ui.dashboard import Dashboard, dashboard
 

@@ -1,4 +1,4 @@
-"""The columns of results for the page: keys name a group, numbers are drawn."""
+"""The columns of results on the live page: keys, which name groups, and numbers to draw."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowwater.ticks import TICKS_PER_SECOND
 from lowwater.ui.plan_svg import picture
 
 APART = frozenset({"window", "wid", "kind", *KNOWN})
-"""Columns of results that are neither groups nor values."""
+"""Columns of results that are neither group keys nor values."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class QueryColumns:
 
     @cached_property
     def values(self) -> list[str]:
-        """The columns that can be drawn."""
+        """The columns of numbers, which the chart draws."""
         apart = APART | set(self.keys)
         schema = self._writer.result_schema
         return [f.name for f in schema if f.name not in apart and is_number(f.type)]
 
     @cached_property
     def timed(self) -> bool:
-        """Whether windows lie over time."""
+        """Whether windows are intervals of time, not of numbers."""
         return self.flow.inputs[0].axis.kind == "time"
 
     @cached_property
@@ -61,17 +61,17 @@ class QueryColumns:
 
     @cached_property
     def slide(self) -> float:
-        """Distance between the ends of two windows: seconds, or units of a number; 0 if none."""
+        """The smallest slide of the windows in seconds, or in units of a number; 0 if none."""
         plan = self.flow.operators[self._writer.output.operator].plan
         return min((window.slide for _, window in plan.fixed_windows), default=0) / self._scale
 
     @property
     def _scale(self) -> int:
-        """Ticks in a second, or in one unit of a number."""
+        """The number of ticks in a second, or in one unit of a number."""
         return TICKS_PER_SECOND if self.timed else self.flow.inputs[0].axis.per_unit
 
     def about(self) -> dict[str, Any]:
-        """Return the properties that do not change during a run."""
+        """Return the properties of the query that do not change during a run."""
         return {
             "title": self.title,
             "keys": self.keys,
@@ -107,7 +107,7 @@ class QueryColumns:
         return {name: show_in_row(row, name) for name in row if name not in HIDDEN}
 
     def late_row(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a late row for its table: how late it was, the windows it missed, its columns."""
+        """Return a late row for the table of late rows: late degree, missed windows, columns."""
         degree, missed = row.get("late_degree"), row.get("missed")
         apart = {"late_degree", "missed", "admitted"}
         rest = [f"{n} {show(v)}" for n, v in row.items() if v is not None and n not in apart]
@@ -120,7 +120,7 @@ class QueryColumns:
 
 
 def position(value: Any) -> float:
-    """Return a point or a length of an axis: times in seconds, numbers unchanged."""
+    """Return a time or a duration in seconds, and a number unchanged."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     return value.timestamp() if isinstance(value, datetime) else float(value)
@@ -133,7 +133,7 @@ def _drawn(value: Any) -> float | None:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Return whether the values of a type are numbers, so that a chart can show them."""
+    """Return whether values of the type `kind` are numbers, which a chart can show."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     )

@@ -22,11 +22,11 @@ from lowwater.ui.server import HOST, Channel, Server, check_token
 
 _POLL_SECONDS = 0.05
 _LAST_SECONDS = 1.0
-"""How long `close` waits until open pages have received the last epoch."""
+"""The longest time that `close` waits for open pages to receive the last epoch."""
 
 
 class Dashboard:
-    """The page of a running query; `url` is its address, token included."""
+    """The live page of a running query; `url` is its address, token included."""
 
     def __init__(
         self, run: Run, *, port: int, controls: bool, title: str, token: str | None = None
@@ -69,9 +69,9 @@ class Dashboard:
         return f'<a href="{self.url}">{self.url}</a>'
 
     def _poll(self) -> None:
-        """Publish every epoch to the open pages."""
+        """Publish every epoch to the open pages, until the page closes."""
         published, last = None, False
-        # Once more after the close: the page should show the end of the run.
+        # Publish once more after the close: the page should show the end of the run.
         while not last:
             last = self.closed.wait(_POLL_SECONDS)
             status = self.run.status()
@@ -80,23 +80,23 @@ class Dashboard:
                 self.channel.publish(self.history.update(status, time.time(), self._settings()))
 
     def _snapshot(self) -> dict[str, Any]:
-        """Return the first event of a page: the whole history."""
+        """Return the first event that a page receives: the whole history, and the settings."""
         return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return the settings in force that a slider can show: numbers, a gap also in seconds."""
+        """Return the current settings that a slider can show; a duration becomes seconds."""
         settings = dict(self.run.settings)
         if isinstance(settings.get("max_gap"), str):
             settings["max_gap_seconds"] = ticks(settings.pop("max_gap")) / 1e6
         return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:
-        """Return the metrics of the run."""
+        """Return the metrics of the run in Prometheus' text format."""
         info = Metric("info", "gauge", "The run.", 1, {"title": self.history.columns.title})
         return exposition([info, *metrics(self.run.flow, self.run.status())])
 
     def _prod(self, given: dict[str, Any]) -> str:
-        """Request early results now."""
+        """Request early results, and return the message for the page."""
         del given
         if self.run.status().ended:
             reason = "the streams have ended, and every window has its final result"
@@ -105,7 +105,7 @@ class Dashboard:
         return "Early results were requested."
 
     def _retune(self, given: dict[str, Any]) -> str:
-        """Change settings of the query."""
+        """Change settings of the query, and return the message for the page."""
         unknown = [name for name in given if name not in PARAMETERS]
         if unknown:
             known = f"settings are: {', '.join(PARAMETERS)}"
@@ -116,7 +116,7 @@ class Dashboard:
 
 
 def tap(take: Callable[[pa.Table], None]) -> Sink:
-    """Return a sink that passes rows to `take`; an error there does not fail the query."""
+    """Return a sink that passes rows to `take`; an error in `take` does not fail the query."""
 
     def write(epoch: int, rows: pa.Table) -> None:
         del epoch
@@ -136,12 +136,12 @@ def dashboard(
     title: str = "Lowwater",
     token: str | None = None,
 ) -> Dashboard:
-    """Serve a live page of a running query on this machine, and return it.
+    """Serve the live page of `run` on this machine, and return the page.
 
-    `dashboard.url` is its address; only requests with the token in it are answered. With
+    `dashboard.url` is the address of the page; it contains the token that every request needs. With
     `controls=True` the page can request early results and change settings of the query; otherwise
-    it is read-only. Prometheus reads the metrics of the run under /metrics with the token as
-    bearer; set `token`, 16 characters or more, so that it stays the same after a restart.
+    it is read-only. Prometheus reads the metrics of the run under /metrics with the token as bearer
+    token. Set `token`, 16 characters or more, to keep the same token after a restart.
     """
     check_token(token)
     if not isinstance(run, Run):
@@ -157,8 +157,8 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 def exposition(metrics: Iterable[Metric]) -> str:
     r"""Return metrics in the text format 0.0.4 of Prometheus.
 
-    Each name begins with `lowwater_`; the name of a counter ends with `_total`. Help and type
-    precede the samples of a name, which stand together.
+    Each name begins with `lowwater_`; the name of a counter ends with `_total`. The help
+    and the type of a name precede all samples with that name.
 
     >>> print(exposition([Metric("rows", "counter", "Rows.", 3, {"outcome": "late"})]))
     # HELP lowwater_rows_total Rows.

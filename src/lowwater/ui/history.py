@@ -1,7 +1,7 @@
-"""The history of a run for its page: the newest rows, points and statuses, of bounded size.
+"""The history of a run for its live page: a bounded number of rows, points and statuses.
 
-Rows arrive in the thread of the run, statuses in the thread that polls it. Everything new since
-the last epoch leaves as one event.
+The thread of the run adds rows; the thread that polls the run adds statuses. After each epoch, all
+additions since the last event are sent to the page as one event.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from lowwater.sinks.files import jsonable
 from lowwater.ui.columns import QueryColumns, position
 
 GROUPS = 24
-"""Largest number of groups that are drawn: the first. Rows of other groups are only listed."""
+"""The largest number of drawn groups; groups that appear later are only listed."""
 WINDOWS = 240
-"""Largest number of windows of a group that are drawn: the newest."""
+"""The number of newest windows that are drawn for each group."""
 MOMENTS = 1_200
-"""Largest number of statuses that the charts of progress and accuracy show: the newest."""
+"""The number of newest statuses that the charts of progress and accuracy show."""
 LATE_POINTS = 300
-"""Largest number of late rows that are drawn: the newest."""
+"""The number of newest late rows that are drawn."""
 ROWS = 30
-"""Largest number of results, and of late rows, that are listed: the newest."""
+"""The number of newest results, and of newest late rows, that are listed."""
 
 
 @dataclass
 class Update:
-    """Rows and points since the last event."""
+    """The rows and points added since the last event."""
 
     points: list[dict[str, Any]]
     rows: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class Update:
 
 
 class History:
-    """Stores the newest rows and statuses of a run, and returns the new ones as events."""
+    """A store of the newest rows and statuses of a run, which returns additions as events."""
 
     def __init__(self, columns: QueryColumns) -> None:
         self.columns = columns
@@ -71,11 +71,11 @@ class History:
             self.rows.extend(shown)
             self.fresh.rows = [*self.fresh.rows, *shown][-ROWS:]
             self.fresh.points += [p for p in points if self._draw(p)]
-            # Epochs may pass without an event.
+            # Limit the list: several epochs may pass before the next event.
             self.fresh.points = self.fresh.points[-GROUPS * WINDOWS :]
 
     def _draw(self, point: dict[str, Any]) -> bool:
-        """Store a point; return whether its group is drawn."""
+        """Store `point` if its group is drawn; return whether it is."""
         group = point["group"]
         if group not in self.windows:
             if len(self.windows) >= GROUPS:
@@ -112,7 +112,7 @@ class History:
     def update(
         self, status: Status, wall: float, settings: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Store a status; return everything new since the last call as an event."""
+        """Store `status`; return an event with all additions since the last call."""
         record = {**status_record(status), "results": finals_emitted(self.columns.flow, status)}
         moment = {
             "wall": wall,
@@ -162,7 +162,7 @@ def accuracy_record(status: Status) -> dict[str, dict[str, Any]]:
 
 
 def status_record(status: Status) -> dict[str, Any]:
-    """Return a status in the types of JSON."""
+    """Return `status` in the types of JSON."""
     record = {
         "epoch": status.epoch,
         "counts": dict(status.counts),
@@ -182,7 +182,7 @@ def status_record(status: Status) -> dict[str, Any]:
 
 
 def _quality(quality: QualityStatus) -> dict[str, Any]:
-    """Return the status of a quality target; of several slacks the largest."""
+    """Return the status of a quality target as a record, with the largest of its slacks."""
     names = ("target", "measured", "estimated", "overall", "kind", "met")
     record = {name: getattr(quality, name) for name in names}
     slack = max(map(position, quality.slack.values()), default=None)

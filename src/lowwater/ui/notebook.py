@@ -1,7 +1,7 @@
-"""Runs and their results in a notebook: a table and a plot, updated after each epoch.
+"""Displays runs and their results in a notebook: a table and a plot.
 
-The HTML is complete: it loads nothing and runs no script. The kernel of the notebook sends it again
-after each epoch.
+The HTML loads no files and runs no scripts. The kernel of the notebook sends new HTML after each
+epoch.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from lowwater.ui.dashboard import tap
 from lowwater.ui.history import History
 
 ROWS = 10
-"""Largest number of rows in a table."""
+"""The largest number of rows in a table."""
 POLL_SECONDS = 0.3
 _CELL = "padding:1px 12px 1px 0;text-align:left"
 
 
 class View:
-    """The display of a run in a notebook, with the rows emitted since it was first displayed.
+    """The display of a run in a notebook, with the rows emitted since its first display.
 
-    It holds no reference to the run, so that the run can be garbage collected.
+    A view has no reference to its run, so the run can be garbage collected.
     """
 
     def __init__(self, run: Run) -> None:
@@ -49,7 +49,7 @@ class View:
         run.watch(Outputs(tap(self.history.take_results), tap(self.history.take_late)))
 
     def html(self, run: Run) -> str:
-        """Return status, plot and newest rows as HTML."""
+        """Return the status, a plot and the newest rows of `run` as HTML."""
         status, history = run.status(), self.history
         history.update(status, time.time())
         columns = history.columns
@@ -72,19 +72,19 @@ _VIEWS: WeakKeyDictionary[Run, View] = WeakKeyDictionary()
 
 
 def view(run: Run) -> View:
-    """Return the view of a run; each run has one."""
+    """Return the only view of `run`; create it at the first call."""
     if run not in _VIEWS:
         _VIEWS[run] = View(run)
     return _VIEWS[run]
 
 
 def display(run: Run) -> None:
-    """Display a run by IPython; in a notebook, update it after each epoch."""
+    """Display `run` with IPython; in a notebook, update the display after each epoch."""
     run_view = view(run)
     ipython = import_module("IPython.display")
     handle = ipython.display(run_view.bundle(run), raw=True, display_id=True)
     shell = import_module("IPython").get_ipython()
-    if handle is not None and hasattr(shell, "kernel"):  # in a terminal, updates are more lines
+    if handle is not None and hasattr(shell, "kernel"):  # a terminal would append each update
         threading.Thread(target=_follow, args=(run, run_view, handle), daemon=True).start()
 
 
@@ -118,7 +118,7 @@ def html_of(outcome: Outcome) -> str:
 
 
 def _results_plot(results: pa.Table, keys: Sequence[str]) -> str:
-    """Return a plot of the first value of the results by the end of their windows."""
+    """Return a plot of the first column of numbers by window end; empty if there is none."""
     schema = results.schema
     if "window" not in schema.names or not pa.types.is_struct(schema.field("window").type):
         return ""
@@ -139,7 +139,7 @@ def _results_plot(results: pa.Table, keys: Sequence[str]) -> str:
 
 
 def _listed(rows: pa.Table, what: str) -> str:
-    """Return the first rows of a table as HTML, with the number of all rows."""
+    """Return the first of `rows` as an HTML table, and the number of all rows."""
     table = _table([{n: shown(v) for n, v in r.items()} for r in rows.slice(0, ROWS).to_pylist()])
     more = f", of which these are the first {ROWS}" if len(rows) > ROWS else ""
     return f"{table}<div>{len(rows):,} {what}{more}</div>"
@@ -171,7 +171,7 @@ def _status_texts(status: Status, results: int) -> dict[str, str]:
 
 
 def _facts(texts: Mapping[str, str]) -> str:
-    """Return texts by subject as a table of HTML."""
+    """Return `texts`, which are keyed by subject, as an HTML table."""
     lines = "".join(
         f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
         for name, text in texts.items()
@@ -180,7 +180,7 @@ def _facts(texts: Mapping[str, str]) -> str:
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return rows of texts as a table of HTML."""
+    """Return `rows` of texts as an HTML table."""
     if not rows:
         return ""
     head = "".join(f'<th style="{_CELL}">{escape(n)}</th>' for n in rows[0])
@@ -192,14 +192,14 @@ def _table(rows: Sequence[Mapping[str, str]]) -> str:
 WIDTH, HEIGHT = 640, 170
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 8, 22
 COLOURS = ("#2f86c6", "#d07a1f", "#2f9e77", "#a75fc0")
-"""Readable on light and on dark; with more groups than colours, the first groups are drawn."""
+"""The colours of the first groups, readable on light and on dark; other groups are not drawn."""
 Windows = Mapping[float, Mapping[str, Any]]
-"""Results of a group, by the end of their window and by kind."""
+"""The results of a group, by the end of the window and by kind."""
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Maps values to places of the plot."""
+    """A mapping from values to positions in the plot."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -212,7 +212,7 @@ class _Frame:
 
 
 def plot(groups: Mapping[str, Windows], value: str, *, timed: bool) -> str:
-    """Return a plot of one value by group, empty without points."""
+    """Return an SVG plot of the column `value` with a line per group; empty without points."""
     first = dict(list(groups.items())[: len(COLOURS)])
     by_group = {group: list(_points(windows, value)) for group, windows in first.items()}
     places = [(x, y) for points in by_group.values() for x, y, _ in points]
@@ -245,7 +245,7 @@ def _group(frame: _Frame, points: Sequence[tuple[float, float, str]], colour: st
     step = min((b[0] - a[0] for a, b in pairwise(finals)), default=0.0)
     path, last = [], None
     for x, y in finals:
-        # The line breaks where a window is missing.
+        # Interrupt the line if a window is missing.
         joined = last is not None and x - last <= 1.5 * step
         path.append("{}{} {}".format("L" if joined else "M", *frame.at(x, y)))
         last = x

@@ -16,7 +16,7 @@ _LETTERS, _LINES = 34, 3
 
 @dataclass(frozen=True)
 class Box:
-    """A box of the picture: its column, its heading, and the lines below."""
+    """A box of the picture: its column, its heading, and the lines below the heading."""
 
     column: int
     head: str
@@ -25,7 +25,7 @@ class Box:
 
 
 def picture(flow: Dataflow) -> str:
-    """Return a dataflow as SVG, in the colours of the page."""
+    """Return `flow` as SVG, in the colours of the page."""
     boxes, arrows = _layout(flow)
     places = _places(boxes)
     wide = max(x for x, _ in places) + _WIDE + _EDGE
@@ -43,7 +43,7 @@ def picture(flow: Dataflow) -> str:
 
 
 def _layout(flow: Dataflow) -> tuple[list[Box], list[tuple[int, int, str]]]:
-    """Return the boxes, and the arrows between them with their steps as labels."""
+    """Return the boxes, and the arrows: first box, second box, and the steps as a label."""
     boxes = [
         Box(0, f"input {n + 1}" if len(flow.inputs) > 1 else "input", _input_lines(i), "end")
         for n, i in enumerate(flow.inputs)
@@ -69,7 +69,7 @@ def _layout(flow: Dataflow) -> tuple[list[Box], list[tuple[int, int, str]]]:
 
 
 def _input_lines(start: Input) -> tuple[str, ...]:
-    """Return the time column of an input, and the steps that all its rows pass."""
+    """Return the lines of an input: its time column, and the steps for all its rows."""
     common = start.routes[0].steps if len(start.routes) == 1 else ()
     return (f"by {start.axis.column}", *map(str, (*start.before, *common)))
 

@@ -1,4 +1,4 @@
-"""The page over HTTP, for this machine only; everything but static files needs a token."""
+"""Serves the live page over HTTP, to this machine only; all but static files need a token."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _MOST_PAGES = 16
-"""Largest number of open pages."""
+"""The largest number of open pages."""
 _MOST_BYTES = 4_096
 _ALIVE_SECONDS = 10.0
-"""Interval of the comments that keep a silent connection open."""
+"""The interval between comments that keep a silent connection open."""
 
 
 class Channel:
-    """The newest event and its number. A page that missed an event gets a snapshot instead."""
+    """A channel to all pages: it sends every event, or a snapshot to a page that missed one."""
 
     def __init__(self, snapshot: Callable[[], dict[str, Any]]) -> None:
         self.snapshot = snapshot
@@ -54,21 +54,21 @@ class Channel:
             self.changed.notify_all()
 
     def publish(self, event: dict[str, Any]) -> None:
-        """Send an event to all pages."""
+        """Send `event` to all pages."""
         payload = _as_event(event)
         with self.changed:
             self.number, self.event = self.number + 1, payload
             self.changed.notify_all()
 
     def close(self, seconds: float = 0.0) -> None:
-        """End all connections after their last event; wait at most `seconds` for that."""
+        """Close the channel; wait at most `seconds` until all pages have the last event."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()
             self.changed.wait_for(lambda: not self.pages, timeout=seconds)
 
     def after(self, received: int | None) -> tuple[int | None, bytes]:
-        """Wait for the next event and return it; a snapshot if the page has missed one."""
+        """Wait for the event after number `received` and return it; a snapshot if it was missed."""
         with self.changed:
             if received is not None:
                 self.changed.wait_for(
@@ -87,7 +87,7 @@ def _as_event(event: dict[str, Any]) -> bytes:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page of one run."""
+    """The HTTP server for the page of one run."""
 
     daemon_threads = True
 
@@ -111,17 +111,17 @@ class Server(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """The port in use; for port 0, the one that the system has chosen."""
+        """The port of the server; if 0 was requested, the port that the system chose."""
         return int(self.server_address[1])
 
 
 def check_port(port: int) -> None:
-    """Raise SpecError if a port is not free. Called before anything starts."""
+    """Raise SpecError if `port` is not free. Called before the run starts."""
     Server(port, "", Channel(dict), {}).server_close()
 
 
 def check_token(token: str | None) -> None:
-    """Raise SpecError for a token that is too short, or cannot be part of a URL."""
+    """Raise SpecError if `token` is too short, or cannot be part of a URL."""
     if token is not None and not re.fullmatch(r"[A-Za-z0-9._~-]{16,}", token):
         raise SpecError(
             "the token of the page must have 16 characters or more, from letters, digits, and "
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         return token.strip() if kind.lower() == "bearer" else None
 
     def _start(self, status: HTTPStatus, headers: dict[str, str]) -> None:
-        """Send the head of an answer."""
+        """Send the status line and the headers of a response."""
         self.send_response(status)
         for name, value in {**_HEADERS, **headers}.items():
             self.send_header(name, value)
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, b"This address does not exist.\n")
 
     def do_POST(self) -> None:
-        """Run the action of a control, if the page has controls."""
+        """Run the action that a control of the page requests, if the page has controls."""
         if self._refused(self.headers.get("X-Lowwater-Token")):
             return
         action = self.server.actions.get(urlsplit(self.path).path)

@@ -1,1 +1,1 @@
-"""Watermark policies: how the progress of a stream is learned (OOP)."""
+"""Watermark policies: the rules that compute the watermark of an input (OOP)."""

@@ -27,9 +27,9 @@ def slack(
     """Return a policy that allows rows to be late by `span`, or by `rows` rows.
 
     The watermark is the newest time minus `span`, or the newest time before the last `rows` rows.
-    With mode "generous", a late row still enters its windows that are open. With "consistent", a
-    row that is late for one of its windows misses all of them, so results do not depend on how the
-    stream is cut into epochs (WID 8.2).
+    With mode "generous", a late row enters those of its windows that are still open. With
+    "consistent", a row that is late for one of its windows misses all of them; results then do not
+    depend on the division of the stream into epochs (WID 8.2).
 
     >>> slack("10 seconds").span
     '10 seconds'
@@ -62,11 +62,11 @@ def punctuated(
 ) -> Punctuation:
     """Return a policy that reads punctuations: rows whose boolean column `when` is true.
 
-    A punctuation promises that no later row has a time before its own; with `by`, no later row with
-    the same value of `by`. With the column `since`, it promises that no later row has a time from
-    `since` up to its own: windows in that interval close even while rows before it are still on
-    their way. Where `since` is NULL, the promise covers all earlier time. A punctuation is not
-    data. Rows that break a promise are late and are counted as contradictions.
+    A punctuation promises that no later row has a time before the punctuation's time. With `by`,
+    the promise covers only rows with the same value of `by`. With the column `since`, the promise
+    covers only times from `since` up to the punctuation's time: windows in that interval close even
+    if earlier rows are still to arrive. If `since` is NULL, the promise covers all earlier times.
+    Punctuations are not data. Rows that break a promise are late and are counted as contradicted.
     """
     return Punctuation(
         when=when, by=by, since=since, idle_timeout=idle_timeout, max_ahead=max_ahead, clock=clock
@@ -82,14 +82,15 @@ def per_source(
     max_ahead: Any = None,
     clock: Literal["wall"] | None = None,
 ) -> PerSource:
-    """Return a policy with a watermark for each source; the stream's is their minimum.
+    """Return a policy with one watermark per source; the stream's watermark is their minimum.
 
-    Where the group-by contains `column`, a source's own watermark closes its groups.
+    If `group_by` contains `column`, the watermark of a source closes the groups of that source.
 
-    A source that is silent for the `idle_timeout` of `each` (wall clock) no longer counts for the
-    minimum. When it sends rows again, it counts once it has reached the common watermark; until
-    then its rows behind that watermark are late. The `idle_timeout` of `per_source` itself applies
-    when all sources are silent: the stream's watermark then follows the wall clock.
+    A source that is silent for the `idle_timeout` of `each` (wall clock) is idle: the minimum
+    excludes it. A source that sends rows again counts for the minimum once its watermark is at
+    least the stream's watermark; until then, its rows behind the stream's watermark are late. If
+    all sources are silent for the `idle_timeout` of `per_source` itself, the stream's watermark
+    follows the wall clock.
 
     >>> per_source("sensor", slack("5 seconds", idle_timeout="1 minute")).each.idle_timeout
     '1 minute'
@@ -114,7 +115,7 @@ def adaptive(
 ) -> Adaptive:
     """Return a policy whose slack is the largest late degree so far.
 
-    The slack never shrinks. A row that is later than all rows before it may still be late.
+    The slack never shrinks. A row with a larger late degree than all earlier rows may be late.
     """
     return Adaptive(idle_timeout=idle_timeout, max_ahead=max_ahead, clock=clock)
 
@@ -136,29 +137,28 @@ def quality(
 ) -> Quality | PerSource:
     """Return a policy that chooses the smallest slack that meets a quality target (QDJ).
 
-    The stream must feed windows or a join. Slack delays the watermark only; no row is buffered for
-    it.
+    The stream must feed windows or a join. Slack only delays the watermark; it buffers no rows.
 
     Parameters
     ----------
     target
-        The share of results that must be produced: of the pairs of a join, or of the rows in
-        windows. 0.95 loses at most one in twenty.
+        The share of results that must be produced: pairs of a join, or rows in windows. 0.95 allows
+        the loss of one result in twenty.
     error, share
         Instead of `target`, for windows: the largest relative error of a final result, and the
-        share of windows that must be within it.
+        share of windows that must have at most this error.
     by
-        A column: each of its values has a slack of its own and must meet the target by itself, as
-        with `lw.per_source`.
+        The column that identifies sources, as in `lw.per_source`: each source has its own slack and
+        must meet the target.
     interval
-        How long, in event time, a slack stays in force. If epochs are longer, every epoch chooses a
-        new slack.
+        The event time over which quality is measured and after which the slack is chosen again. If
+        epochs are longer, the slack is chosen after every epoch.
     overall
         Apply the target to the whole run instead of each interval.
     granularity
         The step size of the slack.
     decay
-        The weight that late degrees keep after each interval.
+        The factor on the weight of late degrees after each interval.
 
     >>> quality(0.95, interval="5 seconds").target
     0.95
@@ -190,9 +190,9 @@ def pd_controller(
 ) -> PdSlack:
     """Return a policy that sets the slack by a proportional-derivative controller of quality.
 
-    After each interval the slack grows by `proportional` times the shortfall and `derivative` times
-    its change. The controller does not measure how late rows are, so its gains must be tuned;
-    `lw.quality` needs no tuning.
+    After each interval the slack grows by `proportional` times the error, target minus measured
+    quality, plus `derivative` times the change of the error. The controller does not measure late
+    degrees, so its gains must be tuned; `lw.quality` needs no tuning.
     """
     return PdSlack(
         target=target,

@@ -1,4 +1,4 @@
-"""Watermarks by source: the slowest source limits the stream (WID 7.2, semantics 8)."""
+"""Watermarks per source: the slowest source limits the stream's (WID 7.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lowwater.windows.axis import Axis
 
 
 class Activity(StrEnum):
-    """Whether a source counts for the common watermark."""
+    """The activity of a source: only active sources count for the stream's watermark."""
 
     ACTIVE = "active"
     IDLE = "idle"
@@ -28,7 +28,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PerSource(WatermarkPolicy):
-    """The minimum over the watermarks of the active sources, each computed by the policy `each`."""
+    """A policy with the minimum watermark of the active sources; `each` is their policy."""
 
     column: str
     each: Slack | AdaptiveSlack
@@ -66,7 +66,7 @@ class PerSource(WatermarkPolicy):
 
 @dataclass(frozen=True)
 class SourceMemory:
-    """The newest time of one source, the clock at its last row, and its activity."""
+    """The newest time of one source, the clock reading at its last row, and its activity."""
 
     newest: int
     active_at: int
@@ -75,7 +75,7 @@ class SourceMemory:
 
 @dataclass(frozen=True)
 class SourcesMemory:
-    """The common watermark, and the memory of each source."""
+    """The watermark of the stream, and the memory of each source."""
 
     VERSION: ClassVar[int] = 1
 
@@ -84,11 +84,11 @@ class SourcesMemory:
 
 
 class SourcesTracker(Tracker[SourcesMemory]):
-    """Computes a watermark for each source, and the minimum over the active sources.
+    """A tracker that computes a watermark per source, and the minimum over active sources.
 
-    The watermark of a source is its newest time - span; without a span, minus the slack that the
-    adapter chose for the source. A source with new rows is active once it has reached the common
-    watermark, and idle after a timeout without rows.
+    The watermark of a source is its newest time minus `span`; if `span` is None, minus the slack
+    that the adapter chose. A source with new rows becomes active when its watermark is at least the
+    stream's watermark. A source without rows for `idle` ticks becomes idle.
     """
 
     memory_type = SourcesMemory

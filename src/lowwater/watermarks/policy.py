@@ -1,7 +1,7 @@
-"""Watermark policies: how the watermark of a stream is computed (OOP 3.2).
+"""Watermark policies: the rules that compute the watermark of a stream (OOP 3.2).
 
-The user gives a stream a policy (`Slack`). Bound to the stream's time column it becomes a tracker,
-which computes watermarks from the measurements of each epoch.
+The user sets a policy, such as `Slack`, for a stream. `bind` returns a tracker for the stream's
+time column; the tracker computes watermarks from the measurements of each epoch.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True, kw_only=True)
 class WatermarkPolicy(ABC):
-    """How the watermark of a stream is computed. Every policy has these options.
+    """A rule that computes the watermark of a stream. Every policy has these options.
 
-    - `idle_timeout`: If the stream is silent for longer than this (wall clock), its watermark
-      follows the wall clock, behind it by this much, so that the last windows close.
-    - `max_ahead`: A row further ahead of the newest admitted row is malformed and moves no
-      watermark.
+    - `idle_timeout`: After this much silence of the stream (wall clock), the watermark advances
+      with the wall clock, so that the last windows close.
+    - `max_ahead`: The largest distance of a row ahead of the newest admitted row. Rows beyond it
+      are malformed and do not move the watermark.
     - `clock`: "wall" declares that event times are wall-clock times: `idle_timeout` and `max_ahead`
-      then count from the wall clock itself.
+      then count from the wall clock.
     """
 
     idle_timeout: Duration | None = None
@@ -43,12 +43,12 @@ class WatermarkPolicy(ABC):
 
     @property
     def source(self) -> str | None:
-        """The column whose values have watermarks of their own, or None."""
+        """The column that identifies sources if each source has its own watermark, else None."""
         return None
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that the policy reads, besides the time."""
+        """The columns that the policy reads, besides the time column."""
         return () if self.source is None else (self.source,)
 
     @property
@@ -58,10 +58,10 @@ class WatermarkPolicy(ABC):
 
     @abstractmethod
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:
-        """Return the tracker for a time column; raise SpecError if the policy does not fit it."""
+        """Return the tracker for the time column; raise SpecError if the policy cannot use it."""
 
     def bind(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:
-        """Return the tracker, inside a heartbeat if `idle_timeout` is set."""
+        """Return the tracker, wrapped in a `Heartbeat` if `idle_timeout` is set."""
         tracker = self.track(axis, schema)
         if self.idle_timeout is None:
             return tracker
@@ -74,7 +74,7 @@ class WatermarkPolicy(ABC):
         return Heartbeat(tracker, timeout, wall=self.clock == "wall")
 
     def ahead(self, axis: Axis) -> int | None:
-        """Return `max_ahead` in ticks."""
+        """Return `max_ahead` in ticks, or None if it is not set."""
         if self.max_ahead is None:
             return None
         return positive("max_ahead", axis.span(self.max_ahead, name="max_ahead"), self.max_ahead)
@@ -82,7 +82,7 @@ class WatermarkPolicy(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NoPolicy(WatermarkPolicy):
-    """A stream without `watermark=`: a join with a quality target supplies the policy."""
+    """The placeholder for a missing `watermark=`; a join with `quality=` supplies the policy."""
 
     def track(self, axis: Axis, schema: pa.Schema) -> Tracker[Any]:
         """Raise SpecError: without a watermark no window could close."""
@@ -94,14 +94,14 @@ class NoPolicy(WatermarkPolicy):
 
 
 def positive(name: str, span: int, value: Any) -> int:
-    """Return the span; raise SpecError if it is negative."""
+    """Return `span`; raise SpecError if `span` is negative."""
     if span < 0:
         raise SpecError(f"{name}={value!r} must not be negative; give zero or more")
     return span
 
 
 def source_column(name: str, column: str, schema: pa.Schema) -> str:
-    """Return the name of a source column; raise SpecError if its type cannot identify sources."""
+    """Return `column`; raise SpecError if it is missing or its type cannot identify sources."""
     if column not in schema.names:
         raise unknown_name("column", column, schema.names)
     t = schema.field(column).type

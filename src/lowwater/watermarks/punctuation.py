@@ -1,4 +1,4 @@
-"""Punctuations inside the stream (WID 5.1): for all rows, by group, or for an interval."""
+"""Punctuations as rows of the stream (WID 5.1): for all rows, for a group, or for an interval."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True, kw_only=True)
 class Punctuation(WatermarkPolicy):
-    """A row in which `when` is true is a punctuation.
+    """A policy that reads punctuations: rows in which the column `when` is true.
 
-    No later row (with the same value of `by`) has a time before the punctuation's. If `since` is
-    not NULL, no later row has a time from `since` up to the punctuation's.
+    A punctuation promises that no later row (with the same value of `by`) has an earlier time. If
+    `since` is not NULL, the promise covers only times from `since` up to the punctuation's time.
     """
 
     when: str
@@ -67,7 +67,7 @@ class Punctuation(WatermarkPolicy):
 
 @dataclass(frozen=True)
 class PunctuationMemory:
-    """The watermarks of all punctuations so far, and the sources that have sent rows."""
+    """The watermarks that punctuations have set so far, and the sources that have sent rows."""
 
     VERSION: ClassVar[int] = 1
 
@@ -76,10 +76,10 @@ class PunctuationMemory:
 
 
 class PunctuationTracker(Tracker[PunctuationMemory]):
-    """Collects the watermarks of the stream's punctuations.
+    """A tracker that collects the watermarks of the stream's punctuations.
 
-    With punctuations by group, the stream's watermark is the lowest watermark of all groups, once
-    every group has one.
+    With punctuations by group, the stream's watermark is the minimum over all groups, and exists
+    once every group has a watermark.
     """
 
     memory_type = PunctuationMemory

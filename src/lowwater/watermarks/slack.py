@@ -1,4 +1,4 @@
-"""Slack: rows may be late up to a bound, in time or in rows (WID 7.2)."""
+"""Slack: a fixed distance of the watermark behind the newest time, in time or rows (WID 7.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ROWS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Slack(WatermarkPolicy):
-    """watermark = newest admitted time - span; or the newest time more than `rows` rows ago."""
+    """A policy: the newest admitted time minus `span`, or the newest before the last `rows`."""
 
     span: Any = None
     rows: Any = None
@@ -61,7 +61,7 @@ class TimeSlackMemory:
 
 
 class TimeSlack(Tracker[TimeSlackMemory]):
-    """watermark = newest time - span; without a span, minus the slack that the adapter chose."""
+    """A tracker: newest time minus `span`; if `span` is None, minus the slack of the adapter."""
 
     memory_type = TimeSlackMemory
 
@@ -81,7 +81,7 @@ class TimeSlack(Tracker[TimeSlackMemory]):
 
 @dataclass(frozen=True)
 class RowSlackMemory:
-    """The number of rows, and the steps of their running maximum: at which row, to which time."""
+    """The number of rows, and the increases of the newest time: rows `at`, times `newest`."""
 
     VERSION: ClassVar[int] = 1
 
@@ -91,9 +91,9 @@ class RowSlackMemory:
 
 
 class RowSlack(Tracker[RowSlackMemory]):
-    """watermark = the newest time among all rows but the last `rows`.
+    """A tracker: the watermark is the newest time among all rows except the last `rows`.
 
-    If no row is more than `rows` places out of order, no later row has an older time.
+    If every row is at most `rows` places out of order, no row is behind the watermark.
     """
 
     memory_type = RowSlackMemory

@@ -1,4 +1,4 @@
-"""A tracker: a watermark policy bound to one stream."""
+"""Trackers: watermark policies bound to the time column of one stream."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Memory = TypeVar("Memory")
 
 
 class Tracker(ABC, Generic[Memory]):
-    """Computes the watermarks of one stream from the measurements of each epoch.
+    """A component that computes the watermarks of one stream from the measurements of each epoch.
 
-    A tracker is stateless. The control log holds its memory, a frozen dataclass.
+    A tracker is stateless. The control log holds the tracker's memory, a frozen dataclass.
     """
 
     memory_type: type[Memory]
-    """The dataclass of its memory."""
+    """The dataclass of the tracker's memory."""
     source: str | None = None
-    """The column that identifies sources, if each source has a watermark of its own."""
+    """The column that identifies sources, if each source has its own watermark."""
     tail: int = 0
-    """The number of newest rows whose times ingest measures one by one."""
+    """The number of last rows of a block for which ingest reports the running maximum of time."""
     consistent: bool = False
     """Whether a row that is late for one window misses all of its windows."""
     mark_when: str | None = None
@@ -40,14 +40,14 @@ class Tracker(ABC, Generic[Memory]):
     def advance(self, memory: Memory, report: InputReport, now: int) -> tuple[Memory, Watermarks]:
         """Return the new memory and the watermarks after an epoch.
 
-        The controller calls this once per epoch, in order. While no row arrives, it also calls this
-        with an empty report, only to learn whether the clock alone would raise a watermark.
+        The controller calls this method once per epoch, in order. While no rows arrive, it also
+        calls it with an empty report, to test whether the clock alone raises a watermark.
         """
 
 
 @dataclass(frozen=True)
 class HeartbeatMemory(Generic[Memory]):
-    """The memory of the inner tracker, the clock at the last row, and the newest event time."""
+    """The memory of the inner tracker, the clock reading at the last row, and the newest time."""
 
     VERSION: ClassVar[int] = 1
 
@@ -57,10 +57,10 @@ class HeartbeatMemory(Generic[Memory]):
 
 
 class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
-    """Raises the watermark with the wall clock once a stream is idle for a timeout (OOP A.1.1).
+    """A tracker that raises the watermark with the wall clock while a stream is idle (OOP A.1.1).
 
-    The heartbeat watermark is the newest event time plus the length of the silence minus the
-    timeout; with `wall`, the wall clock minus the timeout.
+    The watermark of an idle stream is at least the newest time plus the length of the silence minus
+    `idle_timeout`; with `wall`, at least the wall clock minus `idle_timeout`.
     """
 
     def __init__(self, inner: Tracker[Memory], idle_timeout: int, *, wall: bool) -> None:
@@ -76,7 +76,7 @@ class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
     def advance(
         self, memory: HeartbeatMemory[Memory], report: InputReport, now: int
     ) -> tuple[HeartbeatMemory[Memory], Watermarks]:
-        """Return the inner tracker's watermarks, raised by the heartbeat during silence."""
+        """Return the memory, and the inner tracker's watermarks, raised if the stream is idle."""
         inner, watermarks = self.inner.advance(memory.inner, report, now)
         active = memory.active
         if report.rows or report.marks != Watermarks() or active is None:
@@ -90,11 +90,11 @@ class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
 
 @dataclass(frozen=True)
 class Gauge:
-    """How the watermark of one input is advanced.
+    """The tracker of one input, with limits for advances by the clock alone.
 
-    `wall`: the tracker reads the wall clock at the end of an epoch. Where windows may end at any
-    tick, the clock alone advances the watermark only by `grain`, and only while an operator has
-    state.
+    `wall` is whether the policy needs the wall clock of each epoch. If windows may end at any tick,
+    the clock alone advances the watermark in steps of at least `grain`, and only while an operator
+    has state.
     """
 
     tracker: Tracker[Any]

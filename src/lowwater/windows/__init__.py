@@ -1,1 +1,1 @@
-"""Windows: their kinds, the rows that belong to them, and when they are complete (WID)."""
+"""Window kinds: which rows belong to a window, and when a window is complete (WID)."""

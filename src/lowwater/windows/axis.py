@@ -1,13 +1,13 @@
-"""The attribute that windows lie over, and the conversion of its values to ticks.
+"""The window attribute (axis), and the conversion of its values to ticks.
 
 | column type | a tick is |
 |---|---|
-| timestamp, date, text that reads as one | a microsecond |
-| any integer | one |
+| timestamp, date, text in ISO 8601 | a microsecond |
+| any integer | 1 |
 | decimal(p, s) | 10^-s |
 | float, double | a millionth |
 
-Inside Lowwater every window attribute is an int64 tick; outside it keeps its own type.
+Kernels compute with int64 ticks; `window.start` and `window.end` have the attribute's type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowwater.schema import is_number
 from lowwater.ticks import instant_ticks, spoken, ticks
 
 LIMIT = 2**61
-"""Values beyond ±LIMIT are malformed: arithmetic on windows would leave int64."""
+"""Values beyond ±LIMIT are malformed, because window arithmetic on them would overflow int64."""
 
 Kind = Literal["time", "number"]
 
@@ -51,17 +51,17 @@ class Axis:
 
     @property
     def value_type(self) -> pa.DataType:
-        """The type of a position on the attribute."""
+        """The Arrow type of the values that `to_ticks` converts."""
         return self.type
 
     @cached_property
     def kind(self) -> Kind:
-        """Whether the attribute is a time or a number."""
+        """The kind of the attribute: time or number."""
         return "number" if is_number(self.value_type) else "time"
 
     @property
     def per_unit(self) -> int:
-        """Ticks in one unit of a numeric attribute."""
+        """The number of ticks in one unit of a numeric attribute."""
         if pa.types.is_decimal(self.value_type):
             return int(10**self.value_type.scale)
         return 1_000_000 if pa.types.is_floating(self.value_type) else 1
@@ -75,7 +75,7 @@ class Axis:
         return pa.int64() if pa.types.is_integer(self.value_type) else self.value_type
 
     def span(self, value: Any, *, name: str) -> int:
-        """Return a length in ticks: a duration on a time, a number on others, 0 on all."""
+        """Return a length in ticks; `value` is a duration for a time, a number for a number."""
         if isinstance(value, int) and value == 0:
             return 0
         if self.kind == "number":
@@ -88,7 +88,7 @@ class Axis:
         return self._limited(ticks(value, name=name), value, name)
 
     def point(self, value: Any, *, name: str) -> int:
-        """Return a position in ticks."""
+        """Return the position `value` on the attribute in ticks."""
         if self.kind == "time":
             return instant_ticks(value, name=name)
         return self._number(value, name)
@@ -108,7 +108,7 @@ class Axis:
             )
         if not math.isfinite(value):
             raise SpecError(f"{name}={value!r} is not finite; give a number")
-        # str() of a float is the decimal the user wrote; its binary value would not divide evenly.
+        # str() returns the decimal number that the user wrote; the binary value is inexact.
         scaled = Fraction(str(value)) * self.per_unit
         if scaled.denominator != 1:
             raise SpecError(
@@ -118,15 +118,15 @@ class Axis:
         return self._limited(int(scaled), value, name)
 
     def say(self, span: int) -> str:
-        """Return a length on this axis as text, in its own unit."""
+        """Return a length in ticks as text, in the unit of the attribute."""
         if self.kind == "time":
             return spoken(span)
         return str(span if self.per_unit == 1 else Decimal(span) / self.per_unit)
 
     def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return (ticks, valid). NULL, NaN, unreadable and out-of-range values are not valid."""
+        """Return (ticks, valid); NULL, NaN, unreadable and out-of-range values are not valid."""
         values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if isinstance(values, pa.ChunkedArray):  # several chunks of text cannot be combined in one
+        if isinstance(values, pa.ChunkedArray):  # combine_chunks may return several chunks
             values = pa.concat_arrays(values.chunks)
         t = self.value_type
         if _is_text(t):
@@ -145,11 +145,11 @@ class Axis:
         return numbers, _and_known((numbers < LIMIT) & (numbers > -LIMIT), whole)
 
     def value(self, tick: int | None) -> Any:
-        """Return one tick as a Python value."""
+        """Return `tick` as a Python value of the attribute; None for None."""
         return None if tick is None else self.from_ticks(np.array([tick]))[0].as_py()
 
     def from_ticks(self, ticks: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
-        """Return ticks as values of the result type; `missing` ones become NULL."""
+        """Return `ticks` as an array of `bound_type`; `missing` elements become NULL."""
         whole = pa.array(ticks, pa.int64(), mask=missing)
         if self.kind == "time":
             return whole.cast(self.bound_type)
@@ -164,20 +164,20 @@ class Axis:
 
 @dataclass(frozen=True)
 class WindowTime(Axis):
-    """The time of a window's result: the last tick of its window (semantics 9).
+    """The time of a window's result: the last tick in the window.
 
-    `inclusive` windows hold the tick they end at, like windows that end at rows.
+    The last tick is the window's end if `inclusive` (row windows), else the tick before the end.
     """
 
     inclusive: bool = False
 
     @property
     def value_type(self) -> pa.DataType:
-        """The type of a window's end."""
+        """The Arrow type of a window's end."""
         return self.type.field("end").type
 
     def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return (ticks, valid)."""
+        """Return (ticks, valid) of a column of windows."""
         windows = pa.chunked_array(column) if isinstance(column, pa.Array) else column
         ends = pa.chunked_array([chunk.flatten()[1] for chunk in windows.chunks], self.value_type)
         ticks, valid = super().to_ticks(ends)
@@ -189,7 +189,7 @@ def _is_text(t: pa.DataType) -> bool:
 
 
 def _and_known(valid: np.ndarray, values: pa.Array) -> np.ndarray:
-    """Return which values are valid and not NULL."""
+    """Return `valid`, with False for every NULL of `values`."""
     return valid if values.null_count == 0 else valid & np.asarray(values.is_valid())
 
 
@@ -222,7 +222,7 @@ def _from_decimals(values: pa.Array, scale: int) -> tuple[np.ndarray, np.ndarray
 
 
 def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return (ticks, valid) of ISO 8601 text; a time without a zone is UTC.
+    """Return (ticks, valid) of ISO 8601 `text`; a time without a zone is UTC.
 
     >>> read_times(pa.array(["1970-01-01 00:00:01", "today"]))[1].tolist()
     [True, False]
@@ -235,7 +235,7 @@ def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     )
     valid = read.notna().to_numpy().copy()
     ticks = np.where(valid, read.dt.as_unit("us").astype("int64").to_numpy(), 0)
-    # pandas reads nanoseconds, which end in 2262.
+    # pandas parses into nanoseconds, whose largest time is in 2262.
     for i in np.flatnonzero(np.asarray(dated) & ~valid):
         try:
             ticks[i], valid[i] = instant_ticks(text[i].as_py().strip()), True

@@ -1,4 +1,4 @@
-"""Several windows over one stream that share their panes."""
+"""Several named sliding windows of one stream that share panes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowwater.windows.sliding import Say, Sliding, Ticks, WindowSpec
 
 @dataclass(frozen=True, kw_only=True)
 class PanedSliding(Sliding):
-    """A sliding window on panes that are finer than it needs by itself."""
+    """A sliding window that shares its panes with other windows."""
 
     shared_pane: int
 
@@ -25,7 +25,7 @@ class PanedSliding(Sliding):
 
     @property
     def pane(self) -> int:
-        """Length of a pane."""
+        """The length of a pane."""
         return self.shared_pane
 
 
@@ -44,29 +44,29 @@ class Shared(WindowSpec):
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows by name."""
+        """The windows, each with its name."""
         return self.named
 
     def describe(self) -> str:
-        """Return the name of the kind."""
+        """Return the name of the window kind for `explain()`."""
         return "several on common panes"
 
     def sizes(self, say: Say, say_slide: Say) -> str:
-        """Return the ranges and slides by name as text."""
+        """Return the range and slide of each named window as text."""
         return ", ".join(f"{name} ({w.sizes(say, say_slide)})" for name, w in self.named)
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
         return f"panes of {say(self.pane)}, shared by all, one partial per group and pane"
 
     @cached_property
     def pane(self) -> int:
-        """Length of a pane."""
+        """The length of a pane."""
         return gcd(*(w.pane for _, w in self.named))
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some positions may belong to no window: one window without gaps takes all."""
+        """Whether some positions may belong to no window, because every named window has gaps."""
         return all(w.has_gaps for _, w in self.named)
 
     def __iter__(self) -> Iterator[tuple[str, Sliding]]:
@@ -77,19 +77,19 @@ class Shared(WindowSpec):
         return tuple((name, PanedSliding(w, self.pane)) for name, w in self.named)
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """Return the pane that holds position `at`."""
+        """Return the number of the pane that contains position `at`."""
         return (at - self.named[0][1].origin) // self.pane
 
     def align(self, mark: int) -> int:
-        """Return the largest end ≤ `mark` of any window."""
+        """Return the largest end ≤ `mark` among the ends of all named windows."""
         return max(w.align(mark) for _, w in self.named)
 
-    # Each named window has its own first open id; `first_open` is the watermark they share.
+    # Each named window has its own ids, so `first_open` returns the watermark instead of an id.
 
     def first_pane(self, mark: Ticks) -> Ticks:
-        """Return the first pane of any window that watermark `mark` does not complete."""
+        """Return the number of the first pane of all windows that are open at watermark `mark`."""
         return np.minimum.reduce([w.first_open(mark) * w.panes_per_slide for _, w in self])
 
     def outside(self, at: np.ndarray) -> np.ndarray:
-        """Return which positions belong to no window at all."""
+        """Return a mask of the positions that belong to no named window."""
         return np.asarray(np.logical_and.reduce([w.outside(at) for _, w in self.named]))

@@ -1,4 +1,4 @@
-"""Landmark windows: they begin with the stream, or at a landmark, and grow (WID 3.3)."""
+"""Landmark windows: windows with a fixed start and a moving end (WID 3.3)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Unbounded:
 
 
 unbounded: Final = Unbounded()
-"""The range of a landmark window, which reaches back to the beginning of the stream."""
+"""The `range` of a landmark window: all rows since the beginning of the stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Landmark(ScheduledWindow):
-    """Windows that begin with the stream, or at `landmark`, and end every `slide` (WID 3.3).
+    """Windows that begin at `landmark`, or with the stream, and end every `slide` (WID 3.3).
 
     extent(w) = [landmark, origin + (w+1)·slide)
 
@@ -46,70 +46,70 @@ class Landmark(ScheduledWindow):
 
     @property
     def scheduled(self) -> tuple[ScheduledWindow, ...]:
-        """The window itself."""
+        """A tuple of this spec, because its window ends are known before rows arrive."""
         return (self,)
 
     def outside(self, at: np.ndarray) -> np.ndarray:
-        """Return which positions belong to no window: those before the landmark."""
+        """Return a mask of the positions before the landmark, which belong to no window."""
         return np.asarray(self.last(at) < self.first(at))
 
     def stop(self, newest: int) -> int | None:
-        """Return the end of the window of the newest row, where windows stop (semantics 11)."""
+        """Return the end of the last window of the stream: the first that contains `newest`."""
         return int(self.end(self.first(newest)))
 
     def describe(self) -> str:
-        """Return the name of the kind."""
+        """Return the name of the window kind for `explain()`."""
         return self.kind
 
     def sizes(self, say: Say, say_slide: Say) -> str:
-        """Return range and slide as text."""
+        """Return the range and the slide as text."""
         return f"range unbounded, slide {say_slide(self.slide)}"
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
         return "one partial per group for closed panes, and open panes of one slide"
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return the ids up to the window of the last position: all later ones would hold it."""
+        """Return the ids, ascending, up to the first window that contains the last position."""
         at = np.asarray(positions[self.last(positions) == END])
         return np.arange(self.first(at.min()), self.first(at.max()) + 1) if len(at) else at
 
     @property
     def pane(self) -> int:
-        """Length of a pane: one slide."""
+        """The length of a pane: one slide."""
         return self.slide
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some positions belong to no window: those before the landmark."""
+        """Whether some positions belong to no window, because they are before the landmark."""
         return self.landmark is not None
 
     def start(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` begins: at the landmark, for every window."""
+        """Return the start of window `wid`: the landmark, or BEGIN without a landmark."""
         return wid * 0 + (BEGIN if self.landmark is None else self.landmark)
 
     def end(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` ends (exclusive)."""
+        """Return the end of window `wid` (exclusive)."""
         return self.origin + (wid + 1) * self.slide
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the first window that holds position `at`."""
+        """Return the id of the first window that contains position `at`."""
         return (at - self.origin) // self.slide
 
     def last(self, at: Ticks) -> Ticks:
-        """Return END: every later window holds `at`, too. Return BEGIN before the landmark."""
+        """Return END, as all later windows contain `at`; BEGIN if `at` is before the landmark."""
         if self.landmark is None:
             return at * 0 + END
         return np.where(np.asarray(at) < self.landmark, BEGIN, END)[()]
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first window that watermark `mark` does not complete."""
+        """Return the id of the first window that is open at watermark `mark`."""
         return (mark - self.origin) // self.slide
 
     def align(self, mark: int) -> int:
-        """Return the largest window end ≤ `mark`."""
+        """Return the largest window end ≤ `mark`, a watermark."""
         return int(self.end(self.first_open(mark) - 1))
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """Return the pane that holds position `at`."""
+        """Return the number of the pane that contains position `at`."""
         return (at - self.origin) // self.slide

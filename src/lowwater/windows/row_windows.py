@@ -1,7 +1,7 @@
-"""Windows that end at rows, and lengths in rows.
+"""Row windows, which end at rows, and lengths in rows.
 
-These windows exist only after rows have arrived, so their ids are positions instead of counts. A
-pane is a position, and a window may end at any position, so every watermark may close windows.
+A row window exists only after its last row has arrived, so its id is the position of that row. A
+pane is a single position. Windows may end at any position, so every watermark may close windows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lowwater.errors import SpecError
 from lowwater.windows.sliding import Say, SingleWindow, Ticks, WindowClass
 
 ARRIVAL = "__arrival"
-"""The column of row numbers in the order of arrival, for `slide_on`."""
+"""The name of the column with row numbers in arrival order, for `slide_on`."""
 
 
 class Arrival:
@@ -27,12 +27,12 @@ class Arrival:
 
 
 arrival: Final = Arrival()
-"""The row number in the order of arrival, for `on=` and `slide_on=`."""
+"""The row number in arrival order, for `on=` and `slide_on=`."""
 
 
 @dataclass(frozen=True)
 class Rank:
-    """The row number in the order of an attribute: `lw.rank("ts")` (semantics 13)."""
+    """The row number in the order of `column`: `lw.rank("ts")`."""
 
     column: str
 
@@ -42,7 +42,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Rows:
-    """A number of rows: `lw.rows(1000)`."""
+    """A length in rows: `lw.rows(1000)`."""
 
     rows: int
 
@@ -55,7 +55,7 @@ class Rows:
 
 
 def rows(n: int) -> Rows:
-    """Return a length in rows, for `range` and `slide`.
+    """Return a length of `n` rows, for `range` and `slide`.
 
     >>> rows(10)
     lw.rows(10)
@@ -64,20 +64,19 @@ def rows(n: int) -> Rows:
 
 
 def rank(column: str) -> Rank:
-    """Return the order of rows by an attribute, for `on` and `slide_on`."""
+    """Return the row number in the order of `column`, for `on` and `slide_on`."""
     return Rank(column)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowWindow(SingleWindow):
-    """Windows of length `range` that end at rows: at each, or at every `slide`-th (WID 3.3, 6).
+    """Windows of length `range` that end at every row, or every `slide`-th row (WID 3.3, 6).
 
     extent(w) = (w − range, w]
 
-    A window's id is the position it ends at; the one that ends at a watermark is open. With
-    `slide_on`, a row ends a window if its value of that attribute is a multiple of `slide`; else
-    rows are counted in the order of their position (rank). Rows at one position end one window
-    (semantics 13).
+    The id of a window is the position of its end. The window that ends at the watermark is open.
+    With `slide_on`, a row ends a window if its value of that attribute is a multiple of `slide`;
+    without `slide_on`, rows are counted by rank. Several rows at one position end only one window.
 
     >>> RowWindow(range=300).last(100)
     399
@@ -93,15 +92,15 @@ class RowWindow(SingleWindow):
 
     @property
     def wclass(self) -> WindowClass:
-        """The context that a row's windows depend on: later rows."""
+        """The class of the window kind: a row's windows depend on later rows."""
         return "FCU" if self.slide_on is None and self.slide > 1 else "FCB"
 
     def describe(self) -> str:
-        """Return the name of the kind."""
+        """Return the name of the window kind for `explain()`."""
         return "slide-by-tuple" if self.slide == 1 else "slide-by-rows"
 
     def sizes(self, say: Say, say_slide: Say) -> str:
-        """Return the range, and the rows that end a window, as text."""
+        """Return the range, and the condition for a row to end a window, as text."""
         if self.slide_on == ARRIVAL:
             ends = f"every {self.slide}th row that arrives"
         elif self.slide_on is not None:
@@ -111,15 +110,15 @@ class RowWindow(SingleWindow):
         return f"range {say(self.range)}, ending at {ends}"
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
         return "one partial per group and position, for one range"
 
     def extent(self, wid: int, positions: np.ndarray | None) -> tuple[int, int]:
-        """Return the window `(wid − range, wid]` in whole ticks, as `[start, end)`."""
+        """Return the extent `(wid − range, wid]` of window `wid`, as `[start, end)`."""
         return wid - self.range + 1, wid + 1
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return the positions at which a row ends a window."""
+        """Return the ids of windows: the positions at which a row ends a window."""
         if self.slide_on is None:
             return np.unique(np.sort(positions)[self.slide - 1 :: self.slide])
         if slide_values is None:
@@ -128,17 +127,17 @@ class RowWindow(SingleWindow):
         return np.unique(positions[values % self.slide == 0])
 
     def start(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` begins (exclusive)."""
+        """Return the start of window `wid` (exclusive)."""
         return wid - self.range
 
     def end(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` ends (inclusive)."""
+        """Return the end of window `wid` (inclusive)."""
         return wid
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the first window that may hold position `at`: the one that ends there."""
+        """Return the id of the first window that may contain `at`: the window that ends at `at`."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the last window that may hold position `at`."""
+        """Return the id of the last window that may contain position `at`."""
         return at + self.range - 1

@@ -1,6 +1,6 @@
-"""The three functions that give a window its meaning (WID 3.3, 3.4): windows, extent, wids.
+"""The three functions that define windows (WID 3.3, 3.4): `window_ids`, `extent` and `wids`.
 
-Each window kind defines them for itself.
+Each window kind implements them as methods of its spec.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Extent:
 def extent(spec: SingleWindow, wid: int, positions: Iterable[int] | None = None) -> Extent:
     """Return the positions that belong to window `wid`, as `[start, end)`.
 
-    The extent of a session depends on the rows: give their `positions`.
+    The extent of a session depends on the rows; `positions` are the positions of all rows.
 
     >>> from lowwater.windows.row_windows import RowWindow
     >>> from lowwater.windows.sliding import Sliding
@@ -45,10 +45,10 @@ def wids(
     positions: Iterable[int] | None = None,
     slide_values: Iterable[int] | None = None,
 ) -> Sequence[int]:
-    """Return the ids of the windows that hold position `at`: the inverse of `extent`.
+    """Return the ids of the windows that contain position `at`: the inverse of `extent`.
 
-    A landmark window's ids have no end; the range then stops at the largest tick. Row and session
-    windows depend on the rows: give their `positions`.
+    A position is in infinitely many landmark windows; their ids stop at the largest tick. For row
+    and session windows, `positions` are the positions of all rows.
 
     >>> from lowwater.windows.row_windows import RowWindow
     >>> from lowwater.windows.sliding import Sliding
@@ -67,10 +67,10 @@ def wids(
 def window_ids(
     spec: SingleWindow, positions: Iterable[int], slide_values: Iterable[int] | None = None
 ) -> np.ndarray:
-    """Return the ids, ascending, of the windows that hold at least one of `positions`.
+    """Return the ids, ascending, of the windows that contain at least one of `positions`.
 
-    Landmark windows stop at the window of the last position: every later one would hold it, too.
-    `slide_values` are the values of the attribute that `slide_on` names.
+    Ids of landmark windows stop at the first window that contains the last position.
+    `slide_values` are the rows' values of the attribute that `slide_on` names.
 
     >>> from lowwater.windows.row_windows import RowWindow
     >>> from lowwater.windows.sliding import Sliding

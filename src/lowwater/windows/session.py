@@ -1,4 +1,4 @@
-"""Session windows: they end where rows leave a gap."""
+"""Session windows: a gap between two rows ends a session."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from lowwater.windows.sliding import Say, SingleWindow, Ticks, WindowClass, give
 
 @dataclass(frozen=True, kw_only=True)
 class SessionWindow(SingleWindow):
-    """Windows of rows with less than `gap` between neighbours, by group.
+    """Sessions: in each group, windows of rows with less than `gap` between neighbours.
 
-    extent = [first row, last row + gap); a window's id is the position of its first row.
+    extent = [first row, last row + gap); the id of a session is the position of its first row.
     """
 
     gap: int
@@ -23,10 +23,10 @@ class SessionWindow(SingleWindow):
     kind: ClassVar[str] = "session"
     driven: ClassVar[bool] = True
     wclass: ClassVar[WindowClass] = "FCU"
-    """The context that a row's windows depend on: all later rows."""
+    """The class of the window kind: a row's sessions depend on all later rows."""
 
     def describe(self) -> str:
-        """Return the name of the kind."""
+        """Return the name of the window kind for `explain()`."""
         return self.kind
 
     def sizes(self, say: Say, say_slide: Say) -> str:
@@ -34,11 +34,11 @@ class SessionWindow(SingleWindow):
         return f"gap {say(self.gap)}"
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
         return "one partial per open session"
 
     def extent(self, wid: int, positions: np.ndarray | None) -> tuple[int, int]:
-        """Return the session that begins at `wid`, given the positions of all rows."""
+        """Return the extent of session `wid`; `positions` are the positions of all rows."""
         last, at = wid, np.unique(given(positions))
         for position in at[at >= wid].tolist():
             if position - last >= self.gap:
@@ -47,31 +47,31 @@ class SessionWindow(SingleWindow):
         return wid, last + self.gap
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return the positions that begin a session."""
+        """Return the ids of sessions: the positions at which a session begins."""
         at = np.unique(positions)
         return np.asarray(at[np.diff(at, prepend=at[:1] - self.gap) >= self.gap])
 
     @property
     def range(self) -> int:
-        """Length of the session of a single row."""
+        """The length of a session with a single row."""
         return self.gap
 
     def start(self, wid: Ticks) -> Ticks:
-        """Return where the session of a single row begins."""
+        """Return the start of a session with a single row at `wid`."""
         return wid
 
     def end(self, wid: Ticks) -> Ticks:
-        """Return where the session of a single row ends (exclusive)."""
+        """Return the end (exclusive) of a session with a single row at `wid`."""
         return wid + self.gap
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the session that a row without neighbours begins."""
+        """Return the id of the session of a row at `at` without neighbours, its first session."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the session that a row without neighbours belongs to."""
+        """Return the id of the session of a row at `at` without neighbours, its last session."""
         return at
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first row whose session, without neighbours, `mark` does not complete."""
+        """Return the first position whose single-row session is open at watermark `mark`."""
         return mark - self.gap + 1

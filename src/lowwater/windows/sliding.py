@@ -1,7 +1,7 @@
-"""Window specifications, and sliding windows: definitions apart from any computation (WID 3).
+"""Window specs, the definitions of window kinds, and the spec of sliding windows (WID 3).
 
-A spec is a pure function between positions on an axis and window ids. All arithmetic is on ticks
-and works on plain integers and on numpy arrays alike.
+A spec maps positions on the window attribute (axis) to window ids, and ids to extents. All
+arithmetic is on ticks, for integers and for numpy arrays.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Ticks: TypeAlias = Any
 """An int or an int64 numpy array."""
 
 Say: TypeAlias = Callable[[int], str]
-"""Prints a length on an axis."""
+"""A function that returns a length in ticks as text, in the unit of the window attribute."""
 WindowClass = Literal["CF", "FCF", "FCB", "FCU"]
 
 MAX_SLIDES_PER_RANGE = 1_000_000
 
 
 def positive_span(name: str, value: Any) -> int:
-    """Return a length in ticks; raise SpecError unless it is greater than zero."""
+    """Return the length `value` in ticks; raise SpecError unless it is greater than zero."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     span = value if whole else ticks(value, name=name)
     if span <= 0:
@@ -37,45 +37,45 @@ def positive_span(name: str, value: Any) -> int:
 
 
 def given(positions: np.ndarray | None) -> np.ndarray:
-    """Return the positions of rows; raise SpecError without any."""
+    """Return `positions`; raise SpecError if they are None."""
     if positions is None:
         raise SpecError("positions= is needed: these windows depend on the positions of rows")
     return positions
 
 
 class WindowSpec(Protocol):
-    """A window kind: which windows exist, and where they lie on the axis.
+    """A window kind: its windows, and their extents on the window attribute.
 
-    Every kind derives from it. The bodies of members are the defaults that most kinds share.
+    Every window kind derives from this class, which has defaults for most members.
     """
 
     kind: ClassVar[str]
-    """The kind of window: the name of its layout."""
+    """The name of the window kind, which selects its layout."""
     driven: ClassVar[bool] = False
-    """Whether rows define the windows, so that no id is known before rows arrive."""
+    """Whether windows depend on rows, so that ids are unknown before rows arrive."""
     inclusive: ClassVar[bool] = False
-    """Whether a window holds the position it ends at."""
+    """Whether a window contains the position of its end."""
     slide_on: str | None = None
-    """The attribute of the slide, if it is not that of the range."""
+    """The attribute that the slide is measured on; None if it is the attribute of the range."""
 
     @property
     def wclass(self) -> WindowClass:
-        """The context that a row's windows depend on (WID 4, 6)."""
+        """The class of the window kind: the other rows that decide a row's windows (WID 4, 6)."""
         return "CF"
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some positions belong to no window."""
+        """Whether some positions belong to no window, because windows have gaps."""
         return False
 
     @property
     def pane(self) -> int:
-        """Length of a pane."""
+        """The length of a pane."""
         return 1
 
     @property
     def panes_per_slide(self) -> int:
-        """Panes from the start of a window to the start of the next."""
+        """The number of panes in one slide."""
         return 1
 
     @property
@@ -89,70 +89,70 @@ class WindowSpec(Protocol):
         return tuple(window for _, window in self.fixed)
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first window that a watermark does not complete."""
+        """Return the id of the first window that is open at watermark `mark`."""
         return mark
 
     def align(self, mark: int) -> int:
-        """Return the largest window end at or below a watermark."""
+        """Return the largest window end ≤ `mark`, a watermark."""
         return mark
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """Return the pane that holds a position."""
+        """Return the number of the pane that contains position `at`."""
         return at
 
     def outside(self, at: np.ndarray) -> np.ndarray:
-        """Return which positions belong to no window."""
+        """Return a mask of the positions that belong to no window."""
         return np.zeros(len(at), bool)
 
     def stop(self, newest: int) -> int | None:
-        """Return where windows without an end stop at the end of the stream; else None."""
+        """Return the end of the stream's last window for landmark windows; None for other kinds."""
         return None
 
     def describe(self) -> str:
-        """Return the name of the kind, as `explain()` prints it."""
+        """Return the name of the window kind for `explain()`."""
 
     @property
     def label(self) -> str:
-        """The label of the kind in the table of compatible features."""
+        """The name of the window kind in the table of compatible features."""
         return self.kind
 
     def sizes(self, say: Say, say_slide: Say) -> str:
-        """Return range and slide as text; each function prints lengths on their attribute."""
+        """Return range and slide as text; `say` prints the range, `say_slide` prints the slide."""
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
 
 
 class SingleWindow(WindowSpec, Protocol):
-    """A window kind whose windows have one range and one slide, so that ids are numbers."""
+    """A window kind without window names: the id of a window is one number."""
 
     def start(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` begins."""
+        """Return the start of window `wid`."""
 
     def end(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` ends."""
+        """Return the end of window `wid`."""
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the first window that may hold position `at`."""
+        """Return the id of the first window that may contain position `at`."""
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the last window that may hold position `at`."""
+        """Return the id of the last window that may contain position `at`."""
 
     def extent(self, wid: int, positions: np.ndarray | None) -> tuple[int, int]:
-        """Return the interval `[start, end)` of window `wid` over the positions of rows."""
+        """Return the extent `[start, end)` of window `wid`; sessions need the rows' `positions`."""
         return int(self.start(wid)), int(self.end(wid))
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return the ids, ascending, of the windows that hold at least one position."""
+        """Return the ids, ascending, of the windows that contain at least one of `positions`."""
         every = [np.arange(self.first(p), self.last(p) + 1) for p in np.unique(positions)]
         return np.asarray(np.unique(np.concatenate(every or [positions])))
 
 
 class ScheduledWindow(SingleWindow, Protocol):
-    """A window kind whose windows end at known times, one every `slide`."""
+    """A window kind with a window end every `slide`, known before rows arrive."""
 
     slide: int
-    """The distance of two neighbouring ends."""
+    """The distance between two neighbouring window ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +161,9 @@ class Sliding(ScheduledWindow):
 
     extent(w) = [origin + w·slide, origin + w·slide + range)
 
-    `slide` = `range` gives tumbling windows; `slide` > `range` leaves gaps whose rows belong to no
-    window. Window ids may be negative: windows that straddle the first row exist as in Spark's
-    `window()`. (WID numbers windows by their end: its id is ours + range/slide - 1.)
+    Windows with `slide` = `range` are tumbling. Windows with `slide` > `range` have gaps between
+    them, whose rows belong to no window. Ids may be negative: windows may start before the first
+    row, as in Spark's `window()`. (The id of a window in WID is this id + range/slide - 1.)
 
     >>> Sliding(range="5 minutes", slide="1 minute").panes
     5
@@ -190,78 +190,78 @@ class Sliding(ScheduledWindow):
 
     @property
     def pane(self) -> int:
-        """Length of a pane: the longest interval that no window boundary cuts."""
+        """The length of a pane: the longest interval that no window border cuts."""
         return gcd(self.range, self.slide)
 
     @cached_property
     def panes(self) -> int:
-        """Panes in a window."""
+        """The number of panes in a window."""
         return self.range // self.pane
 
     @cached_property
     def panes_per_slide(self) -> int:
-        """Panes from the start of a window to the start of the next."""
+        """The number of panes in one slide."""
         return self.slide // self.pane
 
     @property
     def has_gaps(self) -> bool:
-        """Whether some positions belong to no window."""
+        """Whether some positions belong to no window, because windows have gaps."""
         return self.slide > self.range
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """The window itself; it has no name."""
+        """A tuple of this spec with an empty name."""
         return (("", self),)
 
     def outside(self, at: np.ndarray) -> np.ndarray:
-        """Return which positions belong to no window."""
+        """Return a mask of the positions that belong to no window."""
         return np.asarray(self.last(at) < self.first(at))
 
     def describe(self) -> str:
-        """Return the name of the kind."""
+        """Return the name of the window kind for `explain()`."""
         return "hopping with gaps" if self.has_gaps else self.label
 
     @property
     def label(self) -> str:
-        """The label of the kind in the table of compatible features."""
+        """The name of the window kind in the table of compatible features."""
         if self.slide == self.range:
             return "tumbling"
         return "gaps" if self.has_gaps else "sliding"
 
     def sizes(self, say: Say, say_slide: Say) -> str:
-        """Return range and slide as text."""
+        """Return the range and the slide as text."""
         return f"range {say(self.range)}, slide {say_slide(self.slide)}"
 
     def stored(self, say: Say) -> str:
-        """Return the content of the state as text."""
+        """Return a description of the state for `explain()`."""
         return (
             f"panes of {say(self.pane)}, {self.panes} to a window, one partial per group and pane"
         )
 
     def start(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` begins (inclusive)."""
+        """Return the start of window `wid` (inclusive)."""
         return self.origin + wid * self.slide
 
     def end(self, wid: Ticks) -> Ticks:
-        """Return where window `wid` ends (exclusive)."""
+        """Return the end of window `wid` (exclusive)."""
         return self.origin + wid * self.slide + self.range
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the first window that holds position `at`."""
+        """Return the id of the first window that contains position `at`."""
         return (at - self.origin - self.range) // self.slide + 1
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the last window that holds position `at`; before `first(at)` when none does."""
+        """Return the id of the last window that contains `at`; below `first(at)` if none does."""
         return (at - self.origin) // self.slide
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """Return the first window that watermark `mark` does not complete: with end > `mark`."""
+        """Return the id of the first window that is open at watermark `mark`: with end > `mark`."""
         return (mark - self.origin - self.range) // self.slide + 1
 
     def align(self, mark: int) -> int:
-        """Return the largest window end ≤ `mark`: a finer punctuation closes no more windows."""
+        """Return the largest window end ≤ `mark`; watermarks between two ends close no window."""
         return int(self.end(self.first_open(mark) - 1))
 
     def pane_of(self, at: Ticks) -> Ticks:
-        """Return the pane that holds position `at`."""
+        """Return the number of the pane that contains position `at`."""
         return (at - self.origin) // self.pane

@@ -1,1 +1,1 @@
-"""Accumulators: the state of an aggregate in a cell, for many cells at once."""
+"""Accumulators: the state that aggregates keep in each cell, as columns over many cells."""

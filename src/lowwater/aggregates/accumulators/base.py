@@ -1,8 +1,9 @@
-"""Accumulators: the columns of an aggregate for each cell, and how cells combine.
+"""The base classes of accumulators, the columns that an aggregate keeps for many cells.
 
 A *cell* is one group in one pane (or in one window). An accumulator lifts raw rows into cells,
-combines cells, and scans them. It never subtracts, so a NaN or a 1e300 leaves with its window.
-Aggregates share accumulators: `avg("x")` and `sum("x")` have one sum.
+combines cells, and computes running totals of cells. Accumulators never subtract, so a NaN or a
+1e300 affects only the windows that contain it. Aggregates share accumulators: `avg("x")` and
+`sum("x")` have one sum.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ MASK32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class AccumulatorColumns:
-    """An accumulator of many cells: arrays of one shape, element i for cell i.
+    """The columns of one accumulator for many cells: element i of every array is of cell i.
 
-    For text and the like, the first array has codes into `values`, sorted and distinct.
+    For text, binary and decimals, the first array has indices into the sorted distinct `values`.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -34,7 +35,7 @@ class AccumulatorColumns:
 
     @property
     def sizes(self) -> np.ndarray:
-        """The size of each cell; more than one where cells grow with their rows."""
+        """The number of elements in each cell: 1 unless cells grow with their rows."""
         return np.ones(len(self), np.int64)
 
     def copy(self) -> AccumulatorColumns:
@@ -46,19 +47,19 @@ class AccumulatorColumns:
         return replace(self, arrays=tuple([a[index] for a in self.arrays]))
 
     def reshape(self, *shape: int) -> AccumulatorColumns:
-        """Return the cells as a grid."""
+        """Return the cells as a grid of this shape."""
         return replace(self, arrays=tuple([a.reshape(shape) for a in self.arrays]))
 
     def put(self, index: Any, cells: AccumulatorColumns) -> None:
-        """Overwrite the cells at `index`."""
+        """Overwrite the cells at `index` with `cells`."""
         for mine, theirs in zip(self.arrays, cells.arrays, strict=True):
             mine[index] = theirs
 
 
 class RawRows:
-    """Raw rows: a table, the tick of each row, and its position in windows.
+    """Rows before aggregation: a table, with the tick and the position of each row.
 
-    The position is the tick, or the number of the row where windows count rows.
+    The position of a row is its tick, or its number if windows count rows.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class RawRows:
         return len(self.ticks)
 
     def column(self, name: str) -> pa.Array:
-        """Return a column as one array."""
+        """Return the column `name` as one array."""
         column = self.table.column(name)
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -82,40 +83,40 @@ class RawRows:
 
 
 class Accumulator(ABC):
-    """The state of one aggregate, or of several that share it, in each cell."""
+    """The state that one aggregate, or several aggregates together, keep in each cell."""
 
     paned: ClassVar[bool] = True
-    """Whether cells combine. Otherwise state is per window instead of per pane."""
+    """Whether cells can be combined. If not, a cell is per window instead of per pane."""
     bounded: ClassVar[bool] = True
-    """Whether the size of a cell does not grow with its rows. Running totals need that."""
+    """Whether the size of a cell is independent of its number of rows, as running totals need."""
 
     @property
     @abstractmethod
     def types(self) -> tuple[pa.DataType, ...]:
-        """The Arrow types that cells are stored as."""
+        """The Arrow types of the columns that `store` returns."""
 
     @abstractmethod
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:
-        """Return n cells of rows in arrival order; `codes[i]` is the cell of row i."""
+        """Return `n` cells that aggregate `rows`, in arrival order; row i is in cell `codes[i]`."""
 
     @abstractmethod
     def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:
-        """Return n cells that hold no row; they share the values of `like`."""
+        """Return `n` cells without rows, with the same `values` as the cells `like`."""
 
     @abstractmethod
     def combine(self, a: AccumulatorColumns, b: AccumulatorColumns) -> AccumulatorColumns:
-        """Return cells combined elementwise; the rows of `a` come before those of `b`."""
+        """Return `a` and `b` combined cell by cell; the rows of `a` precede the rows of `b`."""
 
     def absorb(
         self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
     ) -> AccumulatorColumns:
-        """Return existing cells with rows added."""
+        """Return `cells` with `rows` added; row i is in cell `codes[i]`."""
         return self.combine(*self._comparable(cells, self.lift(rows, codes, len(cells))))
 
     def _comparable(
         self, a: AccumulatorColumns, b: AccumulatorColumns
     ) -> tuple[AccumulatorColumns, AccumulatorColumns]:
-        """Return cells whose codes point into the same values."""
+        """Return `a` and `b` as cells with the same `values`."""
         if a.values is None and b.values is None:
             return a, b
         stored = zip(self.store(a), self.store(b), strict=True)
@@ -123,7 +124,7 @@ class Accumulator(ABC):
         return both.take(slice(None, len(a))), both.take(slice(len(a), None))
 
     def merge(self, cells: AccumulatorColumns, codes: np.ndarray, n: int) -> AccumulatorColumns:
-        """Return n coarser cells, `codes[i]` that of cell i; neighbours combine in pairs."""
+        """Return `n` coarser cells: cell i of `cells` is combined into cell `codes[i]`."""
         order = np.argsort(codes, kind="stable")
         cells, codes = cells.take(order), codes[order]
         while True:
@@ -143,31 +144,31 @@ class Accumulator(ABC):
         return out
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return a grid with each row combined with all rows above it: a running total."""
+        """Return `grid` with each row combined with all rows above: a running total."""
         out = grid.copy()
         for row in range(1, len(out)):
             out.put(row, self.combine(out.take(row - 1), out.take(row)))
         return out
 
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return a grid with each row combined with all rows below it, the lower rows last."""
+        """Return `grid` with each row combined with all rows below, in order from top to bottom."""
         out = grid.copy()
         for row in range(len(out) - 2, -1, -1):
             out.put(row, self.combine(out.take(row), out.take(row + 1)))
         return out
 
     def store(self, cells: AccumulatorColumns) -> list[pa.Array]:
-        """Return cells as Arrow columns."""
+        """Return `cells` as Arrow columns, for state."""
         return [pa.array(a, t) for a, t in zip(cells.arrays, self.types, strict=True)]
 
     def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:
-        """Return cells from Arrow columns."""
+        """Return the cells that `store` returned as Arrow columns."""
         return AccumulatorColumns(tuple([c.to_numpy(zero_copy_only=False) for c in columns]))
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One array of a `ColumnwiseAccumulator`: its type, merge, and value in an empty cell."""
+    """One array of a `ColumnwiseAccumulator`: its type, its `ufunc`, its value in an empty cell."""
 
     type: pa.DataType
     ufunc: np.ufunc
@@ -175,7 +176,7 @@ class Slot:
 
     @property
     def dtype(self) -> Any:
-        """The numpy type."""
+        """The numpy type of the array."""
         return self.type.to_pandas_dtype()
 
 
@@ -185,7 +186,7 @@ class ColumnwiseAccumulator(Accumulator):
     @property
     @abstractmethod
     def slots(self) -> tuple[Slot, ...]:
-        """The arrays."""
+        """The description of each array."""
 
     @cached_property
     def types(self) -> tuple[pa.DataType, ...]:  # noqa: D102
@@ -215,5 +216,5 @@ class ColumnwiseAccumulator(Accumulator):
 
 
 def valid_mask(column: pa.Array) -> np.ndarray | None:
-    """Return which values are not NULL, or None if none is NULL."""
+    """Return a mask of the values that are not NULL; None if no value is NULL."""
     return None if column.null_count == 0 else column.is_valid().to_numpy(zero_copy_only=False)

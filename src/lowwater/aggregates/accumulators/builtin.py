@@ -33,7 +33,7 @@ _COUNT = (Slot(_INT64, np.add, 0),)
 
 @dataclass(frozen=True)
 class RowCount(ColumnwiseAccumulator):
-    """The number of rows. Every plan has it: a cell exists when it has a row."""
+    """The number of rows; every window plan keeps this count."""
 
     slots = _COUNT
 
@@ -43,14 +43,14 @@ class RowCount(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class MultipleCount(ColumnwiseAccumulator):
-    """The number of values of an attribute that are multiples of a step: rows that end a window."""
+    """The number of rows that end a window: their value on `axis` is a multiple of `step`."""
 
     slots = _COUNT
     axis: Axis
     step: int
 
     def chosen(self, table: pa.Table) -> np.ndarray:
-        """Return which rows are counted."""
+        """Return a mask of the rows whose value on `axis` is a multiple of `step`."""
         ticks, valid = self.axis.to_ticks(table.column(self.axis.column))
         return np.asarray(valid & (ticks % self.step == 0))
 
@@ -60,7 +60,7 @@ class MultipleCount(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class Span(ColumnwiseAccumulator):
-    """The position of the last row."""
+    """The largest tick of the rows of a cell."""
 
     slots = (Slot(_INT64, np.maximum, _LEAST),)
 
@@ -98,9 +98,9 @@ class FloatSum(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class ExactSum(ColumnwiseAccumulator):
-    """The exact sum of an integer or decimal column, in limbs of 32 bits, the last one signed.
+    """The exact sum of an integer or decimal column, in limbs of 32 bits; the last limb is signed.
 
-    Limbs add up in 64 bits, so 2^31 rows fit before a carry is due.
+    Limbs are added in 64 bits, so a limb can hold the sum of 2^31 rows before it overflows.
     """
 
     column: str
@@ -122,7 +122,7 @@ class ExactSum(ColumnwiseAccumulator):
 
 
 def carried(limbs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Return limbs with each overflow carried into the next: all but the last are in [0, 2^32)."""
+    """Return `limbs` with overflows carried to the next limb; all but the last are in [0, 2^32)."""
     out: list[np.ndarray] = []
     carry = np.zeros(1, np.int64)
     for limb in limbs[:-1]:
@@ -144,7 +144,7 @@ def _limbs(column: pa.Array, count: int) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Extreme(ColumnwiseAccumulator):
-    """The least or greatest value of a column, by Spark's order."""
+    """The least or greatest value of a column, in Spark's order."""
 
     column: str
     type: pa.DataType
@@ -154,12 +154,12 @@ class Extreme(ColumnwiseAccumulator):
     def slots(self) -> tuple[Slot, ...]:  # noqa: D102
         most, least = Slot(_INT64, np.maximum, _LEAST), Slot(_INT64, np.minimum, _GREATEST)
         key = most if self.greatest else least
-        # Only an int64 column can hold the key that marks an empty cell.
+        # Only an int64 column can contain a value whose key equals the key of an empty cell.
         return (key, Slot(_INT64, np.maximum, 0)) if self.type == _INT64 else (key,)
 
     @cached_property
     def ranked(self) -> bool:
-        """Whether cells hold codes into sorted values instead of keys."""
+        """Whether cells hold ranks in an array of sorted distinct values."""
         return is_ranked(self.type)
 
     @cached_property
@@ -177,7 +177,7 @@ class Extreme(ColumnwiseAccumulator):
         return AccumulatorColumns(out.arrays, values)
 
     def missing(self, cells: AccumulatorColumns) -> np.ndarray:
-        """Return which cells hold no value."""
+        """Return a mask of the cells without a value."""
         if len(cells.arrays) > 1:
             return np.asarray(cells.arrays[1] == 0)
         return np.asarray(cells.arrays[0] == self.slots[0].empty)
@@ -201,7 +201,7 @@ class Extreme(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class Moments(Accumulator):
-    """Count, mean and sum of squared deviations (Chan, Golub and LeVeque's combination)."""
+    """Count, mean and sum of squared deviations, combined as by Chan, Golub and LeVeque."""
 
     types = (pa.float64(),) * 3
     column: str
@@ -234,7 +234,7 @@ class Moments(Accumulator):
 
 @dataclass(frozen=True)
 class ValueAtTime(Accumulator):
-    """The value at the first or last time; of equal times, the first or last to arrive."""
+    """The value at the first or last time; for equal times, the first or last row to arrive."""
 
     column: str
     type: pa.DataType
@@ -246,7 +246,7 @@ class ValueAtTime(Accumulator):
 
     @property
     def never(self) -> int:
-        """The time of an empty cell: any other is later than it (or earlier, for the first)."""
+        """The time of an empty cell: before all other times if `last`, else after them."""
         return _LEAST if self.last else _GREATEST
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
@@ -257,7 +257,7 @@ class ValueAtTime(Accumulator):
         order = np.lexsort((ticks, codes))
         if not self.last:
             order = order[::-1]
-        # Of equal indices the last assignment stays: the extreme time, ties by arrival.
+        # For equal indices the last assignment wins: the extreme time, ties by arrival.
         out = self.empty(n)
         out.arrays[0][codes[order]] = keys[order]
         out.arrays[1][codes[order]] = ticks[order]

@@ -1,9 +1,9 @@
-"""Values of any ordered type as int64 keys, so that extremes are integer comparisons.
+"""Int64 sort keys for values of any ordered type: comparing keys compares the values.
 
-Integers, dates, times and booleans are their own keys. Keys of floats are in Spark's order (NaN
-above everything). Both zeros are equal in Spark, and have one key where values are compared; where
-one of them is the result, -0.0 is just before 0.0. Text, binary and decimals become ranks in the
-sorted distinct values; such keys are comparable only together with these values.
+Integers, dates, times and booleans are their own keys. Keys of floats are in Spark's order, with
+NaN above all numbers. The zeros -0.0 and 0.0 have the same key, as they are equal in Spark; with
+`both_zeros`, the key of -0.0 is just below the key of 0.0. Keys of text, binary and decimals are
+ranks in an array of sorted distinct values, and comparable only within that array.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from lowwater.aggregates.accumulators.base import valid_mask
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 _EXACT = 2**53
 _EXACT_POWER = 22
-"""Whole numbers below the first, and powers of ten up to the second, are doubles without loss."""
+"""A double exactly holds whole numbers below `_EXACT`, and 10**n for n up to `_EXACT_POWER`."""
 
 
 def is_ranked(t: pa.DataType) -> bool:
-    """Return whether keys of this type are ranks among the values."""
+    """Return whether keys of type `t` are ranks in an array of sorted distinct values."""
     kinds = pa.types
     own = kinds.is_integer(t) or kinds.is_floating(t)
     return not (own or kinds.is_boolean(t) or kinds.is_temporal(t))
@@ -30,7 +30,7 @@ def is_ranked(t: pa.DataType) -> bool:
 def to_keys(
     column: pa.Array, *, both_zeros: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
-    """Return (keys, valid or None if all are, values the keys rank in or None).
+    """Return (keys, valid, values); without NULLs `valid` is None, without ranks `values` is.
 
     >>> [to_keys(pa.array([-0.0, 0.0]), both_zeros=b)[0].tolist() for b in (False, True)]
     [[0, 0], [-1, 0]]
@@ -56,7 +56,7 @@ def to_keys(
 def from_keys(
     keys: np.ndarray, t: pa.DataType, *, missing: np.ndarray, values: pa.Array | None
 ) -> pa.Array:
-    """Return the values of keys; `missing` ones become NULL."""
+    """Return the values that `keys` represent; `missing` elements become NULL."""
     if is_ranked(t):
         if values is None:
             return pa.nulls(len(keys), t)
@@ -73,7 +73,7 @@ def from_keys(
 
 
 def to_doubles(column: pa.Array) -> np.ndarray:
-    """Return numbers as doubles, each rounded once, as in Java; NULL becomes NaN.
+    """Return the numbers of `column` as doubles, each rounded once, as in Java; NULL becomes NaN.
 
     >>> to_doubles(pa.array([1, None, 3])).tolist()
     [1.0, nan, 3.0]
@@ -99,7 +99,7 @@ def decimal_words(column: pa.Array) -> np.ndarray:
 
 
 def to_texts(values: pa.Array) -> list[str]:
-    """Return values of any ordered type as text that `from_texts` can read."""
+    """Return each of `values`, of any ordered type, as text that `from_texts` can read."""
     t = values.type
     if not is_ranked(t):
         return list(map(str, to_keys(values)[0].tolist()))
@@ -109,7 +109,7 @@ def to_texts(values: pa.Array) -> list[str]:
 
 
 def from_texts(texts: list[str], t: pa.DataType) -> pa.Array:
-    """Return the values that `to_texts` wrote as text."""
+    """Return the values of type `t` that `to_texts` returned as text."""
     if not is_ranked(t):
         keys = np.array(list(map(int, texts)), np.int64)
         return from_keys(keys, t, missing=np.zeros(len(keys), bool), values=None)

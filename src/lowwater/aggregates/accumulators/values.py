@@ -1,7 +1,7 @@
-"""Bags: the values of a column in each cell, with their counts.
+"""Bags: the distinct values of a column in each cell, with their counts.
 
-Exact medians, distinct counts and most frequent values need them. The bags of all cells share one
-pool, so that a cell may have any number of values without Python objects:
+Exact medians, distinct counts and most frequent values are computed from bags. The bags of all
+cells share one pool of arrays, so a cell can hold any number of values without Python objects:
 
     start stop       pool   rank   0  2  5 | 2 | 1  2          values (sorted, distinct)
       0    3                count  1  1  7 | 4 | 1  1          10 11 12 20 30 31
@@ -22,11 +22,11 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.sort_keys import from_keys, to_doubles, to_keys
 
 _DENSE = 4
-"""Values are counted in a table while it has at most this many places for each."""
+"""Largest size of a table of counters, as a multiple of the values; above it, values are sorted."""
 
 
 def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (element, number of its range) for all elements of the ranges [first, end).
+    """Return all elements of the ranges [first, end), and the index of each element's range.
 
     >>> [x.tolist() for x in spread(np.array([3, 9]), np.array([5, 10]))]
     [[3, 4, 9], [0, 0, 1]]
@@ -39,14 +39,14 @@ def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bags(AccumulatorColumns):
-    """Cells of any size: `arrays` are (start, stop) in the pool, each bag is sorted by rank."""
+    """The bags of many cells: `arrays` are (start, stop) in the pool. A bag is sorted by rank."""
 
     rank: np.ndarray
     count: np.ndarray
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many distinct values each cell holds."""
+        """The number of distinct values in each cell."""
         start, stop = self.arrays
         return np.asarray(stop - start)
 
@@ -57,7 +57,7 @@ class Bags(AccumulatorColumns):
         return self.values
 
     def put(self, index: Any, cells: AccumulatorColumns) -> None:
-        """Overwrite the cells at `index` by others of the same pool."""
+        """Overwrite the cells at `index` with `cells`, which must be of the same pool."""
         if not isinstance(cells, Bags) or cells.rank is not self.rank:
             raise AssertionError("bags of two pools are merged, not put into each other")
         super().put(index, cells)
@@ -68,7 +68,7 @@ class Bags(AccumulatorColumns):
         return cell, self.rank[index], self.count[index]
 
     def beside(self, other: Bags) -> Bags:
-        """Return these cells and then those of `other`; both rank in the same values."""
+        """Return these cells followed by the cells of `other`; both must have the same `values`."""
         rank, count, shift = self.rank, self.count, 0
         if other.rank is not rank:
             shift = len(rank)
@@ -79,13 +79,13 @@ class Bags(AccumulatorColumns):
 
 
 def as_bags(cells: AccumulatorColumns) -> Bags:
-    """Return cells that are bags as such."""
+    """Return `cells`, which must be bags."""
     assert isinstance(cells, Bags)  # noqa: S101
     return cells
 
 
 def bags_of(column: pa.Array, cell: np.ndarray, n: int, count: np.ndarray | None = None) -> Bags:
-    """Return n bags of values without NULL: `cell[i]` is that of value i, `count[i]` its weight."""
+    """Return `n` bags: bag `cell[i]` holds value i of `column`, if not NULL, `count[i]` times."""
     rank, valid, values = ranked(column)
     if count is None:
         count = np.ones(len(rank), np.int64)
@@ -95,7 +95,7 @@ def bags_of(column: pa.Array, cell: np.ndarray, n: int, count: np.ndarray | None
 
 
 def ranked(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array]:
-    """Return the rank of each value, valid or None if all are, and the sorted distinct values."""
+    """Return (ranks, valid, sorted distinct values); `valid` is None if no value is NULL."""
     keys, valid, values = to_keys(column)
     if values is None:
         known, keys = np.unique(keys, return_inverse=True)
@@ -107,7 +107,7 @@ def ranked(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array]:
 def counted(
     cell: np.ndarray, rank: np.ndarray, count: np.ndarray, n: int, values: pa.Array
 ) -> Bags:
-    """Return n cells with the counts of equal values added up."""
+    """Return `n` bags; the counts of equal values in a cell are added up."""
     width = max(len(values), 1)
     key = cell * width + rank
     if n * width <= _DENSE * len(key):
@@ -128,7 +128,7 @@ def counted(
 
 @dataclass(frozen=True)
 class Values(Accumulator):
-    """The values of a column and their counts."""
+    """The distinct values of a column, with their counts, as a bag per cell."""
 
     bounded: ClassVar[bool] = False
     column: str
@@ -175,7 +175,7 @@ class Values(Accumulator):
 
 
 def order_statistics(cells: Bags, places: np.ndarray) -> np.ndarray:
-    """Return, for each cell, the numbers at `places[cell]` of its sorted values, counted from 0."""
+    """Return, for each cell, the numbers at `places[cell]` in its sorted values, counted from 0."""
     _, rank, count = cells.items()
     numbers = to_doubles(cells.distinct)
     upto = np.cumsum(count)
@@ -186,15 +186,15 @@ def order_statistics(cells: Bags, places: np.ndarray) -> np.ndarray:
 
 
 def totals(cells: Bags) -> np.ndarray:
-    """Return how many values each cell holds."""
+    """Return the number of values in each cell, including duplicates."""
     cell, _, count = cells.items()
     return np.bincount(cell, count, len(cells)).astype(np.int64)
 
 
 def most_frequent(cells: Bags, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (rank, count) of the k most frequent values of each cell, and how many there are.
+    """Return ranks and counts of each cell's `k` most frequent values, and their number per cell.
 
-    Of equal counts the lesser value comes first.
+    Equal counts are sorted by value.
     """
     cell, rank, count = cells.items()
     order = np.lexsort((-count, cell))

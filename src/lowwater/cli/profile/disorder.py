@@ -1,4 +1,4 @@
-"""The disorder of the rows of files: late degrees, bursts and silences, and settings for them.
+"""The disorder of rows in files: late degrees, bursts and silences, and settings that suit them.
 
 The late degree of a row is how far its time is behind the newest time that arrived before it
 (semantics 25). A row of degree 0 is in order. With a slack of K, rows of a degree above K are late.
@@ -20,7 +20,7 @@ from lowwater.sources.formats import read_table
 from lowwater.windows.axis import Axis
 
 COVERED = (0.95, 0.99, 0.999)
-"""Shares of the rows for which a slack is suggested."""
+"""Shares of rows; for each, a slack is suggested that covers this share."""
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 100, 200, 300, 500)
 _UNITS = (
@@ -40,7 +40,7 @@ class Profile:
     """The disorder of a stream, in ticks of its time.
 
     `times` and `degrees` hold the time and the late degree of each row in the order of arrival;
-    `arrivals` holds the times of arrival, where they are known. `skipped` rows have no time.
+    `arrivals` holds the times of arrival, or is None. `skipped` counts rows without a time.
     """
 
     times: np.ndarray
@@ -52,16 +52,16 @@ class Profile:
 
     @property
     def rows(self) -> int:
-        """Number of rows that have a time."""
+        """The number of rows that have a time."""
         return len(self.times)
 
     @property
     def in_order(self) -> float:
-        """Share of rows that are not behind any row that arrived before them.
+        """The share of rows that are in order: no row that arrived earlier has a newer time.
 
-        Rows that arrived at the same instant have no order among them, so the share is the mean
-        over all their orders. A row that no earlier arrival has overtaken, with k newer rows in
-        its own instant, is in order in 1 of k + 1 orders.
+        Rows that arrived at the same instant may have arrived in any order, so the share is the
+        mean over all these orders. If k rows of the same instant have a newer time, a row that is
+        not behind earlier instants is in order in 1 of k + 1 orders.
         """
         if self.arrivals is None:
             return self.in_order_as_recorded
@@ -77,18 +77,18 @@ class Profile:
 
     @property
     def in_order_as_recorded(self) -> float:
-        """The same share, with rows of one instant in the order of the file."""
+        """The share of rows in order if rows of one instant arrived in the order of the file."""
         return float(np.mean(self.degrees == 0))
 
     def late(self, share: float) -> int:
-        """Return the quantile of the late degrees: a share of the rows does not exceed it."""
+        """Return the late degree that a `share` of the rows does not exceed: a quantile."""
         return int(np.quantile(self.degrees, share, method="inverted_cdf"))
 
     @property
     def burstiness(self) -> float | None:
-        """Unevenness of arrivals: (σ − μ) / (σ + μ) of the pauses between rows.
+        """The unevenness of arrivals: (σ − μ) / (σ + μ) of the pauses between rows.
 
-        −1 for a regular stream, 0 for a random one (Poisson), towards 1 for bursts.
+        It is −1 for a regular stream, 0 for a random (Poisson) stream, and near 1 for bursts.
         """
         pauses = self.pauses
         mean, spread = (float(pauses.mean()), float(pauses.std())) if len(pauses) else (0.0, 0.0)
@@ -96,12 +96,12 @@ class Profile:
 
     @property
     def pauses(self) -> np.ndarray:
-        """The pauses between rows, by arrival where it is known, else by event time."""
+        """The pauses between rows in arrival time or, if that is unknown, in event time."""
         ticks = self.times if self.arrivals is None else self.arrivals
         return np.diff(np.sort(ticks))
 
     def peak(self) -> tuple[int, int, float] | None:
-        """Return the width of an interval, the most rows in one, and the mean."""
+        """Return an interval's width, and the largest and mean number of rows per interval."""
         ticks = np.sort(self.times if self.arrivals is None else self.arrivals)
         span = int(ticks[-1] - ticks[0])
         if span <= 0:
@@ -120,7 +120,7 @@ class Profile:
         return longest if longest > _LONG_SILENCE * max(usual, 1.0) else None
 
     def slack(self, share: float) -> int:
-        """Return a slack in ticks that covers a share of the rows, rounded up to a plain length."""
+        """Return a slack in ticks that covers a `share` of rows, rounded up to a plain length."""
         exact = self.late(share)
         return round_up(exact) if self.timed and exact else exact
 
@@ -129,7 +129,7 @@ class Profile:
         return float(np.mean(self.degrees <= slack))
 
     def length(self, ticks: int) -> str:
-        """Return a length as text, in the form that `--watermark` reads."""
+        """Return a length of `ticks` as text, in the form that `--watermark` reads."""
         return format_length(ticks) if self.timed else f"{ticks / self.per_unit:g}"
 
 
@@ -140,7 +140,7 @@ def profile_of(
     timed: bool,
     per_unit: int = 1,
 ) -> Profile:
-    """Return the profile of a stream from (ticks, valid) of its times and its arrivals.
+    """Return the profile of rows; `times` and `arrivals` are pairs of arrays (ticks, valid).
 
     Rows without a time and rows without an arrival are skipped.
     """
@@ -162,7 +162,7 @@ def profile_of(
 
 
 def round_up(ticks: int) -> int:
-    """Return the next plain length that is not shorter: 12.3 s becomes 15 s.
+    """Return the shortest plain length of at least `ticks`: 12.3 s becomes 15 s.
 
     >>> format_length(round_up(12_300_000)), format_length(round_up(95 * 60_000_000))
     ('15 seconds', '2 hours')
@@ -176,7 +176,7 @@ def round_up(ticks: int) -> int:
 
 
 def format_length(ticks: int) -> str:
-    """Return a length of time as text, in its two largest units.
+    """Return a duration of `ticks` as text, in its two largest units.
 
     >>> format_length(7_500_000_000), format_length(1_500), format_length(0)
     ('2 hours 5 minutes', '1.5 milliseconds', '0 seconds')
@@ -197,7 +197,7 @@ def _counted(count: float, name: str) -> str:
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:
-    """Return a profile in the types of JSON; lengths are seconds, or units of a number."""
+    """Return `profile` in the types of JSON; lengths are seconds, or units of a number."""
     scale = 1_000_000 if profile.timed else profile.per_unit
     peak, silence = profile.peak(), profile.silence()
     return {
@@ -225,7 +225,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def watermark_text(profile: Profile, share: float) -> str:
-    """Return the policy for `--watermark` that covers a share of the rows."""
+    """Return the text for `--watermark` of a policy that covers a `share` of the rows."""
     slack = profile.slack(share)
     if slack == 0:
         return "ordered"
@@ -235,7 +235,7 @@ def watermark_text(profile: Profile, share: float) -> str:
 
 
 def read_profile(path: Path, time: str | None, arrival: str | None, form: str | None) -> Profile:
-    """Return the profile of the files at a path."""
+    """Return the profile of the rows in the file or the folder `path`."""
     if not path.exists():
         raise SpecError(f"no file or folder {str(path)!r} exists; name an existing one")
     given = {"time": time, "arrival": arrival, "format": form}

@@ -1,4 +1,4 @@
-"""The profile of a stream in words, and as a plot."""
+"""Prints the profile of a stream, and draws it as a plot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REGULAR, _BURSTY = -0.3, 0.3
 
 
 def print_profile(profile: Profile, plot: Path | None) -> None:
-    """Print a profile and the settings that suit it."""
+    """Print `profile`, the settings that suit it, and the path of its plot."""
     console = Console(highlight=False)
     grid = Table.grid(
         Column(style="bold", no_wrap=True), Column(max_width=88), padding=(0, 2, 0, 0)
@@ -127,7 +127,7 @@ def _unit(profile: Profile) -> tuple[str, float]:
 
 
 def _arrivals(axes: Axes, profile: Profile, name: str, unit: float) -> None:
-    # Of many rows, only the latest of each group of neighbours is drawn.
+    # With many rows, only the largest late degree of each `step` neighbours is drawn.
     step = max(1, profile.rows // _POINTS)
     cut = profile.degrees[: profile.rows // step * step].reshape(-1, step)
     worst = cut.max(axis=1) / unit

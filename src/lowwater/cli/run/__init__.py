@@ -60,7 +60,7 @@ def run(
     for name in ("follow", "ui", "ui_control"):
         if given[f"no_{name}"]:
             given[name] = False
-    # Imported here: `lowwater --help` stays fast.
+    # Imported here to keep `lowwater --help` fast.
     from lowwater.cli.run.settings import run_request, settings_of
 
     settings = settings_of(given)
@@ -97,7 +97,7 @@ def explain(
 
 @dataclass(frozen=True)
 class Page:
-    """The live page of a run; a port in use is refused when this is built."""
+    """The options of a run's live page; the constructor raises SpecError if the port is in use."""
 
     port: int
     controls: bool
@@ -110,7 +110,7 @@ class Page:
         check_token(self.token)
 
     def open(self, run: Run, console: Console) -> Dashboard:
-        """Serve the page of a run, print its address, and return it."""
+        """Serve the page of `run`, print its address to `console`, and return the page."""
         from lowwater.ui.dashboard import dashboard
 
         served = dashboard(run, port=self.port, controls=self.controls, token=self.token)

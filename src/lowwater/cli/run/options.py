@@ -12,7 +12,7 @@ _PLACE = "FORMAT:PLACE"
 
 
 def _option(panel: str, metavar: str, help: str, *names: str, **more: Any) -> Any:
-    """Return an option for a panel of the help; a flag has no metavar."""
+    """Return an option that `--help` lists in `panel`; the `metavar` of a flag is empty."""
     return typer.Option(*names, rich_help_panel=panel, metavar=metavar, help=help, **more)
 
 
@@ -119,4 +119,4 @@ UiControl = Annotated[bool | None, _UI_CONTROL]
 UiPort = Annotated[int | None, _display("PORT", "The port of the page (implies --ui).", **_PORT)]
 Json = Annotated[bool | None, _display("", "Print a summary of the run as JSON.", "--json")]
 Not = Annotated[bool, typer.Option(hidden=True)]
-"""Overrides a flag of a settings file; described in the docs, hidden in the help."""
+"""A hidden flag `--no-…`, which overrides a flag of a settings file."""

@@ -1,4 +1,4 @@
-"""A run from its start to its end, or to Ctrl-C."""
+"""Executes a run until it ends or until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def execute(
     out: TextIO,
     on_start: Callable[[lw.Run], Dashboard] | None = None,
 ) -> RunEnd:
-    """Start the query, show it until it ends or Ctrl-C stops it, and return its end.
+    """Run the query, show its progress until it ends or Ctrl-C stops it, and return its outcome.
 
-    `on_start` is called with the run once it has started, and opens its page.
+    `on_start` is called with the run when it has started, and opens the live page.
     """
     written: dict[str, int] = dict.fromkeys(request.targets, 0)
     sinks = {RESULTS: _outputs(request, screen, out, written)}
     _prepare(request.assembly, sinks)
     with _folder(request) as folder, _host(request, screen):
         began = time.monotonic()
-        # The local host needs no checkpoint unless one was named.
+        # The local host writes a checkpoint only if the user named one.
         unnamed = request.host == "local" and request.checkpoint is None
         checkpoint = None if unnamed else str(folder)
         run = start(request.assembly, sinks, checkpoint=checkpoint, host=request.host)
@@ -77,14 +77,14 @@ def execute(
         finally:
             if page is not None:
                 page.close()
-            # After Ctrl-C a stop may fail; Spark itself is stopped soon.
+            # After Ctrl-C, run.stop() may fail; the Spark session is stopped next anyway.
             with suppress(Exception):
                 run.stop()
         return RunEnd(run.status(), written, time.monotonic() - began, stopped)
 
 
 def _follow(run: lw.Run, screen: Screen) -> bool:
-    """Show a run until it ends; return whether Ctrl-C stopped it."""
+    """Show `run` on the screen until it ends; return whether Ctrl-C stopped it."""
     with screen.live(), stop_request() as pressed:
         while not run.wait(_POLL_SECONDS):  # raises the error of a run that failed
             screen.show(run)
@@ -98,7 +98,7 @@ def _follow(run: lw.Run, screen: Screen) -> bool:
 
 
 def _outputs(request: RunRequest, screen: Screen, out: TextIO, written: dict[str, int]) -> Outputs:
-    """Return the sinks of the query; each counts its rows in `written`."""
+    """Return the sinks of the query; each sink counts its rows in `written`."""
     sinks = {name: target.sink(out) for name, target in request.targets.items()}
     if request.shows_table and screen.live_rows:
         sinks["sink"] = lw.to_callback(screen.take)
@@ -107,7 +107,7 @@ def _outputs(request: RunRequest, screen: Screen, out: TextIO, written: dict[str
 
 
 def _prepare(plan: PhysicalPlan, sinks: dict[str, Outputs]) -> None:
-    """Prepare the sinks before anything starts; a SinkError becomes a SpecError."""
+    """Prepare the sinks before the run starts; turn a SinkError into a SpecError."""
     try:
         prepare(plan_writers(plan), sinks)
     except SinkError as problem:
@@ -116,7 +116,7 @@ def _prepare(plan: PhysicalPlan, sinks: dict[str, Outputs]) -> None:
 
 @contextmanager
 def _folder(request: RunRequest) -> Iterator[Path]:
-    """Yield the folder of the checkpoint; without one, a temporary folder for this run."""
+    """Yield the folder of the checkpoint, or a temporary folder if the run has no checkpoint."""
     if request.checkpoint is not None:
         yield request.checkpoint
         return
@@ -126,7 +126,7 @@ def _folder(request: RunRequest) -> Iterator[Path]:
 
 @contextmanager
 def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
-    """Start and stop the host. Spark's messages go to a file; a HostError names that file."""
+    """Run the host during the `with` block; write Spark's messages to a file, named in errors."""
     if request.host == "local":
         with interruptible():
             yield
@@ -145,7 +145,7 @@ def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
 
 @contextmanager
 def spark_session(screen: Screen, log: Path) -> Iterator[object]:
-    """Yield a Spark session whose output goes to a file; stop it at the end."""
+    """Yield a Spark session whose output goes to the file `log`; stop the session at the end."""
     with screen.waiting("Starting Spark"), output_into(log), uninterrupted():
         try:
             session = lw.spark_session()
@@ -164,13 +164,13 @@ _ACCOUNTS = ("late", "outside", "malformed", "shed", "sidelined")
 
 
 def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
-    """Return a sentence with the counts of a run and, if it was stopped, how to resume it."""
+    """Return a sentence with the counts of a run and, after Ctrl-C, how to resume the run."""
     status = ended.status
     lost = [f"{status[a]:,} {a}" for a in _ACCOUNTS if status[a]]
     partly = [f"{status['partly_late']:,} partly late"] if status["partly_late"] else []
     rows = f"{status['in']:,} row{'' if status['in'] == 1 else 's'}"
     more = " more" if request.resumed else ""
-    # The count of early results includes those from before a resume; their number is not known.
+    # After a resume, the count would include early results of earlier runs: leave it out.
     counted = status.prods.get("early") and not request.resumed
     early = f", {status.prods['early']:,} of them early" if counted else ""
     losses = f" ({', '.join(lost + partly)})" if lost or partly else ""

@@ -1,4 +1,4 @@
-"""The screen of a running query: metrics and the newest rows; empty outside a terminal."""
+"""Shows metrics and the newest results of a run on a terminal."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lowwater.engine.outputs import finals_emitted
 from lowwater.sinks.console import HIDDEN, show, show_in_row
 
 _BESIDE_ROWS = 10
-"""Lines of the screen that are not rows of the table."""
+"""Lines of the screen that the table of results must leave free."""
 _FEWEST, _MOST = 3, 20
 
 
 class Screen:
-    """Draws a run on a terminal. `total` is the number of rows to read, None if unknown.
+    """The display of a run on a terminal; without a terminal, nothing is drawn.
 
-    With `live_rows` the newest results are drawn, too.
+    `total` is the number of rows to read, None if unknown. `live_rows` adds the newest results.
     """
 
     def __init__(self, console: Console, total: int | None, *, live_rows: bool) -> None:
@@ -43,12 +43,12 @@ class Screen:
         self._live: Live | None = None
 
     def waiting(self, activity: str) -> AbstractContextManager[object]:
-        """Show the name of an activity until the context ends."""
+        """Return a context during which the screen shows `activity`."""
         return self.console.status(activity) if self.console.is_terminal else nullcontext()
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Draw until the context ends; leave the newest rows on the screen."""
+        """Draw during the `with` block; at its end, print the newest results."""
         if not self.console.is_terminal:
             yield
             return
@@ -59,7 +59,7 @@ class Screen:
             self.console.print(self._table())
 
     def take(self, epoch: int, rows: pa.Table) -> None:
-        """Store the results of an epoch. The sink calls it after each epoch, in its own thread."""
+        """Store the results of an epoch. The sink calls this method in the thread of the run."""
         del epoch
         self.columns = rows.schema
         self.rows.extend(rows.slice(max(0, len(rows) - _MOST)).to_pylist())
@@ -70,7 +70,7 @@ class Screen:
         self._draw()
 
     def show(self, run: lw.Run) -> None:
-        """Show the status of the run. Called several times a second."""
+        """Show the status of `run`; `execute` calls this method several times a second."""
         self.status = run.status()
         self.results = finals_emitted(run.flow, self.status)
         self._draw()
@@ -80,7 +80,7 @@ class Screen:
             self._live.update(self.picture(), refresh=True)
 
     def picture(self) -> RenderableType:
-        """Return progress, metrics, rows and message as one drawing."""
+        """Return progress, metrics, newest results and message as one renderable."""
         parts: list[RenderableType] = [self._progress()]
         if self.status is not None and self.status.epoch >= 0:
             parts += [Text(), metrics_table(self.status, self.results)]
@@ -101,7 +101,7 @@ class Screen:
         return grid
 
     def _table(self) -> Table:
-        """Return the newest rows as a table, as many as fit on the screen."""
+        """Return a table of the newest results, with as many rows as fit on the screen."""
         count = max(_FEWEST, min(_MOST, self.console.height - _BESIDE_ROWS))
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
         columns = [f for f in self.columns if f.name not in HIDDEN]
@@ -116,7 +116,7 @@ class Screen:
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
-    """Return a value as text; of a window, a day that both ends share is printed once."""
+    """Return a value as text; a window within one day shows the day only once."""
     value = row[name]
     if not isinstance(value, dict) or set(value) != {"start", "end"}:
         return show_in_row(row, name)

@@ -1,4 +1,4 @@
-"""The settings of a run, from the command line and a file, checked before anything runs."""
+"""The settings of a run, read from the command line and a file, and checked before the run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUFFIXES = (".toml", ".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run as text, under the names of the options."""
+    """The settings of a run as the user wrote them; the fields have the names of the options."""
 
     query: str | None = None
     source: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Settings:
     json: bool = False
 
     def text(self) -> str:
-        """Return the text of the query, which QUERY holds or names as a file."""
+        """Return the text of the query: `query` itself, or the content of the file `query`."""
         if self.query is None:
             raise SpecError("QUERY is missing; give its text, or the name of a .cql file, as QUERY")
         if _is_text(self.query):
@@ -85,13 +85,13 @@ _NUMBERS = ("epoch_rows", "ui_port")
 
 
 def _is_text(query: str) -> bool:
-    """Return whether QUERY is the text of a query, not the name of a file."""
+    """Return whether `query` is the text of a query, not the name of a file."""
     words = query.split(maxsplit=1)
     return len(words) > 1 and words[0].lower().lstrip("(") == "select"
 
 
 def settings_of(options: Mapping[str, Any]) -> Settings:
-    """Return the settings of a command line; options override those of `--config`."""
+    """Return the settings from `options`, which override the settings in the file `--config`."""
     config = options.get("config")
     settings = Settings() if config is None else _from_file(Path(config))
     given: dict[str, Any] = {
@@ -141,7 +141,7 @@ def _unknown(key: str) -> str:
 
 
 def _checked(path: Path, name: str, value: Any) -> Any:
-    """Return the value of a setting; raise SpecError if its type is not that of its option."""
+    """Return the `value` of the setting `name`; raise SpecError if it has the wrong type."""
     if name == "source":
         return _sources(value, path)
     kind: type = bool if name in _FLAGS else int if name in _NUMBERS else str
@@ -154,7 +154,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
 
 
 def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
-    """Return a setting whose paths are relative to the folder of the file."""
+    """Return `value` with relative paths resolved against `folder`, which has the settings file."""
     if name == "checkpoint" or (name == "query" and not _is_text(value)):
         return str(folder / value)
     if name in OUTPUTS:
@@ -168,7 +168,7 @@ def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
 
 
 def _sources(given: object, path: Path) -> tuple[str, ...]:
-    """Return sources in the form of `--source`."""
+    """Return the sources of a settings file as texts for `--source`."""
     if isinstance(given, list) and all(isinstance(one, str) for one in given):
         return tuple(given)
     if not isinstance(given, dict) or not all(isinstance(v, str | dict) for v in given.values()):
@@ -201,7 +201,7 @@ HOSTS: tuple[HostName, ...] = ("spark", "local")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A checked run: the query, its sinks, and its host."""
+    """A run that is checked and can start: the query, its sinks, and its host."""
 
     query: lw.Stream
     assembly: PhysicalPlan
@@ -214,12 +214,12 @@ class RunRequest:
 
     @property
     def shows_table(self) -> bool:
-        """Whether results are a table on the screen."""
+        """Whether results are printed as a table."""
         return self.targets["sink"].form == TABLE
 
 
 def query_of(settings: Settings) -> lw.Stream:
-    """Return the query over its sources."""
+    """Return the query that `settings` describe, over its sources."""
     text = settings.text()
     if settings.epoch_rows is not None and settings.epoch_rows < 1:
         raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")
@@ -229,13 +229,13 @@ def query_of(settings: Settings) -> lw.Stream:
 
 
 def explain_text(settings: Settings) -> str:
-    """Return the plan of a query in words."""
+    """Return the text of `query.explain()` for the query of `settings`."""
     query, policies = query_of(settings), _policies(settings)
     return query.explain(sideline=policies["sideline"], shed=policies["shed"])
 
 
 def run_request(settings: Settings) -> RunRequest:
-    """Return a run that can start; raise SpecError for a setting that cannot work."""
+    """Return the run that `settings` describe; raise SpecError if a setting cannot work."""
     host = next((name for name in HOSTS if name == (settings.host or HOSTS[0])), None)
     if host is None:
         raise SpecError(f"--host {settings.host!r} is unknown; write {' or '.join(HOSTS)}")
@@ -258,7 +258,7 @@ def run_request(settings: Settings) -> RunRequest:
 
 
 def _policies(settings: Settings) -> dict[str, Any]:
-    """Return the policies of a run, as the keyword arguments of `query.start`."""
+    """Return the policies in `settings`, as keyword arguments for `query.start`."""
     early = settings.early or ("on demand" if settings.ui_control else None)
     estimate: Any = settings.estimate or "complete"
     estimates_of(estimate)
@@ -271,7 +271,7 @@ def _policies(settings: Settings) -> dict[str, Any]:
 
 
 def total_rows(query: lw.Stream) -> int | None:
-    """Return the number of rows in all sources; None if one of them is not a set of files."""
+    """Return the number of rows in all sources; None if a source is not a fixed set of files."""
     sources = [_files(s) for s in query.assembly.sources]
     if None in sources:
         return None

@@ -1,4 +1,4 @@
-"""Sinks in the form of the command line: parquet:out, csv:out, json:-, table."""
+"""Sinks of the command line: texts like `parquet:out`, `csv:out`, `json:-` and `table`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lowwater.sinks.sink import Sink
 
 TABLE, POSTGRES = "table", "postgres"
 OUTPUTS = ("sink", "late", "malformed", "dropped")
-"""The settings that name a sink, in the order of the fields of `Outputs`."""
+"""The settings that name sinks, in the order of the fields of `Outputs`."""
 _FOLDERS = {"parquet": lw.to_parquet, "csv": lw.to_csv, "json": lw.to_json}
 _WIDEST = 10_000
 
 
 @dataclass
 class StdoutSink(Sink):
-    """Prints rows as CSV or JSON lines, for another program."""
+    """A sink that prints rows to `out` as CSV or JSON lines, for another program to read."""
 
     form: str
     out: TextIO
@@ -44,7 +44,7 @@ class StdoutSink(Sink):
 
 @dataclass
 class TableSink(Sink):
-    """Prints rows as tables of full width, for output that is not a terminal."""
+    """A sink that prints the rows of each epoch as a table of full width."""
 
     out: TextIO
 
@@ -53,15 +53,15 @@ class TableSink(Sink):
         console = Console(file=io.StringIO(), width=_WIDEST, highlight=False)
         with console.capture() as drawn:
             console.print(as_table(rows, title=title))
-        # Written here: rich ends the thread if the reader has closed the pipe, and the run would
-        # look as if it had ended.
+        # Write the text here, not by rich: rich would end the thread when the reader has closed
+        # the pipe, as if the run had ended.
         self.out.write(drawn.get())
         self.out.flush()
 
 
 @dataclass
 class CountSink(Sink):
-    """Writes to another sink and counts its rows under a name."""
+    """A sink that writes to the sink `of` and adds the number of rows to `rows[name]`."""
 
     of: Sink
     name: str
@@ -77,7 +77,7 @@ class CountSink(Sink):
 
 @dataclass(frozen=True)
 class Target:
-    """The place for rows: a format, and a folder, standard output, or a database table."""
+    """The destination of rows: a format, and a folder, standard output, or a database table."""
 
     form: str
     path: Path | None = None
@@ -86,7 +86,7 @@ class Target:
 
     @classmethod
     def of(cls, text: str, option: str) -> Target:
-        """Return the target that FORMAT:PATH or postgres:ADDRESS,table=NAME names."""
+        """Return the target for `text`: FORMAT:PATH, postgres:ADDRESS,table=NAME, or table."""
         form, _, path = text.partition(":")
         if form == TABLE and not path:
             return cls(TABLE)
@@ -115,7 +115,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """The place in words, without the address of a database: it may hold a password."""
+        """The destination in words, without a database address, which may hold a password."""
         if self.form == POSTGRES:
             return f"the table {self.table} of PostgreSQL"
         return "standard output" if self.path is None else str(self.path)
@@ -126,7 +126,7 @@ class Target:
         return f"{self.form}:{'-' if self.path is None else self.path}"
 
     def sink(self, out: TextIO) -> Sink:
-        """Return the sink of the target; `out` is standard output."""
+        """Return the sink that writes to this target; `out` is standard output."""
         if self.form == TABLE:
             return TableSink(out)
         if self.form == POSTGRES:
@@ -148,7 +148,7 @@ class Target:
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Raise SpecError if a folder is not writable."""
+    """Raise SpecError if `folder`, the value of `option`, is not writable."""
     try:
         _try_to_write(folder.absolute())
     except OSError as problem:
@@ -158,7 +158,7 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def _try_to_write(folder: Path) -> None:
-    """Raise OSError if a sink could not write here; remove every folder made for the test."""
+    """Raise OSError if a sink cannot write to `folder`; remove folders created by the test."""
     new = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,12 +171,12 @@ def _try_to_write(folder: Path) -> None:
 
 
 def option(name: str) -> str:
-    """Return the command-line option of an output."""
+    """Return the command-line option for the output `name`."""
     return f"--{name.replace('_', '-')}"
 
 
 def targets_of(given: dict[str, str | None]) -> dict[str, Target]:
-    """Return the target of each output that has one; raise SpecError if two are the same."""
+    """Return the targets of the outputs; raise SpecError if two outputs have the same target."""
     targets = {n: Target.of(text, option(n)) for n, text in given.items() if text is not None}
     places = [(t.path, t.address, t.table) for t in targets.values()]
     for target, place in zip(targets.values(), places, strict=True):

@@ -1,4 +1,4 @@
-"""Sources in the form of the command line: NAME=PATH[,time=ts][,arrival=col][,format=csv]."""
+"""Sources of the command line: texts like `NAME=PATH,time=ts,arrival=col,format=csv`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
 OPTIONS = ("time", "arrival", "format", "schema", "speed", "watermark")
 USUAL_TIMES = ("ts", "time", "timestamp", "event_time")
 _FEWEST_ROWS, _MOST_ROWS, _EPOCHS = 1_000, 250_000, 20
-"""A file is read in about `_EPOCHS` epochs, each between the fewest and the most rows."""
+"""A file is read in about `_EPOCHS` epochs of `_FEWEST_ROWS` to `_MOST_ROWS` rows."""
 _FIRST_BYTES = 1 << 16
 
 
@@ -39,7 +39,7 @@ class SourceArgs:
 
     @classmethod
     def of(cls, text: str) -> SourceArgs:
-        """Return the source that NAME=PATH and the options after it describe.
+        """Return the source that `text` describes: NAME=PATH, and options after commas.
 
         >>> SourceArgs.of("s=a,b.csv,time=ts,schema=ts timestamp, n int").options
         {'time': 'ts', 'schema': 'ts timestamp, n int'}
@@ -57,13 +57,13 @@ class SourceArgs:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How sources are read: the size of epochs, and whether folders are followed."""
+    """The options for reading sources: rows per epoch, and whether to wait for new files."""
 
     epoch_rows: int | None = None
     follow: bool = False
 
     def stream(self, named: SourceArgs, watermark: str | None) -> lw.Stream:
-        """Return a source as a stream; its own watermark policy overrides the common one."""
+        """Return the stream of a source; its option `watermark=` overrides `watermark`."""
         text = named.options.get("watermark", watermark)
         if text is None:
             problem = f"source {named.name!r} has no watermark policy, so no window could close"
@@ -71,7 +71,7 @@ class ReadOptions:
         policy = watermark_of(text)
         source = self._source(named)
         stream = lw.stream(source, time=time_of(named, source.schema), watermark=policy)
-        # Checked here: later, the error would point at the text of the query.
+        # Bind the policy now: a later error would point at the text of the query.
         policy.bind(stream.axis(stream.time), stream.schema)
         return stream
 
@@ -120,7 +120,7 @@ class ReadOptions:
 
 
 def files_of(path: Path, form: Format) -> list[Path]:
-    """Return the files of a format at a path: the file itself, or those of the folder."""
+    """Return the files to read: `path` itself, or all files of the format `form` in the folder."""
     if path.is_file():
         return [path]
     visible = (p for p in sorted(path.iterdir()) if p.name[0] not in "._")
@@ -128,14 +128,14 @@ def files_of(path: Path, form: Format) -> list[Path]:
 
 
 def _format_of(path: Path) -> Format | None:
-    """Return the format by the ending of a file, or of the first file in a folder."""
+    """Return the format by the ending of the file, or of the first known file in the folder."""
     names = [path.name] if path.is_file() else sorted(p.name for p in path.iterdir())
     formats = ((n, f) for n in names if n[0] not in "._" for f in FORMATS)
     return next((form for name, form in formats if name.endswith(ENDINGS[form])), None)
 
 
 def _columns_of(path: Path, form: Format) -> pa.Schema:
-    """Return the columns of the files at a path."""
+    """Return the schema of the file or the files at `path`."""
     paths = files_of(path, form)
     if not paths:
         raise SpecError(f"{str(path)!r} holds no {form} file; name another folder or format=")
@@ -149,7 +149,7 @@ def _columns_of(path: Path, form: Format) -> pa.Schema:
 
 
 def time_of(named: SourceArgs, schema: pa.Schema) -> str:
-    """Return the column of event time: `time=`, else the usual name or the only timestamp."""
+    """Return the column of event time: `time=`, else a usual name, else the only timestamp."""
     if "time" in named.options:
         return named.options["time"]
     times = [f.name for f in schema if pa.types.is_timestamp(f.type)]
@@ -163,7 +163,7 @@ def time_of(named: SourceArgs, schema: pa.Schema) -> str:
 
 
 def source_format(named: SourceArgs, path: Path) -> Format:
-    """Return the format of a source: that of its options, else by the ending of its files."""
+    """Return the format of a source: the option `format=`, else by the ending of its files."""
     name = named.options.get("format") or _format_of(path)
     for form in FORMATS:
         if name == form:
@@ -174,7 +174,7 @@ def source_format(named: SourceArgs, path: Path) -> Format:
 
 
 def source_schema(named: SourceArgs, path: Path, form: Format) -> pa.Schema:
-    """Return the columns of a source; raise SpecError unless they include `time` and `arrival`."""
+    """Return the schema of a source; raise SpecError if it lacks the `time` or `arrival` column."""
     text = named.options.get("schema")
     schema = _columns_of(path, form) if text is None else parse_schema(text)
     for option in ("time", "arrival"):
@@ -196,12 +196,12 @@ def _speed(named: SourceArgs) -> float | None:
 
 
 def _rows_per_epoch(path: Path, form: Format) -> int:
-    """Return the rows of an epoch, so that a file takes about `_EPOCHS` epochs."""
+    """Return the number of rows per epoch that splits the file into about `_EPOCHS` epochs."""
     return min(_MOST_ROWS, max(_FEWEST_ROWS, row_count(path, form) // _EPOCHS + 1))
 
 
 def _first_lines(descriptor: int) -> bytes:
-    """Wait for the first lines and return them; they show the columns."""
+    """Wait for the first lines of standard input and return them, to infer the columns."""
     lines = b""
     while b"\n" not in lines and (chunk := os.read(descriptor, _FIRST_BYTES)):
         lines += chunk
@@ -226,7 +226,7 @@ def _stdin_schema(named: SourceArgs, first: bytes) -> pa.Schema:
 def streams_of(
     sources: Sequence[str], watermark: str | None, read_options: ReadOptions
 ) -> dict[str, lw.Stream]:
-    """Return the streams of a query by name."""
+    """Return the streams that the texts `sources` describe, by name."""
     named = [SourceArgs.of(text) for text in sources]
     if not named:
         raise SpecError("a run needs a source; give --source NAME=PATH, as in s=readings.parquet")

@@ -1,4 +1,4 @@
-"""The contents of a checkpoint, read from its files, without the query and without Spark."""
+"""Reads the contents of a checkpoint from its files, without the query and without Spark."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from lowwater.windows.sliding import Sliding
 _NAME = "lowwater.json"
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _LISTED = 20
-"""Largest number of open windows that are listed; of more, only the first and the last are."""
+"""The largest number of open windows to list; if there are more, the first and last are listed."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How ticks of an attribute are printed: as times, or as numbers of `per_unit` ticks each."""
+    """The scale of a time column's ticks: timestamps, or numbers with `per_unit` ticks per unit."""
 
     column: str
     per_unit: int | None
 
     @classmethod
     def of(cls, text: str) -> Scale:
-        """Return the scale of an attribute from its name and type.
+        """Return the scale of a column from `text`, its name and type in the checkpoint.
 
         >>> Scale.of("ts timestamp[us, tz=UTC]"), Scale.of("price decimal128(10, 2)")
         (Scale(column='ts', per_unit=None), Scale(column='price', per_unit=100))
@@ -46,7 +46,7 @@ class Scale:
         return cls(column, 10 ** int(digits[1]) if digits else 1 if "int" in kind else 1_000_000)
 
     def value(self, tick: int | None) -> Any:
-        """Return the value of a tick; None if it is unknown, or the begin or end of a stream."""
+        """Return the column value at `tick`; None if unknown, or the begin or end of a stream."""
         if tick is None or abs(tick) >= END:
             return None
         if self.per_unit is None:
@@ -56,9 +56,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class CheckpointContents:
-    """A checkpoint on disk. Before the first epoch ends, `newest` is an empty entry of epoch -1.
+    """A checkpoint on disk. Until the first epoch ends, `newest` is an empty entry of epoch -1.
 
-    `begun` is whether the next epoch had begun and did not end; a resumed query runs it again.
+    `begun` is whether the next epoch has begun but not ended; a resumed query runs it again.
     """
 
     root: Path
@@ -70,7 +70,7 @@ class CheckpointContents:
 
     @classmethod
     def at(cls, root: Path, decisions: int) -> CheckpointContents:
-        """Return the checkpoint in a folder, with the entries of its last decisions."""
+        """Return the checkpoint in the folder `root`, with its last `decisions` log entries."""
         if not root.is_dir():
             raise SpecError(f"no folder {str(root)!r} exists; name the folder of a checkpoint")
         if not (root / _NAME).is_file():
@@ -105,22 +105,22 @@ class CheckpointContents:
 
     @cached_property
     def ports(self) -> list[tuple[int, int]]:
-        """The ports of all operators, in the order of a log entry."""
+        """The (operator, port) pairs of all ports, in the order in which log entries list them."""
         parts = [*self.inputs.values(), *(fields for _, fields in self.operators)]
         return sorted({(r[0], r[1]) for fields in parts for r in fields.get("routes", ())})
 
     @property
     def last(self) -> int:
-        """The operator whose results leave the query."""
+        """The number of the operator that emits the results of the query."""
         return int(self.query["outputs"][0][1])
 
     def scale(self, operator: int) -> Scale:
-        """Return how times at an operator are printed."""
+        """Return the scale of the times at `operator`."""
         _, fields = self.operators[operator]
         return Scale.of(fields.get("over") or next(iter(self.inputs.values()))["over"])
 
     def window(self, operator: int) -> str | None:
-        """Return the windows of an operator as text, sliding ones by range and slide."""
+        """Return the windows of `operator` as text; None if it has none."""
         written: str | None = self.operators[operator][1].get("window")
         spec = _sliding(written or "")
         if spec is None or self.scale(operator).per_unit is not None:
@@ -128,16 +128,16 @@ class CheckpointContents:
         return f"range {spoken(spec.range)}, slide {spoken(spec.slide)}"
 
     def watermark(self, operator: int) -> int | None:
-        """Return the watermark at an operator, in ticks."""
+        """Return the watermark at `operator` in ticks; None if one of its ports has none."""
         ports = zip(self.ports, self.newest.standing.ports, strict=False)
         lows = [marks.low for (number, _), marks in ports if number == operator]
         known = [low for low in lows if low is not None]
         return min(known) if known and len(known) == len(lows) else None
 
     def open_windows(self, operator: int) -> dict[str, Any] | None:
-        """Return the open windows of an operator, from the watermark to the newest row.
+        """Return the open windows of `operator`, from the watermark to the newest row.
 
-        None if its windows do not slide, or hold no rows.
+        The result is None unless the windows are sliding or tumbling and hold rows.
         """
         spec = _sliding(self.operators[operator][1].get("window", ""))
         inputs = self.newest.standing.inputs
@@ -155,18 +155,18 @@ class CheckpointContents:
         return {"count": len(bounds), "windows": listed}
 
     def shards(self, operator: int) -> list[ShardAccount]:
-        """Return the cells, bytes and rows of each shard of an operator."""
+        """Return the cells, bytes and rows of each shard of `operator`."""
         return self.newest.accounts.of(operator)
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes on disk, by part."""
+        """Return the bytes on disk of each folder in the checkpoint."""
         parts = {name: self.root / name for name in ("control", "state", "source", "spark")}
         files = {name: [p for p in at.rglob("*") if p.is_file()] for name, at in parts.items()}
         return {name: sum(p.stat().st_size for p in paths) for name, paths in files.items()}
 
 
 def _watermark_record(watermarks: Watermarks, scale: Scale) -> dict[str, Any]:
-    """Return the watermarks of a port: overall, by source, and complete intervals beyond them."""
+    """Return the overall watermark, the watermarks by source, and the complete intervals beyond."""
     record = {"watermark": scale.value(watermarks.low)}
     if watermarks.low is not None and watermarks.low >= END:
         record["watermark"] = "end of stream"
@@ -178,7 +178,7 @@ def _watermark_record(watermarks: Watermarks, scale: Scale) -> dict[str, Any]:
 
 
 def _sliding(written: str) -> Sliding | None:
-    """Return a sliding or tumbling window from its text in the checkpoint; None for others."""
+    """Return the sliding or tumbling window with the text `written`; None for other windows."""
     try:
         call = ast.parse(written, mode="eval").body
     except SyntaxError:
@@ -190,7 +190,7 @@ def _sliding(written: str) -> Sliding | None:
 
 
 def state_record(checkpoint: CheckpointContents) -> dict[str, Any]:
-    """Return the contents of a checkpoint, by subject."""
+    """Return the contents of `checkpoint` as a record, by subject."""
     newest, last = checkpoint.newest, checkpoint.last
     return {
         "checkpoint": str(checkpoint.root),

@@ -1,4 +1,4 @@
-"""The contents of a checkpoint in words."""
+"""Prints the contents of a checkpoint as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowwater.sinks.console import show
 
 
 def print_state(record: dict[str, Any]) -> None:
-    """Print the contents of a checkpoint."""
+    """Print `record`, the contents of a checkpoint."""
     console = Console(highlight=False)
     grid = Table.grid(Column(style="bold", no_wrap=True), Column(), padding=(0, 2, 0, 0))
     for subject, text in _facts(record):

@@ -1,1 +1,1 @@
-"""Builds a query from the syntax tree of a text."""
+"""Builds a query from the syntax tree of a CQL text."""

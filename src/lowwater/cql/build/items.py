@@ -18,11 +18,11 @@ from lowwater.operators.window.plan import SECOND
 from lowwater.query.stream import Stream
 
 ALWAYS = ("window", "wid", "kind")
-"""Columns of every result; windows on both times of a join add a second window."""
+"""Columns of every window result. Windows on both times of a join add a second window column."""
 
 
 class Items:
-    """The items of SELECT and GROUP BY. Expressions among them become columns of `computed`."""
+    """The items of SELECT and GROUP BY; `computed` maps new columns to expressions among them."""
 
     def __init__(self, scope: Scope, select: exp.Select, *, on_both: bool = False) -> None:
         if select.args.get("distinct"):
@@ -30,7 +30,7 @@ class Items:
         self.scope, self.select = scope, select
         self.items: list[exp.Expr] = select.expressions
         self.always = (*ALWAYS, SECOND) if on_both else ALWAYS
-        """The columns that every result has."""
+        """The columns that every result of this query has."""
         self.computed: dict[str, str] = {}
         self.loose: list[exp.Column] = []
         """Columns in SELECT that GROUP BY does not name."""
@@ -41,7 +41,7 @@ class Items:
     # -- keys -------------------------------------------------------------------------------------
 
     def keys(self) -> list[str]:
-        """Return the columns to group by; an expression becomes a computed column."""
+        """Return the columns of GROUP BY; add its expressions to `computed` as new columns."""
         group = self.select.args.get("group")
         if group is None:
             return []
@@ -70,7 +70,7 @@ class Items:
         return name
 
     def _by_alias(self, node: exp.Expr) -> exp.Expr:
-        """Return the item of SELECT that a name refers to; a column of that name goes first."""
+        """Return the item of SELECT with the alias `node`; `node` itself if it names a column."""
         known = {name.lower() for name in self.scope.stream.schema.names}
         if isinstance(node, exp.Column) and not node.table and node.name.lower() not in known:
             for item in self.items:
@@ -85,7 +85,7 @@ class Items:
     # -- aggregates -------------------------------------------------------------------------------
 
     def aggregates(self) -> dict[str, Aggregate]:
-        """Return the aggregates of SELECT by name; raise CqlError for items that are neither."""
+        """Return the aggregates of SELECT by name; raise CqlError if an item cannot be selected."""
         aggregates: dict[str, Aggregate] = {}
         for item in self.items:
             node = item.unalias()
@@ -102,7 +102,7 @@ class Items:
         return aggregates
 
     def _check_key(self, item: exp.Expr, node: exp.Expr) -> None:
-        """Raise CqlError for an item that is neither a key nor an aggregate."""
+        """Raise CqlError unless `node` is a key or a column; add an ungrouped column to `loose`."""
         always = isinstance(node, exp.Column) and node.name in self.always and not item.alias
         if always or self.key_of(node) is not None:
             return
@@ -117,7 +117,7 @@ class Items:
         self.loose.append(node)
 
     def key_of(self, node: exp.Expr) -> str | None:
-        """Return the name of the key that an expression equals, else None."""
+        """Return the name of the GROUP BY key that equals the expression `node`, else None."""
         given = self._by_alias(node)
         if self.calls(given):
             return None
@@ -129,17 +129,17 @@ class Items:
         return [item for item in self.items if self.calls(item)]
 
     def name_of(self, item: exp.Expr) -> str:
-        """Return the name of a column of the result: its alias, else its text without streams."""
+        """Return the name of `item` in results: its alias, else its text without stream names."""
         return item.alias or default_name(self.scope.bare(item))
 
     def check_columns(self, partition: Sequence[str]) -> None:
-        """Raise CqlError for a column of SELECT that is in neither GROUP BY nor PATTR."""
+        """Raise CqlError if a column of SELECT is in neither GROUP BY nor `partition` (PATTR)."""
         for node in self.loose:
             if self.scope.column(node) not in partition:
                 raise self.neither(node)
 
     def aggregate(self, node: exp.Expr) -> Aggregate:
-        """Return the aggregate of a call."""
+        """Return the aggregate that the call `node` describes."""
         name, given = node.name.lower(), list(node.expressions)
         if given and isinstance(given[0], exp.Distinct):
             name, given = f"{name}_distinct", list(given[0].expressions)
@@ -171,7 +171,7 @@ class Items:
         return name
 
     def prepared(self) -> Stream:
-        """Return the stream with the computed columns, as the window reads it."""
+        """Return the stream with the columns of `computed` added: the input of the window."""
         stream = self.scope.stream
         with errors_at(self.scope.text, self.select):
             return stream.with_columns(**self.computed) if self.computed else stream
@@ -180,20 +180,20 @@ class Items:
 
     @staticmethod
     def is_call(node: exp.Expr) -> bool:
-        """Return whether a node calls an aggregate."""
+        """Return whether `node` is a call of an aggregate."""
         return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
 
     @classmethod
     def calls(cls, node: exp.Expr) -> list[exp.Expr]:
-        """Return the calls of aggregates in an expression."""
+        """Return the calls of aggregates inside the expression `node`."""
         return [n for n in node.find_all(exp.Anonymous) if cls.is_call(n)]
 
     def neither(self, node: exp.Expr) -> CqlError:
-        """Return the error for an expression that has no single value in a window."""
+        """Return the error that `node` is neither in GROUP BY nor inside an aggregate."""
         text = default_name(node)
         problem = f"{text!r} is neither grouped by nor inside an aggregate"
         return self.cql_error(problem, node, f"add GROUP BY {text}")
 
     def cql_error(self, problem: str, node: exp.Expr, hint: str | None = None) -> CqlError:
-        """Return an error at the position of a node."""
+        """Return a CqlError at the position of `node`."""
         return cql_error(problem, self.scope.text, node, hint)

@@ -1,4 +1,4 @@
-"""Joins of streams in a list, or by JOIN … ON: conditions become keys, a band, and filters."""
+"""Builds joins: turns the conditions of ON and WHERE into join keys, a band, and filters."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _KEEPS: dict[How, frozenset[int]] = {
     "full": frozenset({SELF, OTHER}),
     "anti": frozenset({SELF}),
 }
-"""The sides whose rows are emitted without a partner, too."""
+"""For each kind of join, the sides whose rows without a partner are emitted, too."""
 
 
 def join_streams(select: exp.Select, sides: Sequence[Side]) -> Scope:
-    """Join the streams of a query from left to right, apply its WHERE, and return the result."""
+    """Return the scope of the streams of `select` joined from left to right, after its WHERE."""
     joins = select.args["joins"]
     hows = [_how(join, sides[0].scope.text) for join in joins]
     _check_names(sides)
     where = select.args.get("where")
     pool = conjuncts(where.this if where else None)
-    # WHERE also filters the rows that a later RIGHT or FULL join adds, so it comes last then.
+    # A RIGHT or FULL join adds rows that WHERE must filter: then apply WHERE after all joins.
     last = bool({"right", "full"} & set(hows))
     left = sides[0]
     for number, (join, how) in enumerate(zip(joins, hows, strict=True), start=1):
@@ -75,7 +75,7 @@ def _check_names(sides: Sequence[Side]) -> None:
 
 @dataclass
 class _Join:
-    """One join while it is built. `used` are the conditions of WHERE that it has absorbed."""
+    """The builder of one join. `used` lists the conditions of WHERE that the join applies."""
 
     select: exp.Select
     join: exp.Join
@@ -90,7 +90,7 @@ class _Join:
         self.text, self.sides = left.text, Sides((left, right), self.later, using)
 
     def run(self, pool: Sequence[exp.Expr]) -> Scope:
-        """Return the result; `pool` are conditions of WHERE that may apply before it."""
+        """Return the scope of the join; `pool` lists the conditions of WHERE not yet applied."""
         before: dict[int, list[exp.Expr]] = {SELF: [], OTHER: []}
         bounds = Bounds(self.sides, self.sources)
         keys = self._using()
@@ -99,7 +99,7 @@ class _Join:
             about = self.sides.of(condition)
             if about is not None and len(about) == 1:
                 (side,) = about
-                # A side whose rows are emitted without a partner, too, is filtered after the join.
+                # ON must not filter a side before the join if all its rows are emitted.
                 whole = condition not in self.used and side in _KEEPS[self.how]
                 (rest if whole else before[side]).append(condition)
             elif not bounds.take(condition) and not self._key(condition, keys):
@@ -123,7 +123,7 @@ class _Join:
         return scope.where(conjunction(rest)) if rest else scope
 
     def _conditions(self, pool: Sequence[exp.Expr]) -> list[exp.Expr]:
-        """Return the conditions of ON, and those of WHERE whose streams are joined by now."""
+        """Return the conditions of ON, and the conditions of `pool` that this join can apply."""
         own = conjuncts(self.join.args.get("on"))
         for condition in pool:
             about = self.sides.of(condition)
@@ -143,7 +143,7 @@ class _Join:
         return keys
 
     def _key(self, condition: exp.Expr, keys: dict[str, str]) -> bool:
-        """Add an equality of two columns to the keys; return whether the condition is one."""
+        """Add `condition` to `keys` if it equates a column of each side; return whether it does."""
         if not isinstance(condition, exp.EQ):
             return False
         columns = [self.sides.column(node) for node in (condition.this, condition.expression)]
@@ -154,10 +154,10 @@ class _Join:
         return True
 
     def _time(self, pair: Pair) -> tuple[Time | None, exp.Expr | None]:
-        """Return the time of the result, and the item of SELECT that names it.
+        """Return the argument `time=` of the join, and the item of SELECT that sets it.
 
-        It is the later or the earlier of both times where SELECT has it, or the time of the right
-        stream if SELECT names only that one, also beside `*`.
+        `max(a.ts, b.ts)` and `min(a.ts, b.ts)` set it to "max" and "min". It is "other" if SELECT
+        of an inner join names the time of the right stream, but not the time of the left one.
         """
         times = [(SELF, pair[SELF]), (OTHER, pair[OTHER])]
         nodes = [item.unalias() for item in self.select.expressions]
@@ -170,7 +170,7 @@ class _Join:
         return ("other" if alone and self.how == "inner" else None), None
 
     def _named(self, node: exp.Expr) -> tuple[int, str]:
-        """Return side and name of the column in an item of SELECT; for `a.*`, those of the time."""
+        """Return side and name of the column `node`; for `a.*`, those of the time column of `a`."""
         nothing = (-1, "")
         if not isinstance(node, exp.Column):
             return nothing
@@ -183,7 +183,7 @@ class _Join:
         return side, self.sources[side].times[0]
 
     def _scope(self, joined: Stream, called: exp.Expr | None) -> Scope:
-        """Return the scope of the result, with the names of its columns."""
+        """Return the scope of `joined`; replace the item `called` of SELECT by the time column."""
         assert isinstance(joined.node, Apply)  # noqa: S101
         plan = joined.node.plan
         assert isinstance(plan, JoinPlan)  # noqa: S101

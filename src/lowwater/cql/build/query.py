@@ -1,4 +1,4 @@
-"""Builds a query from a syntax tree, by the calls of `lw.stream(...)` that a user would write."""
+"""Builds a query from a syntax tree, with the same calls that a user writes in Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOT_YET = {"limit": "LIMIT", "with": "WITH", "with_": "WITH"}
 
 
 def query_of(text: str, streams: Mapping[str, Stream]) -> Stream:
-    """Return the query that a text describes, over streams by name."""
+    """Return the query that `text` describes; `streams` maps the names in FROM to streams."""
     if not isinstance(text, str):
         raise SpecError(
             f"lw.sql({text!r}): the first argument must be the text of a query: a SELECT in quotes"
@@ -54,14 +54,14 @@ def query_of(text: str, streams: Mapping[str, Stream]) -> Stream:
 
 
 class _Builder:
-    """Builds queries from syntax trees. Errors quote the text."""
+    """The builder of a query and its subqueries from the syntax tree of `text`."""
 
     def __init__(self, text: str, streams: Mapping[str, Stream]) -> None:
         self.text = text
         self.streams = {name.lower(): stream for name, stream in streams.items()}
 
     def scope(self, tree: exp.Expr) -> Scope:
-        """Return the query of a tree; its columns keep the names of their streams."""
+        """Return the scope of the query `tree`: its stream, and the names of the columns."""
         if isinstance(tree, exp.Subquery) and not tree.alias:
             return self.scope(tree.this)
         if isinstance(tree, exp.Union):
@@ -73,7 +73,7 @@ class _Builder:
             return self._aggregated(self._filtered(self._source(source.this), tree), source, tree)
         if not _has_aggregates(tree):
             return project(self._rows(tree, source), tree)
-        # SELECT names the time of the rows of a join, but here it names groups: pass * instead.
+        # A join takes its time from SELECT, but this SELECT lists groups: give the join `*`.
         rows = tree.copy()
         rows.set("expressions", [exp.Star()])
         groups = two_time_groups(self._rows(rows, source), tree)
@@ -86,7 +86,7 @@ class _Builder:
         raise cql_error("the join needs a window", self.text, source, f"write one {place}")
 
     def _rows(self, select: exp.Select, source: exp.Expr) -> Scope:
-        """Return the rows of FROM and WHERE."""
+        """Return the scope of the rows that FROM and WHERE of `select` describe."""
         joins = select.args.get("joins")
         if not joins:
             return self._filtered(self._source(source), select)
@@ -96,7 +96,7 @@ class _Builder:
         return join_streams(select, sides)
 
     def _checked(self, select: exp.Select) -> exp.Expr:
-        """Return the source in FROM; raise CqlError for a clause that cannot be built."""
+        """Return the source in FROM; raise CqlError if `select` has an unsupported clause."""
         for name, value in select.args.items():
             if value and name not in _BUILT:
                 node = value[0] if isinstance(value, list) else value
@@ -115,7 +115,7 @@ class _Builder:
         return unsupported(_NOT_YET.get(clause, clause.upper()), self.text, at)
 
     def _aggregated(self, scope: Scope, source: WindowedStream, select: exp.Select) -> Scope:
-        """Return a query over windows."""
+        """Return the scope of the results of `select` over the windows of `source`."""
         window = source.args["window"]
         items = Items(scope, select, on_both=isinstance(window.args.get("wattr"), list))
         keys, results = items.keys(), Results(items)
@@ -179,10 +179,10 @@ def _has_aggregates(select: exp.Select) -> bool:
 
 
 def two_time_groups(scope: Scope, select: exp.Select) -> Scope | None:
-    """Return groups by both times of a join; None if the query groups by anything else.
+    """Return the scope of `select` if it groups a join by both times, else None.
 
-    The groups (OOP Q3) are windows of one tick on each time: a result belongs to a pair of windows,
-    `window` and `window_2`, and their starts are the times.
+    Such a group (OOP Q3) is built as a pair of windows of one tick, `window` on the first time and
+    `window_2` on the second. The starts of both windows are the times of the group.
     """
     stream = scope.stream
     if not stream.jointly:
@@ -207,20 +207,20 @@ def two_time_groups(scope: Scope, select: exp.Select) -> Scope | None:
 
 
 def _times(items: Items) -> dict[str, str]:
-    """Return the keys that are times of the join, one of each stream, with their columns."""
+    """Return the keys that are times of the join, at most one per stream, with their columns."""
     stream = items.scope.stream
     by_side: dict[int, tuple[str, str]] = {}
     for key, node in items.grouped.items():
         plain = isinstance(node, exp.Column) and not node.table
         side = stream.jointly.get(node.name) if plain else None
-        # The time of a window result is an interval, not a time that a result could repeat.
+        # The time of a window result is an interval, which a window of one tick cannot represent.
         if side is not None and not isinstance(stream.axis(node.name), WindowTime):
             by_side.setdefault(side, (key, node.name))
     return dict(by_side.values())
 
 
 def window_arguments(window: StreamWindow, scope: Scope) -> dict[str, Any]:
-    """Return the arguments of `stream.window(...)` for a window."""
+    """Return the arguments of `stream.window(...)` that the node `window` describes."""
     given = window.args
     if given.get("wattr") and (given.get("rattr") or given.get("sattr")):
         raise cql_error(

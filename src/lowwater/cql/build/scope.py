@@ -1,4 +1,4 @@
-"""The scope of a text: a stream and the names of its columns; the streams of a join."""
+"""Scopes, which map the names of columns in a text to the columns of a stream or a join."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from lowwater.query.stream import Stream
 class Scope:
     """A stream and the names of its columns in a text.
 
-    `known` maps the names that may stand before a column, in lower case, to their columns, each
-    with its name in the stream: joins rename some.
+    `known` maps each qualifier (`a` in `a.ts`), in lower case, to its columns, and each of these
+    columns to its name in `stream`, because a join renames some columns.
     """
 
     text: str
     stream: Stream
     known: Mapping[str, Mapping[str, str]]
     is_closed: bool = False
-    """Whether a column without a stream before it is a column of the result only."""
+    """Whether a column without a qualifier can only name a column of `stream`."""
 
     @classmethod
     def of(cls, text: str, stream: Stream, name: str) -> Scope:
-        """Return the scope of a stream with one name, or none."""
+        """Return the scope of `stream` with the qualifier `name`; an empty `name` means none."""
         columns = {column: column for column in stream.schema.names}
         return cls(text, stream, {name.lower(): columns} if name else {})
 
     def closed(self) -> Scope:
-        """Return the scope of a query in FROM without AS."""
+        """Return this scope with `is_closed` set, for a subquery in FROM without AS."""
         return replace(self, is_closed=True)
 
     def column(self, node: exp.Column) -> str | None:
-        """Return the column that a node names; None for a field of a column."""
+        """Return the column that `node` names; None if `node` names a field of a column."""
         first, *fields = self.path(node)
         return None if fields else first
 
     def path(self, node: exp.Column) -> list[str]:
-        """Return a column and the fields after it, without the stream before it."""
+        """Return the names of the column and the fields in `node`, without the qualifier."""
         first, *fields = [part.name for part in node.parts]
         if fields and first.lower() in self.known:
             columns = self.known[first.lower()]
@@ -70,7 +70,7 @@ class Scope:
         return known
 
     def owners(self, name: str) -> dict[str, str]:
-        """Return the streams that have a column of a name, each with its name in the result."""
+        """Return the qualifiers with a column `name`, each with that column's name in `stream`."""
         if self.is_closed:
             return {}
         columns = {owner: find(name, names) for owner, names in self.known.items()}
@@ -81,19 +81,19 @@ class Scope:
         return cql_error(f"{name!r} is not a column of the stream", self.text, node, hint)
 
     def bare(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression whose columns exist and have no stream before them."""
+        """Return `node` without qualifiers; raise CqlError if one of its columns does not exist."""
 
         def strip(part: exp.Expr) -> exp.Expr:
             if not isinstance(part, exp.Column):
                 return part
             path = self.path(part)
-            # A column that needs no change keeps its node, so that a step keeps its text.
+            # Keep the node of a column without a qualifier: the text of the step stays the same.
             return part if path == [name.name for name in part.parts] else column(*path)
 
         return node.transform(strip)
 
     def where(self, condition: exp.Expr) -> Scope:
-        """Return the scope of the rows for which a condition is true."""
+        """Return the scope of the rows for which `condition` is true."""
         text = spark_text(self.bare(condition))
         with errors_at(self.text, condition):
             return replace(self, stream=self.stream.where(text))
@@ -101,7 +101,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Side:
-    """A stream in FROM. Its rows can be joined for the length `kept` on the attribute `over`."""
+    """A stream in a join. Its rows can join for the length `kept`, measured on the time `over`."""
 
     node: exp.Expr
     scope: Scope
@@ -110,7 +110,7 @@ class Side:
 
     @classmethod
     def of(cls, node: exp.Expr, scope: Scope) -> Side:
-        """Return a stream of a join with its window or KEEP."""
+        """Return the input of a join that `node` describes, with its window or its KEEP clause."""
         if isinstance(node, KeepClause):
             return cls(node, scope, node.args["keep"])
         if not isinstance(node, WindowedStream):
@@ -133,7 +133,7 @@ class Side:
 
     @property
     def times(self) -> tuple[str, ...]:
-        """The columns that the join can use as the time of this stream."""
+        """The columns that the join can use as the time of this input."""
         return (self.over,) if self.over else times_of(self.scope.stream)
 
 
@@ -146,15 +146,15 @@ def times_of(stream: Stream) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both sides of a join, and the streams that later joins add."""
+    """The scopes of both inputs of a join, and of the streams that later joins add."""
 
     pair: tuple[Scope, Scope]
     later: Sequence[Scope] = ()
     common: frozenset[str] = frozenset()
-    """Columns of USING, which both sides share, in lower case."""
+    """Columns of USING, in lower case; both sides have them."""
 
     def place(self, node: exp.Column) -> int | None:
-        """Return the side to which a column belongs; None for neither."""
+        """Return the side (SELF or OTHER) that has the column `node`; None if neither has it."""
         first = node.parts[0].name
         everyone = (*self.pair, *self.later)
         if len(node.parts) > 1:
@@ -174,7 +174,7 @@ class Sides:
         return holding[0] if holding and holding[0] <= OTHER else None
 
     def column(self, node: exp.Expr) -> tuple[int, str] | None:
-        """Return (side, name) if the node is a plain column of one of the sides, else None."""
+        """Return (side, name) if `node` is a plain column of one of the sides, else None."""
         if not isinstance(node, exp.Column):
             return None
         side = self.place(node)
@@ -182,13 +182,13 @@ class Sides:
         return None if side is None or name is None else (side, name)
 
     def of(self, condition: exp.Expr) -> frozenset[int] | None:
-        """Return the sides that a condition refers to; None if it refers to other streams."""
+        """Return the sides whose columns `condition` uses; None if it uses other streams, too."""
         places = {self.place(node) for node in condition.find_all(exp.Column)}
         return None if None in places else frozenset(side for side in places if side is not None)
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conditions that AND connects."""
+    """Return the conditions that AND connects in `condition`."""
     if condition is None:
         return []
     if isinstance(condition, exp.And):

@@ -1,4 +1,4 @@
-"""SELECT: its columns over rows, its expressions over the aggregates of a window, and HAVING."""
+"""Builds SELECT over rows, and SELECT and HAVING over the aggregates of a window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lowwater.query.stream import Query, Stream
 
 
 def project(scope: Scope, select: exp.Select) -> Scope:
-    """Return the stream after SELECT: a leading `*` adds columns, other items choose them."""
+    """Return the scope after SELECT, which keeps all other columns if it begins with `*`."""
     items = list(select.expressions)
     every = bool(items) and isinstance(items[0], exp.Star)
     columns: dict[str, str] = {}
@@ -37,7 +37,7 @@ def project(scope: Scope, select: exp.Select) -> Scope:
 
 
 def _choose(scope: Scope, select: exp.Select, columns: dict[str, str], *, every: bool) -> Scope:
-    """Return the scope with the columns of SELECT; `every` if `*` keeps all others."""
+    """Return `scope` with the given `columns` of SELECT and, if `every`, with all others, too."""
     stream = scope.stream
     if every:
         # An unchanged column needs no step: `SELECT *, max(a.ts, b.ts) AS time_max`.
@@ -56,7 +56,7 @@ def _choose(scope: Scope, select: exp.Select, columns: dict[str, str], *, every:
 
 
 def _columns(scope: Scope, item: exp.Expr) -> dict[str, str]:
-    """Return the columns of an item of SELECT by name."""
+    """Return the columns that `item` of SELECT describes: their names and Spark SQL texts."""
     node = item.unalias()
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         owner = scope.known.get(node.table.lower())
@@ -73,7 +73,7 @@ def _columns(scope: Scope, item: exp.Expr) -> dict[str, str]:
 
 
 def _of_one_row(node: exp.Expr) -> exp.Expr:
-    """Return an expression with `max(a, b)` over one row as Spark's greatest, min as least."""
+    """Return `node` with `max(a, b)` replaced by Spark's `greatest(a, b)`, and `min` by `least`."""
 
     def replaced(part: exp.Expr) -> exp.Expr:
         extreme = extreme_of(part) if isinstance(part, exp.Anonymous) else None
@@ -87,9 +87,9 @@ def _of_one_row(node: exp.Expr) -> exp.Expr:
 
 
 class Results:
-    """The aggregates of a query, including those that occur only inside expressions.
+    """The aggregates of a window query and the SELECT and HAVING over them.
 
-    `times` are keys that results do not have as columns, each with the expression for it.
+    `times` maps GROUP BY keys that are not columns of the results to the expressions for them.
     """
 
     def __init__(self, items: Items, times: Mapping[str, exp.Expr] | None = None) -> None:
@@ -110,7 +110,7 @@ class Results:
         self.plain = not self.times and not items.composed and shown == list(self.aggregates)
 
     def after(self, query: Query) -> Stream:
-        """Return the results of a query after HAVING and SELECT."""
+        """Return the results of `query` after HAVING and SELECT."""
         stream: Stream = query
         if self.having is not None:
             written, condition = self.having
@@ -126,7 +126,7 @@ class Results:
             return stream.after(Select(tuple(texts)))
 
     def _over_results(self, node: exp.Expr) -> exp.Expr:
-        """Return an expression over the columns of results."""
+        """Return `node` with its aggregate calls and keys replaced by columns of the results."""
         items = self.items
 
         def replaced(part: exp.Expr) -> exp.Expr:
@@ -142,11 +142,11 @@ class Results:
     def _key(self, part: exp.Expr) -> str | None:
         try:
             return self.items.key_of(part)
-        except CqlError:  # a name of SELECT, or a column of results
+        except CqlError:  # `part` is an alias of SELECT, or a column of results
             return None
 
     def _name(self, call: exp.Expr) -> str:
-        """Return the name of an aggregate; add it to those that are computed if it is new."""
+        """Return the result column of the aggregate `call`; add a new aggregate to `aggregates`."""
         wanted = self.items.aggregate(call)
         name = next((n for n, known in self.aggregates.items() if known == wanted), None)
         if name is None:
@@ -155,7 +155,7 @@ class Results:
         return name
 
     def _named(self, node: exp.Column) -> exp.Expr:
-        """Return a column that results always have, or the item of SELECT with that name."""
+        """Return `node` if all results have this column, else the SELECT item with this alias."""
         path = [part.name for part in node.parts]
         if path[0].lower() in self.items.always:
             return node

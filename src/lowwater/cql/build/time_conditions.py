@@ -1,8 +1,8 @@
-"""Conditions on the times of two streams: a band, or a tumbling window in common.
+"""Turns conditions on the times of two streams into a band, or into a common tumbling window.
 
-With `u = other.time - self.time`, a comparison bounds u, and so does the length for which a side
-keeps its rows. A window of length W after a stream holds the last W of time without its older end
-(OOP 5.3, Q2; QDJ algorithm 1): `u < W` for rows kept of self, `-u < W` for rows kept of other.
+A band bounds `u = other.time - self.time`. A comparison of the two times is a bound of u, and so is
+a window or KEEP of length W: on `self` it means `u < W`, on `other` it means `-u < W`, because the
+window excludes its older end (OOP 5.3, Q2; QDJ algorithm 1).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lowwater.ticks import instant, ticks
 from lowwater.windows.axis import Axis
 
 Pair = tuple[str, str]
-"""The columns that hold the times of both sides."""
+"""The names of the time columns of both sides."""
 _BOUNDS: dict[type[exp.Expr], tuple[int | None, int | None]] = {
     exp.LT: (None, -1), exp.LTE: (None, 0), exp.EQ: (0, 0), exp.GTE: (0, None), exp.GT: (1, None),
 }  # fmt: skip
-"""The ticks to add to c for the least and the greatest u, for each comparison of u with c."""
+"""For each comparison of u with a number c: the ticks to add to c for the least and greatest u."""
 _SIZE_SLIDE_START = 3
 
 
@@ -35,14 +35,14 @@ class Linear(NamedTuple):
     constants: tuple[tuple[int, exp.Expr], ...] = ()
 
     def plus(self, other: Linear, sign: int = 1) -> Linear:
-        """Return the sum, or the difference for sign -1."""
+        """Return this sum plus `other`, or minus `other` if `sign` is -1."""
         columns = tuple((sign * s, node) for s, node in other.columns)
         constants = tuple((sign * s, node) for s, node in other.constants)
         return Linear(self.columns + columns, self.constants + constants)
 
 
 def linear(node: exp.Expr) -> Linear | None:
-    """Return an expression such as `a.ts + INTERVAL 3 SECONDS` as a sum, else None."""
+    """Return `node`, such as `a.ts + INTERVAL 3 SECONDS`, as a sum; None if it is not one."""
     if isinstance(node, exp.Paren):
         return linear(node.this)
     if isinstance(node, exp.Column):
@@ -62,7 +62,7 @@ def linear(node: exp.Expr) -> Linear | None:
 
 
 class Bounds:
-    """The bounds on the times of a pair, collected from the conditions."""
+    """A collector of the bounds that conditions set on the two times of a joined pair."""
 
     def __init__(self, sides: Sides, sources: tuple[Side, Side]) -> None:
         self.sides, self.sources = sides, sources
@@ -74,7 +74,7 @@ class Bounds:
         self.compared: list[exp.Expr] = []
 
     def take(self, condition: exp.Expr) -> bool:
-        """Add a condition on the times of both sides; return whether it is one."""
+        """Add `condition` if it compares the times of both sides; return whether it does."""
         if isinstance(condition, exp.EQ) and self._window(condition):
             return True
         parts = [condition]
@@ -91,7 +91,7 @@ class Bounds:
         return True
 
     def _compared(self, node: exp.Expr) -> tuple[int | None, int | None] | None:
-        """Return the least and the greatest u that satisfy a comparison; None for other nodes."""
+        """Return the least and greatest u for which `node` is true; None if it has no times."""
         if type(node) not in _BOUNDS:
             return None
         first, second = linear(node.this), linear(node.expression)
@@ -114,7 +114,7 @@ class Bounds:
         return _moved(offset, high, -1), _moved(offset, low, -1)
 
     def _pair(self, columns: list[tuple[int, str] | None]) -> Pair | None:
-        """Return the columns if they are the times of both sides, else None."""
+        """Return the names of `columns` if they are the times of both sides, else None."""
         names = dict(column for column in columns if column is not None)
         if len(columns) != len((SELF, OTHER)) or names.keys() != {SELF, OTHER}:
             return None
@@ -147,7 +147,7 @@ class Bounds:
     # -- the band ---------------------------------------------------------------------------------
 
     def band(self, node: exp.Expr) -> SameWindowSpec | tuple[Any, Any]:
-        """Return the band, or the window in common; other conditions stay in `compared`."""
+        """Return the band, or the common window; only a band absorbs the `compared` conditions."""
         if self.same is not None:
             if any(source.kept for source in self.sources):
                 problem = "a join by a common window cannot have RANGE or KEEP, too"
@@ -199,7 +199,7 @@ def _span(axis: Axis, node: exp.Expr) -> int:
 
 
 def _bucket(node: exp.Expr) -> tuple[exp.Column, exp.Expr, exp.Expr | None] | None:
-    """Return column, size and start of `ts DIV 10`, `floor(ts / 10)` or `window(ts, …)`."""
+    """Return column, size, start of `ts DIV 10`, `floor(ts / 10)` or `window(ts, …)`, else None."""
     if isinstance(node, exp.Paren | exp.Floor):
         return _bucket(node.this)
     if isinstance(node, exp.IntDiv | exp.Div):

@@ -1,1 +1,1 @@
-"""Prints a query as text."""
+"""Prints a query as a CQL text."""

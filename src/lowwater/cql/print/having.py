@@ -1,4 +1,4 @@
-"""Prints steps after a window as the SELECT and the HAVING of its query."""
+"""Prints the steps after a window as SELECT and HAVING of the window's query."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ Expressions = Mapping[str, exp.Expr]
 
 
 class ResultClauses(NamedTuple):
-    """The items of SELECT beside keys, HAVING, and the remaining steps.
+    """The clauses for the steps after a window: the items of SELECT except keys, and HAVING.
 
-    `times` are the times of a join by name, if the query groups by them instead of windows.
+    `rest` lists the steps that do not fit into these clauses. `times` maps names to the times of a
+    join if the query groups by them instead of windows.
     """
 
     items: Expressions
@@ -33,9 +34,9 @@ class ResultClauses(NamedTuple):
 def result_clauses(
     plan: WindowPlan, steps: Sequence[Step], calls: Expressions, inlined: Expressions
 ) -> ResultClauses:
-    """Return the clauses that reproduce the first steps after a window.
+    """Return the clauses SELECT and HAVING for the first of the `steps` after a window.
 
-    `calls` are the aggregates by name, `inlined` the computed columns that the text repeats.
+    `calls` maps names to calls of aggregates, `inlined` maps computed columns to expressions.
     """
     rest = list(steps)
     where = rest.pop(0) if rest and isinstance(rest[0], Where) else None
@@ -51,7 +52,7 @@ def result_clauses(
 
 
 def _is_of_results(step: Step, plan: WindowPlan, times: Mapping[str, str]) -> bool:
-    """Return whether a step keeps the columns of every result in place, times before keys."""
+    """Return whether `step` selects windows, `times` and keys first, and `kind` last."""
     if not isinstance(step, Select):
         return False
     first = (*always_of(plan), *times, *keys_of(plan))
@@ -63,9 +64,10 @@ def _is_of_results(step: Step, plan: WindowPlan, times: Mapping[str, str]) -> bo
 
 
 class _Text:
-    """Prints expressions over results; `sound` if reading the text gives the same steps.
+    """A printer of expressions over results.
 
-    `order` are the aggregates in the order in which the text names them: items first.
+    `sound` is whether parsing the text builds the same steps again. `order` lists the aggregates
+    in the order of the text: items of SELECT, then HAVING.
     """
 
     def __init__(
@@ -78,13 +80,13 @@ class _Text:
         self.order = list(calls)
 
     def items(self, step: Step) -> dict[str, exp.Expr]:
-        """Return the items of SELECT beside keys."""
+        """Return the items of SELECT for `step`, without the keys."""
         assert isinstance(step, Select)  # noqa: S101
         given = step.columns[len(self.always) - 1 + len(self.times) + len(self.keys) : -1]
         plain = [name for name, text in given if name in self.calls and is_column(text, name)]
         self.order = list(plain)
         items = {n: self.calls[n] if n in plain else self._composed(text) for n, text in given}
-        # A text of all aggregates in order is read as no step.
+        # Parsing a SELECT of all aggregates in order builds no step.
         changed = bool(self.times) or plain != list(self.calls)
         self.sound &= len(items) == len(given) and changed
         return items
@@ -95,7 +97,7 @@ class _Text:
         return node
 
     def over(self, text: str) -> exp.Expr:
-        """Return an expression over results as one over aggregates."""
+        """Return the expression `text` with columns of results replaced by aggregate calls."""
         return expression(text).transform(self._source_of)
 
     def _source_of(self, node: exp.Expr) -> exp.Expr:
@@ -119,20 +121,20 @@ class _Text:
 
 
 def keys_of(plan: WindowPlan) -> tuple[str, ...]:
-    """Return the keys of results beside windows."""
+    """Return the keys of the results of `plan`, except the second window."""
     return plan.keys if plan.second is None else plan.keys[1:]
 
 
 def always_of(plan: WindowPlan) -> tuple[str, ...]:
-    """Return the columns before the keys in results."""
+    """Return the columns that precede the keys in results of `plan`."""
     return ("window", "wid") if plan.second is None else ("window", "wid", SECOND)
 
 
 def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
-    """Return the times of a join that a step after windows of one tick names, with their columns.
+    """Return the names in `step` for the two times that the query groups by, with their columns.
 
-    `GROUP BY a.ts, b.ts` is read as windows of one tick and, after them, a step with the columns
-    `window, wid, window_2, the times, keys, aggregates, kind`. Empty for other steps and windows.
+    `GROUP BY a.ts, b.ts` is built as windows of one tick and a step that selects `window`, `wid`,
+    `window_2`, the times, keys, aggregates and `kind`. Other windows and steps return an empty map.
     """
     if plan.second is None or plan.flush is not None or not isinstance(step, Select):
         return {}

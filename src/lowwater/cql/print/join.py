@@ -1,4 +1,4 @@
-"""Prints joins: `FROM a JOIN b ON …`, and the columns of SELECT."""
+"""Prints a join as `SELECT … FROM a JOIN b ON …`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _WORDS = {
     "full": ("FULL", None), "anti": ("LEFT", "ANTI"),
 }  # fmt: skip
 _USUAL = {"right": "other", "full": "max"}
-"""The default time of the result of a join, where it is not that of the left stream."""
+"""The default `time=` of right and full joins; other joins default to the left stream's time."""
 
 
 def expression(text: str) -> exp.Expr:
-    """Return the syntax tree of an expression, as steps hold it."""
+    """Return the syntax tree of `text`, an expression of a step."""
     tree: exp.Expr = parse(f"SELECT {text}").expressions[0]
     return tree
 
 
 class JoinText:
-    """Prints a join as a query over two sources in FROM."""
+    """The text of a join: a query with both inputs in FROM."""
 
     def __init__(self, plan: JoinPlan, mine: exp.Expr, other: exp.Expr) -> None:
         self.plan = plan
@@ -48,7 +48,7 @@ class JoinText:
             raise SpecError(f"suffix={plan.suffix!r} has no text; {remedy}")
 
     def all(self) -> exp.Select:
-        """Return the join with all its columns."""
+        """Return the query of the join with all columns."""
         plan = self.plan
         items: list[exp.Expr] = [exp.Star()]
         if plan.time != _USUAL.get(plan.how, "self"):
@@ -61,7 +61,7 @@ class JoinText:
         return self._select(items)
 
     def chosen(self, step: Select) -> exp.Select:
-        """Return the join with the columns of the Select step after it."""
+        """Return the query of the join with the columns that the next step selects."""
         items = []
         for name, text in step.columns:
             node = expression(text)
@@ -78,7 +78,7 @@ class JoinText:
         return select
 
     def _source_of(self, node: exp.Expr) -> exp.Expr:
-        """Return a column of the result as the column of its stream."""
+        """Return a column of the result as a column of its input; return other nodes unchanged."""
         if not isinstance(node, exp.Column):
             return node
         first, *fields = [part.name for part in node.parts]
@@ -100,7 +100,7 @@ class JoinText:
     # -- ON ---------------------------------------------------------------------------------------
 
     def _condition(self) -> exp.Expr:
-        """Return the condition of ON: first on the times, so that they are read as times."""
+        """Return the condition of ON; it compares times first, which sets the times of the join."""
         plan = self.plan
         times = tuple(axis.column for axis in plan.axes)
         if times in plan.on:
@@ -144,7 +144,7 @@ class JoinText:
 
 
 def is_select_of(plan: JoinPlan, step: Step) -> bool:
-    """Return whether a step can be the SELECT of a join: it must name the time of the result."""
+    """Return whether `step` can be the SELECT of a join: it must select the time of the result."""
     if not isinstance(step, Select):
         return False
     nodes = [expression(text) for _, text in step.columns]
@@ -172,7 +172,7 @@ def _length(axis: Axis, span: int) -> exp.Expr:
 
 
 def _is_rounder(axis: Axis, bound: int, step: int) -> bool:
-    """Return whether the text of a bound is shorter as an exclusive one, by the next tick."""
+    """Return whether the exclusive bound, `bound + step`, has a shorter text than `bound`."""
     return len(axis.say(abs(bound + step))) + 1 < len(axis.say(abs(bound)))
 
 

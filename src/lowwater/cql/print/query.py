@@ -1,4 +1,4 @@
-"""Prints a query as a text that builds the same query."""
+"""Prints a query as a CQL text from which `lw.sql` builds the same query."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from lowwater.operators.window.plan import WindowPlan
 
 
 def text_of(node: Node, names: Sequence[str], named: Mapping[str, Any]) -> str:
-    """Return the CQL text of a node.
+    """Return the CQL text of `node`.
 
-    `names` are the names of its sources in order, `named` streams of the query by name.
+    `names` lists the names of its sources in order; `named` maps more names to streams in it.
     """
     return normal_form(_Printer(Names(node, names, named)).query(node))
 
 
 class _Printer:
-    """Prints streams, each as a query or as what stands in FROM."""
+    """A printer of streams, as queries or as sources in FROM."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
     def query(self, stream: Node) -> exp.Expr:
-        """Return a stream as a query."""
+        """Return the query whose rows are those of `stream`."""
         source = self.source(stream)
         if not isinstance(source, exp.Subquery):
             return exp.select(exp.Star()).from_(source)
@@ -46,11 +46,11 @@ class _Printer:
         return tree
 
     def source(self, stream: Node) -> exp.Expr:
-        """Return a stream as it stands in FROM."""
+        """Return `stream` as a source in FROM: a name, a union, or a subquery."""
         return _after(*self._below(stream))
 
     def _below(self, stream: Node) -> tuple[exp.Expr, tuple[Step, ...]]:
-        """Return the source of a stream, and the steps after it."""
+        """Return the source in FROM below the last steps of `stream`, and these steps."""
         node, steps = named_stream(stream, self.names)
         name = self.names.of(node)
         if name is not None:
@@ -69,7 +69,7 @@ class _Printer:
     def _join(
         self, plan: JoinPlan, of: Sequence[Node], after: tuple[Step, ...]
     ) -> tuple[exp.Select, tuple[Step, ...]]:
-        """Return a join as a query, and the remaining steps after it."""
+        """Return the query of a join, and the steps of `after` that are not part of the query."""
         join = JoinText(plan, *map(self.source, of))
         if after and isinstance(after[0], Select) and is_select_of(plan, after[0]):
             return join.chosen(after[0]), after[1:]
@@ -101,7 +101,7 @@ class _Printer:
     def _windows(
         self, plan: WindowPlan, of: Node, after: tuple[Step, ...]
     ) -> tuple[exp.Select, tuple[Step, ...]]:
-        """Return a window aggregate as a query, and the remaining steps after it."""
+        """Return the query of a window, and the steps of `after` that are not part of the query."""
         base, before = self._below(of)
         steps = list(before)
         inlined = _inlined(plan, of, steps)
@@ -125,9 +125,9 @@ class _Printer:
 
 
 def _inlined(plan: WindowPlan, of: Node, steps: Sequence[Step]) -> dict[str, exp.Expr]:
-    """Return the computed columns that can be printed where they are used.
+    """Return the computed columns that can be printed as expressions, where they are used.
 
-    Reading such a text computes the same columns in the same order: keys, then the arguments of
+    Parsing the text must compute the same columns in the same order: keys, then the arguments of
     aggregates.
     """
     if not steps or not isinstance(steps[-1], WithColumns):
@@ -145,7 +145,7 @@ def _inlined(plan: WindowPlan, of: Node, steps: Sequence[Step]) -> dict[str, exp
 
 
 def _after(source: exp.Expr, steps: Sequence[Step]) -> exp.Expr:
-    """Return a source after steps, as nested queries; one query holds a filter and new columns."""
+    """Return `source` after `steps`, as nested queries with one filter and one SELECT each."""
     condition: exp.Expr | None = None
     for step in steps:
         if isinstance(step, Where):
@@ -175,7 +175,7 @@ def _aliased(node: exp.Expr, name: str) -> exp.Expr:
 
 
 def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr]:
-    """Return the calls of the aggregates by name."""
+    """Return the calls of the aggregates of `plan` by name."""
     calls: dict[str, exp.Expr] = {}
     for alias, aggregate in plan.aggregates.items():
         call = call_of(aggregate)
@@ -191,7 +191,7 @@ def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr
 
 
 class Names:
-    """The names of the streams of a query: those that `named` gives, and those of its sources."""
+    """The names of the streams of a query: the names in `named`, and the names of its sources."""
 
     def __init__(self, node: Node, names: Sequence[str], named: Mapping[str, Any]) -> None:
         self._of = {}
@@ -207,7 +207,7 @@ class Names:
         self._of |= dict(zip(sources, names or several, strict=False))
 
     def of(self, node: Node) -> str | None:
-        """Return the name of a stream, without the steps of a source; None if it has none."""
+        """Return the name of the stream `node`; None if `node` has no name."""
         return self._of.get(id(node))
 
     def _sources(self, node: Node) -> Iterator[int]:
@@ -221,14 +221,14 @@ class Names:
 
 
 class NamedStream(NamedTuple):
-    """A stream with a name, of an operator or a union, and the steps after it."""
+    """A stream `base`, which has a name or is an operator or union, and the `steps` after it."""
 
     base: Node
     steps: tuple[Step, ...] = ()
 
 
 def named_stream(node: Node, names: Names) -> NamedStream:
-    """Return a stream without the steps since its source or the last operator, and these steps."""
+    """Return the named stream, operator or union that `node` continues, and the steps after it."""
     if isinstance(node, Source):
         return NamedStream(node, node.steps)
     if names.of(node) is not None:
@@ -240,7 +240,7 @@ def named_stream(node: Node, names: Names) -> NamedStream:
 
 
 def _united(node: Union, names: Names) -> NamedStream:
-    """Return a union before the steps that all its streams share, and these steps."""
+    """Return the union without the last steps that all its inputs share, and these steps."""
     parts = node.of
     steps: tuple[Step, ...] = ()
     while (shorter := _without_last(parts, names)) is not None:

@@ -1,4 +1,4 @@
-"""Turns the window of a plan into the window of a text."""
+"""Turns the window of a plan into the window of a CQL text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from lowwater.windows.row_windows import ARRIVAL, RowWindow
 from lowwater.windows.session import SessionWindow
 
 Clauses: TypeAlias = dict[str, exp.Expr | list[exp.Column] | None]
-"""The clauses of a window by argument of `StreamWindow`; None for an absent one."""
+"""The clauses of a window by the argument of `StreamWindow`; None for an absent clause."""
 
 
 def window_of(plan: WindowPlan) -> StreamWindow:
-    """Return the window of a plan as a node; raise SpecError if no text describes it."""
+    """Return the window of `plan` as a syntax node; raise SpecError if CQL cannot express it."""
     if plan.flush is not None:
         raise SpecError(
             "flush= has no text: it sets when results leave, and a text describes results; print "
@@ -36,7 +36,7 @@ def window_of(plan: WindowPlan) -> StreamWindow:
 
 @singledispatch
 def _clauses(spec: object, plan: WindowPlan) -> Clauses:
-    """Return the clauses of a window by its kind; by default those of a sliding window."""
+    """Return the clauses for a window of the kind of `spec`; by default, of a sliding window."""
     del spec
     if len(plan.fixed_windows) != 1:
         raise SpecError(
@@ -86,7 +86,7 @@ def _(spec: RowWindow, plan: WindowPlan) -> Clauses:
 
 
 def _numbered(plan: WindowPlan) -> Clauses:
-    """Return the clauses of a window over row numbers."""
+    """Return the clauses of a window that is measured in row numbers."""
     ((_, window),) = plan.spec.fixed
     rank = RankOf(this=column(plan.axis.column))
     return {
@@ -97,7 +97,7 @@ def _numbered(plan: WindowPlan) -> Clauses:
 
 
 def _ends(plan: WindowPlan, spec: RowWindow) -> Clauses:
-    """Return the clauses for the rows that end a window: the slide and its attribute."""
+    """Return SLIDE and SATTR, the clauses that set which rows end a window."""
     if spec.slide_on == ARRIVAL or (spec.slide_on is None and spec.slide == 1):
         return {"slide": _rows(spec.slide), "sattr": _row_number(plan)}
     if spec.slide_on is None:
@@ -107,7 +107,7 @@ def _ends(plan: WindowPlan, spec: RowWindow) -> Clauses:
 
 
 def _row_number(plan: WindowPlan) -> RowNumber | None:
-    """Return `row-num`; None where a column has that name: arrival order is the default."""
+    """Return `row-num`; None if a column has that name, because arrival order is the default."""
     return None if ROW_NUM in plan.schema.names else RowNumber()
 
 

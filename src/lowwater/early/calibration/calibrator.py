@@ -1,11 +1,12 @@
-"""Estimates of final values, with intervals that contain them with a stated probability.
+"""Estimates of final values, with intervals that contain the finals with a stated probability.
 
-The estimate follows from theory: missing rows are like the rows that have arrived (see `Kind`). The
-interval is learned from past pairs of early and final values (`intervals`). Answers that lack some
-rows and answers that lack almost none learn apart (`early_rows`).
+An estimate assumes that missing rows are like arrived rows (see `Kind`). An interval is learned
+from past pairs of early and final values (`intervals`). Answers (early results) that lack some rows
+and answers that lack almost no rows are two *regimes*, learned separately (`early_rows`).
 
-The stated probability is that of all answers together. If the answers that lack almost nothing are
-nearly always right, as they should be, the tails of the others may be wider, up to `LEAVE` times.
+The stated probability is the mean over all answers. If answers that lack almost no rows nearly
+always equal their finals, the intervals of other answers may miss more finals: `LEAVE` times the
+stated share at most.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ Calibration: TypeAlias = dict[str, Regimes]
 
 @dataclass(frozen=True, eq=False)
 class EarlyValues:
-    """Early results: the share of rows that arrived, their number, the value of each aggregate.
+    """Early results: the share and the number of arrived rows, and the value of each aggregate.
 
-    `window` identifies windows, for example by their ends: all groups of a window are one lesson.
-    Missing values are NaN.
+    `window` identifies the window of each result, for example by its end; all groups of a window
+    are learned together. Missing values are NaN.
     """
 
     window: Ticks
@@ -52,7 +53,7 @@ class EarlyFinalPairs(EarlyValues):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Estimate, interval and expected accuracy of one aggregate; NaN where the raw value is NaN."""
+    """The estimate, interval and expected accuracy of an aggregate; NaN if the raw value is NaN."""
 
     estimate: Floats
     low: Floats
@@ -61,9 +62,9 @@ class Estimate:
 
 
 class Calibrator:
-    """Estimates final values from early values, and learns from pairs of both.
+    """A component that estimates final values from early values, and learns from pairs of both.
 
-    Its memory takes 1 to 4 kB of JSON per aggregate.
+    The memory of a calibrator takes 1 to 4 kB of JSON per aggregate.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], coverage: float = 0.9) -> None:
@@ -79,7 +80,7 @@ class Calibrator:
         return {name: {} for name in self.learners}
 
     def judge(self, memory: Calibration, early: EarlyValues) -> dict[str, Estimate]:
-        """Return the estimate of each aggregate of early results."""
+        """Return, by aggregate, the estimates of the finals of `early`."""
         return {
             name: self._judged(memory[name], learner, _rows(early, name, learner.kind))
             for name, learner in self.learners.items()
@@ -95,7 +96,7 @@ class Calibrator:
         return Estimate(*judged)
 
     def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
-        """Return the memory after final values, given in the order of windows."""
+        """Return the memory after learning from `pairs`, window by window."""
         new = {name: dict(regimes) for name, regimes in memory.items()}
         for name, learner in self.learners.items():
             rows = _rows(pairs, name, learner.kind)
@@ -113,7 +114,7 @@ class Calibrator:
 
 
 def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the places of the sound rows of each window."""
+    """Yield, window by window, the indexes of the rows for which `sound` is true."""
     places = np.flatnonzero(sound)
     places = places[np.argsort(windows[places], kind="stable")]
     cuts = np.flatnonzero(np.diff(windows[places])) + 1
@@ -121,22 +122,22 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the rows of a window to learn from: those that lack at least half as much as any."""
+    """Return the rows to learn from: with at least half of the largest missing share."""
     most = missing[places].max()
     return places[missing[places] >= most / 2] if most > NOTHING else places
 
 
 def _known(regimes: Mapping[str, IntervalMemory], regime: str) -> IntervalMemory | None:
-    """Return the memory of a regime; before its first window, the memory of the other one."""
+    """Return the memory of `regime`; before its first window, a copy of the other regime's."""
     if regime in regimes or not regimes:
         return regimes.get(regime)
     return next(iter(regimes.values())).borrowed()
 
 
 def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
-    """Return the factor by which the tails of a regime may be wider than stated.
+    """Return the factor by which the intervals of a regime may miss more finals than stated.
 
-    Only the first answer of each window counts: a window may have any number of later ones.
+    Only the first answer of each window counts, because a window may have many answers.
     """
     every = sum(known.first for known in regimes.values())
     right = [known for known in regimes.values() if known.exact > 1 - alpha]
@@ -148,7 +149,7 @@ def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
 
 
 def _rows(early: EarlyValues, name: str, kind: Kind) -> EarlyRows:
-    """Return the early values of one aggregate."""
+    """Return the early values of aggregate `name`."""
     parts = (early.completeness, early.rows, early.raw[name])
     share, rows, raw = (np.asarray(part, np.float64) for part in parts)
     return EarlyRows.of(share, rows, raw, kind)

@@ -1,25 +1,25 @@
-"""Intervals around early values that contain the final values: learned for one aggregate.
+"""Learned intervals around the early values of one aggregate, which contain the final values.
 
-*Ways.* A way to make an interval has a centre c (the estimate E, the raw value, or 0) and a shape
+*Ways.* A *way* computes intervals from a centre c (the estimate E, the raw value, or 0) and a shape
 s = |E|^a · missing^b · rows^-d. Past finals F give z = (F − c) / s; the learner tracks the mean m
-and the mean deviation v of z. The ends are c + s · (m + v·q). No way fits every stream: counts of
-independent rows err by √missing, drifting rates by missing, levels of groups by 1/√rows. If the
-rows to come do not depend on the rows that have arrived, the raw value is the better centre. For
-extremes the centre 0 is useful: the rows to come have an extreme of their own, and the final is the
-greater of both. Each way exists twice, with a short memory and with a long one.
+and the mean deviation v of z. Each end of an interval is c + s · (m + v·q) with its quantile q. No
+way fits every stream: the error grows as √missing for counts of independent rows, as missing for
+drifting rates, and as 1/√rows for averages of groups. If missing rows do not depend on arrived
+rows, the raw value is the better centre. For extremes the centre 0 is useful: the final is the
+extreme of the arrived rows or of the missing rows. Each way has a short and a long memory.
 
-*Quantiles.* After every window, q moves by a step times (missed − tail), the online gradient of the
-quantile loss. Steps fall as 1/t to a floor. Coverage then holds in the long run for any stream
-(Gibbs & Candès 2021; Angelopoulos, Candès & Tibshirani 2023).
+*Quantiles.* After every window, q changes by a step times (missed share − tail), the online
+gradient of the quantile loss. Steps fall as 1/t to a floor. The coverage is then as stated in the
+long run for any stream (Gibbs & Candès 2021; Angelopoulos, Candès & Tibshirani 2023).
 
-*Mixture.* Each end is the mean over the ends of all ways, weighted by exp(−loss). Quantile losses
-are convex, so the mean loses less than the ways lose on average and, with time, hardly more than
-the best way. Last, both ends move by a share of the width, learned for each position in the window,
-so that the emitted intervals have the stated coverage at every position.
+*Mixture.* Each emitted end is the mean of the ends of all ways, weighted by exp(−loss). Quantile
+losses are convex, so the mean loses less than the average way and, with time, hardly more than the
+best way. Finally, both ends move by a share of the width. This share is learned for each position
+(class of missing shares), so that intervals have the stated coverage at every position.
 
-*Extremes* can move one way only: one end is the raw value, and only the other end can be missed. A
-tail of α/2 there gives the best interval score, a tail of α the stated coverage; `_ONE_TAIL` · α
-lies between the two.
+*Extremes* change in one direction only: one end is the raw value, and finals miss only the other
+end. For that end, a tail of α/2 has the best interval score, and a tail of α has the stated
+coverage; `_ONE_TAIL` · α is between the two.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from lowwater.early.accuracy import ExpectedAccuracy, accuracy
 from lowwater.early.calibration.early_rows import POSITIONS, TRUSTED, EarlyRows, Kind, positions_of
 
 CAUTION = 5.0
-"""Least width of intervals before the first pair, in widths for independent rows."""
+"""The smallest half-width of an interval before the first pair, in |E| · √(missing / rows)."""
 NOTHING = 1e-3
-"""Missing shares up to this count as zero."""
+"""Missing shares up to this value count as zero."""
 _ONE_TAIL = 0.88
 _ESTIMATE, _RAW, _ZERO = 0, 1, 2
 _BOTH_WAYS = (
@@ -57,23 +57,23 @@ _ONE_WAY = (
     (_ESTIMATE, 1.0, 1.0, 0.0),
     (_ZERO, 0.0, 0.0, 0.0),
 )
-"""Centre, and the powers of size, missing share and rows."""
+"""Each way as its centre, and the powers of |E|, missing share and rows in its shape."""
 _SIDES = np.array([-1.0, 1.0])
 _MEANS, _DEVIATIONS = (60.0, 2000.0), (30.0, 2000.0)  # memory lengths, in windows
 _JUDGED = 0.5 ** (1 / 300)
-_LIKELY = 0.5  # if the raw value is final this often, intervals include it
-_FURTHEST = 20.0  # the largest loss by one window, in median losses
+_LIKELY = 0.5  # if the raw value is the final this often, intervals contain it
+_FURTHEST = 20.0  # the largest loss of a way in one window, in median losses of all ways
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """Learning rates: steps `step` / (seen + `doubt`) with floors for short and long memories."""
+    """The learning rates: a step is `step` / (seen + `doubt`), at least the floor of its memory."""
 
     step: float
     doubt: float
     floors: tuple[float, float]
     start: float
-    """The first quantile, in mean deviations."""
+    """The initial quantile, in mean deviations."""
     sharpness: float
     patience: float
     """The weight of a difference in loss, and the number of windows until it counts fully."""
@@ -81,7 +81,7 @@ class _Pace:
     """The prior weight of ways with a long memory."""
 
 
-# Most pairs of extremes are equal and teach nothing, and their quantiles lie far out.
+# Most early extremes equal their finals and teach nothing, and their quantiles are large.
 _TWO_SIDED = _Pace(5.0, 60.0, (0.02, 0.0015), 2.2, 0.5, 50.0, 5.0)
 _ONE_SIDED = _Pace(12.0, 60.0, (0.05, 0.01), 2.5, 3.0, 5.0, 1.0)
 
@@ -94,17 +94,17 @@ def _at_positions() -> list[float]:
 
 @dataclass(frozen=True)
 class IntervalMemory:
-    """The memory of a learner: of one aggregate in one regime.
+    """The memory of a learner for one aggregate in one regime.
 
-    - `mean`, `deviation`: Mean and mean deviation of z, by way.
-    - `quantile`, `loss`: q, and the fading sum of losses, by side and way.
-    - `judged`: The fading number of windows in `loss`.
-    - `seen`, `first`: The number of windows; of those, the windows whose first answer was in this
-      regime.
+    - `mean`, `deviation`: The mean and the mean deviation of z, by way.
+    - `quantile`, `loss`: The quantile q, and the weighted sum of losses, by side and way.
+    - `judged`: The weighted number of windows in `loss`.
+    - `seen`, `first`: The number of windows, and the number of windows whose first answer was in
+      this regime.
     - `exact`: The share of answers that were equal to their finals.
     - `fell`: The number of finals below their early values.
-    - `moved`, `asked`: By side and position, how far ends are moved; by position, the number of
-      answers.
+    - `moved`, `asked`: The correction of the ends, by side and position, and the number of answers,
+      by position.
     - `accuracy`: The expected accuracy of estimates.
     """
 
@@ -124,12 +124,12 @@ class IntervalMemory:
     accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
 
     def borrowed(self) -> IntervalMemory:
-        """Return the first memory of the other regime, which has had no window yet."""
+        """Return a copy of this memory for the other regime, which has had no window yet."""
         return replace(self, seen=min(self.seen, TRUSTED), first=0)
 
 
 class Learner:
-    """Learns the intervals of one aggregate. Falling values are negated, and then rise."""
+    """A learner of the intervals of one aggregate; it negates falling values, so that they rise."""
 
     def __init__(self, kind: Kind, alpha: float) -> None:
         self.kind, self.alpha = kind, alpha
@@ -152,7 +152,7 @@ class Learner:
         return IntervalMemory(none, none, quantile, [none, none])
 
     def judge(self, memory: IntervalMemory, rows: EarlyRows) -> tuple[Floats, Floats, Floats]:
-        """Return the low and high ends of intervals, and the expected accuracy of estimates."""
+        """Return the low ends and high ends of the intervals, and the expected accuracies."""
         signed = rows.signed(self.sign)
         ends = self._moved(memory, signed, self._ends(memory, signed, self._ways(signed)))
         if memory.seen < TRUSTED:
@@ -162,7 +162,7 @@ class Learner:
         return (low, high, expected) if self.sign > 0 else (high, low, expected)
 
     def _ends(self, memory: IntervalMemory, rows: EarlyRows, ways: _Ways) -> Floats:
-        """Return the ends of all ways: sides × ways × rows."""
+        """Return the ends of all ways, as an array of sides × ways × rows."""
         centres, shapes = ways
         quantile = np.asarray(memory.quantile)
         z = np.asarray(memory.mean) + np.asarray(memory.deviation) * quantile
@@ -172,7 +172,7 @@ class Learner:
         return np.asarray(ends)
 
     def _ways(self, rows: EarlyRows) -> _Ways:
-        """Return centres and shapes of all ways: ways × rows."""
+        """Return the centres and the shapes of all ways, as arrays of ways × rows."""
         size = np.maximum(np.abs(rows.estimate), 1e-12)
         logs = np.log([size, np.maximum(rows.missing, 1e-4), rows.rows])
         shapes = np.exp(self.powers @ logs)
@@ -190,21 +190,21 @@ class Learner:
         return np.asarray((weight[:, None, :] @ ends)[:, 0, :])
 
     def _moved(self, memory: IntervalMemory, rows: EarlyRows, ends: Floats) -> Floats:
-        """Return mixed ends, moved by the correction for their position in the window."""
+        """Return the mixed ends, moved by the correction for the position of each row."""
         ends = self._mixed(memory, ends)
         moved = np.asarray(memory.moved)[:, positions_of(rows.missing)]
         width = np.maximum(ends[1] - ends[0], 0.0)
         return np.asarray(ends + _SIDES[:, None] * moved * width)
 
     def _doubted(self, seen: int, rows: EarlyRows, ends: Floats) -> Floats:
-        """Return ends at least as wide as the prior, which shrinks with every window."""
+        """Return the ends, widened to at least a prior width that shrinks with every window."""
         size = np.abs(rows.estimate) + (rows.estimate == 0)
         width = CAUTION * (1 - seen / TRUSTED) * size * np.sqrt(rows.missing / rows.rows)
         low = rows.estimate if self.one_sided else rows.estimate - width
         return np.stack([np.minimum(ends[0], low), np.maximum(ends[1], rows.estimate + width)])
 
     def _settled(self, memory: IntervalMemory, rows: EarlyRows, ends: Floats) -> Floats:
-        """Return ends within the bounds that the kind of aggregate guarantees."""
+        """Return the ends, limited to the values that the kind of aggregate allows."""
         low, high = ends
         if self.one_sided:
             low = rows.raw if memory.exact >= self.tails[0] else np.maximum(low, rows.raw)
@@ -223,9 +223,9 @@ class Learner:
     def learn(
         self, memory: IntervalMemory, rows: EarlyRows, final: Floats, leave: float = 1.0
     ) -> IntervalMemory:
-        """Return the memory after one more window, of one or many rows.
+        """Return the memory after the rows of one more window and their finals.
 
-        `leave` is the factor by which the tails may be wider than stated.
+        `leave` is the factor by which intervals may miss more finals than stated.
         """
         seen, signed, value = memory.seen, rows.signed(self.sign), self.sign * final
         ways = self._ways(signed)
@@ -247,7 +247,7 @@ class Learner:
     def _measured(
         self, memory: IntervalMemory, ways: _Ways, final: Floats
     ) -> dict[str, np.ndarray]:
-        """Return mean and mean deviation of z for each way, with a window more."""
+        """Return the mean and the mean deviation of z for each way, after one more window."""
         centres, shapes = ways
         z = ((final - centres) / np.maximum(shapes, 1e-300)).sum(axis=1) / len(final)
         mean, deviation = (np.asarray(v) for v in (memory.mean, memory.deviation))
@@ -261,13 +261,13 @@ class Learner:
     def _judged(
         self, memory: IntervalMemory, rows: EarlyRows, ends: Floats, final: Floats, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return losses, quantiles and moves after a final value."""
+        """Return the losses, quantiles and corrections of the ends after the finals of a window."""
         outside = _SIDES[:, None, None] * (final - ends)
         wrong, count = outside > 0, len(final)
         missed = wrong.sum(axis=2) / count
         loss = np.where(wrong, (1 / self.tails[:, None, None] - 1) * outside, -outside)
         loss = loss.sum(axis=2) / count
-        half = loss.shape[1] // 2  # ways are even in number: each exists twice
+        half = loss.shape[1] // 2  # the number of ways is even: each exists twice
         usual = np.sort(loss, axis=1)[:, half - 1 : half + 1].sum(axis=1, keepdims=True) / 2
         loss = np.minimum(loss, _FURTHEST * usual)
         given = self._settled(memory, rows, self._moved(memory, rows, ends))
@@ -279,27 +279,27 @@ class Learner:
         }
 
     def _due(self, rows: EarlyRows, ends: Floats, tails: Floats) -> Floats:
-        """Return the rate at which each end should be missed; an end at the raw value cannot be."""
+        """Return the share of finals that should miss each end: 0 for an end at the raw value."""
         if not self.one_sided:
             return tails[:, None]
         live = (ends[0] > rows.raw).mean(axis=1)
         return np.stack([tails[0] * live, np.full(len(live), tails[1])])
 
     def _stepped(self, memory: IntervalMemory, over: Floats) -> Floats:
-        """Return the quantiles after a step against the excess of missed finals."""
+        """Return the quantiles after a step that reduces `over`, the excess of missed finals."""
         low, high = quantile = np.asarray(memory.quantile)
         falling = self.pace.step / (memory.seen + self.pace.doubt)
         step = np.maximum(falling, self._by_memory(self.pace.floors))
         step = step * np.maximum(np.abs(high) if self.one_sided else (high - low) / 2, 1.0) * 2
         low, high = quantile + _SIDES[:, None] * step * over
-        # Below −3 deviations an extreme equals the raw value; the bound lets it recover.
+        # Below −3 deviations the end is the raw value; the bound lets the quantile recover.
         high = np.maximum(high, -3.0) if self.one_sided else high
         return np.stack([np.minimum(low, high), high])
 
     def _covered(
         self, memory: IntervalMemory, rows: EarlyRows, missed: np.ndarray, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return how far ends move at each position, after the emitted intervals were tested."""
+        """Return the corrections of the ends by position; `missed` marks missed finals by side."""
         position, asked = positions_of(rows.missing), np.asarray(memory.asked)
         share = np.bincount(position, minlength=len(asked)) / len(position)
         over = [np.bincount(position, m, minlength=len(asked)) / len(position) for m in missed]
@@ -311,12 +311,12 @@ class Learner:
 
 
 def _mean(before: Any, value: Any, count: Any) -> Any:
-    """Return a running mean of `count` values after the last value is added."""
+    """Return the running mean of `count` values: the mean `before`, updated by `value`."""
     return before + (value - before) / count
 
 
 def _rounded(values: np.ndarray) -> Any:
-    """Return numbers rounded to nine digits, as the control log holds them."""
+    """Return `values` as lists, rounded to nine digits for the control log."""
     flat = values.ravel().tolist()
     text = ("%.9g " * len(flat)) % tuple(flat)
     return np.array(text.split(), np.float64).reshape(values.shape).tolist()

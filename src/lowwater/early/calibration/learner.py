@@ -1,11 +1,11 @@
-"""The learner of an operator's early results: it learns their errors and running accuracy.
+"""The learner of an operator's early results: it learns intervals and running accuracy.
 
-A sample of early results waits for their finals, because the control log cannot hold all of them. A
-hash of the group keys selects groups, always the same ones, so that the sample has all windows of a
-group. When the sample has too many groups, it halves them; when few groups have too many windows,
-it halves the windows. Of several answers to one window at one position it holds the first, which
-lacks the most rows and teaches the most. Pairs of early and final values teach the intervals
-(`calibrator`) and the running accuracy (`accuracy`).
+Early results wait in a sample for their finals, because the control log cannot hold all of them. A
+hash of the group keys selects groups, so that the sample has all windows of a selected group. If
+the sample has too many groups, half of the groups are removed; if few groups have too many windows,
+half of the windows are removed. Of several answers to one window at one position (`early_rows`),
+the sample has the first, which lacks the most rows. Pairs of early and final values update the
+intervals (`calibrator`) and the running accuracy (`accuracy`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HASHES = 1 << 30
 
 @dataclass(frozen=True)
 class SampleMemory:
-    """The results that wait; 1 in 2^level groups, and 1 in 2^thin windows, are in the sample."""
+    """The sample of waiting results: 1 in 2^`level` groups and 1 in 2^`thin` windows."""
 
     VERSION: ClassVar[int] = 1
 
@@ -47,20 +47,20 @@ class SampleMemory:
 
     @property
     def limit(self) -> int:
-        """The hash below which groups are in the sample."""
+        """The upper limit of the hashes of groups in the sample."""
         return HASHES >> self.level
 
     def paired(
         self, finals: Mapping[str, Sequence[float]]
     ) -> tuple[list[tuple[WaitingResult, Sequence[float]]], list[WaitingResult]]:
-        """Return the waiting results with their finals, and those that still wait."""
+        """Return the waiting results that have finals, with the finals, and the other results."""
         pairs = [(w, finals[w.key]) for w in self.waiting if w.key in finals]
         return pairs, [w for w in self.waiting if w.key not in finals]
 
     def with_results(
         self, waiting: Sequence[WaitingResult], early: Sequence[WaitingResult]
     ) -> SampleMemory:
-        """Return the sample of those that still wait and of new early results."""
+        """Return the sample of `waiting`, which still wait, and `early`, the new early results."""
         level, thin = self.level, self.thin
         first: dict[tuple[str, int], WaitingResult] = {}
         for one in [*waiting, *early]:
@@ -77,7 +77,7 @@ class SampleMemory:
 
 @dataclass(frozen=True)
 class LearnerMemory:
-    """The sample that waits, the calibration, and the running accuracy of each aggregate."""
+    """The sample of waiting results, the calibration, and the running accuracy by aggregate."""
 
     VERSION: ClassVar[int] = 1
 
@@ -88,7 +88,7 @@ class LearnerMemory:
 
 @dataclass(frozen=True)
 class OperatorLearner:
-    """Learns from the early results of one operator; `kinds` names its numeric aggregates."""
+    """A learner of one operator's early results; `kinds` has its numeric aggregates by name."""
 
     kinds: Mapping[str, Kind]
     coverage: float = 0.9
@@ -105,7 +105,7 @@ class OperatorLearner:
         return LearnerMemory(SampleMemory(), self.calibrator.begin(), accuracy)
 
     def judge(self, memory: LearnerMemory, early: EarlyValues) -> dict[str, Estimate]:
-        """Return the estimate of each aggregate."""
+        """Return, by aggregate, the estimates of the finals of `early`."""
         return self.calibrator.judge(memory.calibration, early)
 
     def advance(
@@ -115,10 +115,10 @@ class OperatorLearner:
         early: Sequence[WaitingResult],
         now: int,
     ) -> tuple[LearnerMemory, list[tuple[float, float]]]:
-        """Return the memory after an epoch, and the lead and accuracy of each window's answers.
+        """Return the memory after an epoch, and (lead, accuracy) of each answer to a window.
 
-        The lead is how far before the end of its window an early result was emitted, in slides. The
-        accuracy is that of the least accurate aggregate, as the mean over groups.
+        The lead is the time from the early result to the end of its window, in slides. The accuracy
+        is the mean over groups, of the least accurate aggregate.
         """
         pairs, waiting = memory.sample.paired(finals)
         memory = replace(memory, sample=memory.sample.with_results(waiting, early))
@@ -142,7 +142,7 @@ class OperatorLearner:
 def _by_window(
     results: Sequence[WaitingResult], accuracies: np.ndarray
 ) -> list[tuple[float, float]]:
-    """Return the lead and the accuracy of each answer to a window, in the order of windows."""
+    """Return (lead, accuracy) of each answer to a window, in the order of windows."""
     places: dict[tuple[int, int], list[int]] = {}
     for place, one in enumerate(results):
         places.setdefault((one.window, one.at), []).append(place)
@@ -167,6 +167,6 @@ def _groups(waiting: Iterable[WaitingResult]) -> set[int]:
 
 
 def _sampled(waiting: Iterable[WaitingResult], level: int, thin: int) -> list[WaitingResult]:
-    """Return the results of the groups and windows that are in the sample."""
+    """Return the results whose groups and windows are in the sample."""
     groups, windows = HASHES >> level, 1 << thin
     return [w for w in waiting if w.hash < groups and w.wid % windows == 0]

@@ -1,1 +1,1 @@
-"""The join of two streams on equal keys and near times: plans and kernels."""
+"""The join of two streams on equal keys and near times: its plans and kernels."""

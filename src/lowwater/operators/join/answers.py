@@ -1,4 +1,4 @@
-"""The answers of a join: drops, completeness, quality."""
+"""The answers of a join's plan about drops, completeness and quality."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from lowwater.watermarks.adaptive.quality_model import (
 )
 
 REMEMBERED_TRACKS = 2
-"""For how many quality intervals, at least, a join remembers evicted rows to count lost pairs."""
+"""The least number of quality intervals for which a join remembers evicted rows."""
 
 
 class JoinAnswers(OperatorPlan):
-    """The answers of a join to the planner and the dataflow; the plan inherits them."""
+    """The base class of join plans with the methods that the planner and the dataflow call."""
 
     band: Band | SameWindow
     how: str
@@ -33,39 +33,39 @@ class JoinAnswers(OperatorPlan):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far before and after its time a row's partners may lie."""
+        """The largest distances, before and after a row's time, of its partners."""
         if isinstance(self.band, Band):
             far = max(abs(self.band.lo), abs(self.band.hi))
             return far, far
         return self.band.size - 1, self.band.size - 1
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of pairs: that of both sides together."""
+        """Return the completeness of pairs, for which the rows of both sides must arrive."""
         mine, theirs = ports
         return None if mine is None or theirs is None else mine.where_both(theirs)
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the pairs that a join loses at a slack."""
+        """Return the model of the pairs that the join loses at a slack."""
         return SortedJoinQuality() if ordered else FreeJoinQuality(self.band_in(granule))
 
     def band_in(self, granule: int) -> tuple[float, float]:
-        """Return the band in granules."""
+        """Return the bounds of the band in units of `granule` ticks."""
         band = self.band
         reach = (band.lo, band.hi) if isinstance(band, Band) else (-band.size / 2, band.size / 2)
         return reach[0] / granule, reach[1] / granule
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return which losses the kernel counts: late rows, or pairs; None if neither."""
+        """Return the kind of losses that the kernel counts: late rows, pairs, or None."""
         if ordered:
             return "late"
         return "pairs" if self.how == "inner" and self.flush is None else None
 
     def remembered(self, track: int) -> int:
-        """Return how long evicted rows are remembered, to count the pairs that late rows miss."""
+        """Return how long, in ticks, evicted rows stay in state to count lost pairs."""
         band = self.band
         width = band.size if isinstance(band, SameWindow) else band.hi - band.lo
         return max(width, REMEMBERED_TRACKS * track)
 
     def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel remembers evicted rows."""
+        """Return the plan whose kernel remembers evicted rows for `remembered` ticks."""
         return replace(self, remember=remembered)  # type: ignore[type-var]

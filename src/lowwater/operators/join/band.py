@@ -1,9 +1,9 @@
-"""Partner ranges: the times of two streams that belong together, a band or a common window.
+"""Partner ranges: the times at which rows of two streams may join, by a band or a common window.
 
-The partners of time t lie in `[first(t), last(t)]` on the other side. Neither bound falls as t
-grows, and u is a partner of t exactly if t is a partner of u, seen from the other side (`inverse`).
-All that a join knows of time follows: `inverse.first(m)` is the smallest t with a partner at m or
-later, so watermark m of the other side leaves the times from there on open.
+The partners of a row at time t have times in `[first(t), last(t)]` on the other side. Both bounds
+are monotonic in t. Time u is a partner of t exactly if t is a partner of u under `inverse`, the
+range for rows of the other side. So `inverse.first(m)` is the smallest t with a partner at m or
+later: if the other side has watermark m, rows before this t get no more partners.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Ticks = TypeVar("Ticks", bound=int | np.ndarray)
 
 
 class PartnerRange(Protocol):
-    """The range of times in which the partners of a time lie."""
+    """A function from the time of a row to the range of times of its partners."""
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the smallest time on the other side that `at` belongs together with."""
+        """Return the smallest time of partners of a row at time `at`."""
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the largest time on the other side that `at` belongs together with."""
+        """Return the largest time of partners of a row at time `at`."""
 
     @property
     def inverse(self) -> PartnerRange:
-        """The range as seen from the other side."""
+        """The partner range for rows of the other side."""
 
     def align(self, watermark: int) -> int:
-        """Return the smallest watermark that leaves the same times open as `watermark`."""
+        """Return the smallest watermark that evicts the same rows as `watermark`."""
 
     def say(self, axis: Axis) -> str:
-        """Return the range in words."""
+        """Return a phrase that describes the range, with durations in the unit of `axis`."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """Times whose difference lies in a band, in ticks: `other − self ∈ [lo, hi]` (OOP 5.3).
+    """A band: rows join if `lo ≤ time of other − time of self ≤ hi`, in ticks (OOP 5.3).
 
     >>> Band(-2, 3).first(10), Band(-2, 3).last(10), Band(-2, 3).inverse
     (8, 13, Band(lo=-3, hi=2))
@@ -68,22 +68,22 @@ class Band:
 
     @property
     def inverse(self) -> Band:
-        """`self − other ∈ [−hi, −lo]`."""
+        """The band for rows of the other side: `[−hi, −lo]`."""
         return Band(-self.hi, -self.lo)
 
     def align(self, watermark: int) -> int:
-        """Return the watermark itself: each leaves different times open."""
+        """Return `watermark` itself: every watermark evicts different rows."""
         return watermark
 
     def say(self, axis: Axis) -> str:
-        """Return the range in words."""
+        """Return a phrase that describes the band."""
         low, high = (f"{'-' if n < 0 else ''}{axis.say(abs(n))}" for n in (self.lo, self.hi))
         return f"other - self from {low} to {high}"
 
 
 @dataclass(frozen=True)
 class SameWindow:
-    """Times in the same window `[origin + w·size, origin + (w + 1)·size)`.
+    """A common window: rows join if both times are in `[origin + w·size, origin + (w + 1)·size)`.
 
     >>> SameWindow(10).first(27), SameWindow(10).last(27)
     (20, 29)
@@ -97,27 +97,27 @@ class SameWindow:
             raise SpecError(f"size={self.size} is too small for a window; give at least one tick")
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the start of the window."""
+        """Return the start of the window that contains `at`."""
         # Each term is small, so that no intermediate result overflows int64.
         into = (at % self.size - self.origin % self.size) % self.size
         kept = at if isinstance(at, int) else np.maximum(at, FIRST_TICK + into)
         return cast("Ticks", kept - into)
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the last time in the window."""
+        """Return the last time in the window that contains `at`."""
         return shifted(self.first(at), self.size - 1)
 
     @property
     def inverse(self) -> SameWindow:
-        """The window itself: it is the same from both sides."""
+        """The same object, since both rows are in the same window."""
         return self
 
     def align(self, watermark: int) -> int:
-        """Return the start of the window: no time in it is complete before its end."""
+        """Return the start of the window at `watermark`: rows of a window are evicted together."""
         return watermark if watermark >= END else max(self.first(watermark), FIRST_TICK)
 
     def say(self, axis: Axis) -> str:
-        """Return the range in words."""
+        """Return a phrase that describes the window."""
         return f"in the same window of {axis.say(self.size)}"
 
 
@@ -135,7 +135,7 @@ def shifted(at: Ticks, by: int) -> Ticks:
 
 
 def open_from(reach: PartnerRange, watermark: int | None) -> int:
-    """Return the smallest time whose partners, by `reach`, may still arrive at `watermark`.
+    """Return the smallest time whose partners, by `reach`, are not all before `watermark`.
 
     Without a watermark any partner may arrive; after the end of the stream none does.
     """

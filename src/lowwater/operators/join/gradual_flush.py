@@ -1,21 +1,21 @@
-"""When rows without a partner leave a join: at once or gradually (OOP 6).
+"""The emission of rows without a partner from a join: at once or gradually (OOP 6).
 
-**Gradually.** When no partner can meet a row, it moves from the rows that join to a queue, by
-(time, arrival). All rows of a window get there in one epoch, so the epoch must not touch each of
-them: buckets move as they are (row_queue.py), and only the bucket that the watermark cuts is
-rewritten.
+**Gradually.** When no partner of a row can arrive any more, the row is complete and moves from the
+store to a queue, sorted by (time, arrival). One epoch may move all rows of a window, so the cost
+must not depend on their number: whole buckets move without being read (row_queue.py), and only a
+bucket with rows on both sides of the limit is rewritten.
 
-The queue advances with the other side's watermark. A row is complete at c = last(t) + 1 and has
-left at c + delay. Let n rows wait up to the end of a bucket whose first row is complete at c. When
-the watermark moves from m to m', an even pace takes n · (m' − m) / (c + delay − m) of them. The
-bucket that asks for most rows sets the pace. So N rows that are complete together leave at N /
-delay rows per tick, and those of a steady stream leave as fast as they arrive.
+The queue advances with the watermark of the other side. A row at t is complete at c = last(t) + 1
+and emitted by c + delay. Let n rows wait up to the end of a bucket whose first row is complete at
+c. When the watermark moves from m to m', an even pace emits n · (m' − m) / (c + delay − m) of them.
+The bucket that requires most rows sets the pace. So N rows that are complete together are emitted
+at N / delay rows per tick, and rows of a steady stream are emitted as fast as they arrive.
 
-A *lazy* flush lets rows wait while there is room; then the first ones leave. In the second half of
-the delay the queue advances in any case.
+A *lazy* flush lets rows wait while the state has room; then it emits the first rows of the queue.
+In the second half of the delay the queue advances in any case.
 
-Rows that have met a partner do not count as state once they are complete. Their bytes stay as long
-as a row of their bucket waits: to drop them earlier, the others would have to be rewritten.
+A complete row with a partner does not count as state. Its bytes stay as long as a row of its bucket
+waits, because deleting them earlier would mean rewriting the bucket.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from lowwater.ticks import END, FIRST_TICK
 
 
 class Leave:
-    """Rows without a partner leave a join as soon as none can come."""
+    """The strategy that emits a row without a partner as soon as no partner can arrive."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = ()
-    """The stores that the strategy adds to those of the ports."""
+    """The types of the stores that the strategy adds to the stores of the ports."""
 
     def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
         self.kernel, self.plan = kernel, plan
 
     def completed(self, port: int, limit: int) -> list[StoredRows]:
-        """Remove and return the stored rows before `limit`, which no partner can reach."""
+        """Remove and return the stored rows before `limit`, which get no more partners."""
         return self.kernel.stores[port].cut(limit, wanted=True)
 
     def leave(self, port: int, rows: StoredRows) -> None:
-        """Emit rows of a side that have met no partner. Called for each side in an epoch."""
+        """Emit complete rows of a side without a partner. Called once per side in an epoch."""
         self.kernel.emit(alone(self.plan, port, rows.in_order()))
 
     def finish(self) -> None:
-        """Act on the size of the state. Called last in an epoch."""
+        """Reduce the state if it is too large. Called last in an epoch."""
 
 
 class GradualLeave(Leave):
-    """Rows without a partner wait for their turn in a queue."""
+    """The strategy that puts rows without a partner into a queue, and emits them gradually."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = (RowQueue, RowQueue)
 
@@ -65,12 +65,12 @@ class GradualLeave(Leave):
         self._flush = plan.flush or GradualFlush(0)
 
     def completed(self, port: int, limit: int) -> list[StoredRows]:
-        """Queue whole buckets as they are, and return the other rows before `limit`."""
+        """Move whole buckets to the queue, and return the other stored rows before `limit`."""
         self._queues[port].take_over(self.kernel.stores[port], limit)
         return super().completed(port, limit)
 
     def leave(self, port: int, rows: StoredRows) -> None:
-        """Queue rows, and emit those whose turn it is."""
+        """Add `rows` to the queue, and emit the rows that are due."""
         watermark, queue = self.kernel.watermarks[1 - port], self._queues[port]
         left = FIRST_TICK if watermark is None else self.plan.left_from(port, watermark)
         now = rows.ticks < left
@@ -79,7 +79,7 @@ class GradualLeave(Leave):
         super().leave(port, StoredRows.together([*queue.first(turn), rows.where(now)]))
 
     def _turn(self, port: int, watermark: int) -> int:
-        """Return how many rows of a side's queue leave at a watermark of the other side."""
+        """Return the number of rows of a side's queue to emit at `watermark` of the other side."""
         queue, reach, idle = self._queues[port], self.plan.reaches[port], self._flush.idle
         if watermark >= END:
             return queue.rows
@@ -98,7 +98,7 @@ class GradualLeave(Leave):
         return min(turn, queue.before(open_from(reach, watermark - idle)))
 
     def finish(self) -> None:
-        """Emit the first rows of the queues while the state exceeds the room for it."""
+        """Emit the first rows of the queues while the state has more rows than `room`."""
         if self._flush.room is None:
             return
         room = self._flush.room // self.plan.shards

@@ -1,20 +1,20 @@
 """OOP-Join: rows join on arrival, in any order (OOP 5.3).
 
-New rows of self meet the stored and the new rows of other; stored rows of self meet the new rows of
-other. A row is stored while a partner may still arrive, which depends on the watermark of the
-*other* side: until `watermark_other > last(t)`. So rows that their own watermark has passed still
-find their partners, as long as these are stored.
+New rows of self join with stored and new rows of other; stored rows of self join with new rows of
+other. A row at time t stays in state while a partner may still arrive, which depends on the
+watermark of the *other* side: until `watermark_other > last(t)`. So a row behind the watermark of
+its own side still joins with the partners that are in state.
 
-**Late rows.** Watermark m of a row's own side has made the other side evict all times before
-`first(m)`. A row whose partners all lie before that, `last(t) < first(m)`, is late and takes no
-part. A row with some partners there, `first(t) < first(m)`, is partly late: it joins the partners
-that are stored and those still to come.
+**Late rows.** The watermark m of one side evicts all rows of the other side before `first(m)`. A
+row whose partners are all before `first(m)`, with `last(t) < first(m)`, is late and does not join.
+A row with some partners before `first(m)`, with `first(t) < first(m)`, is partly late: it joins
+with the partners in state and with future partners.
 
-**Rows without a partner** leave when the watermark of the other side has passed all their partners.
-A partly late row never does: its partner may have been evicted, and a row that claims to have none
-would be wrong. It is emitted as a late row with `admitted` true; its missed pairs are unknown. A
-late row does not leave as unmatched either. A row with a NULL key has no partner and still waits,
-so that rows without a partner leave in the order of time.
+**Rows without a partner** are emitted when the watermark of the other side has passed all times of
+possible partners. Late and partly late rows are never emitted in this way, because their partners
+may have been evicted. A partly late row is emitted as a late row with `admitted` true; its missed
+pairs are unknown. A row with a NULL key cannot have a partner, but waits, too: so rows without a
+partner are emitted in the order of time.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 
 
 def composition(plan: JoinPlan) -> Composition:
-    """Return the strategies that a plan asks for: flush and observer."""
+    """Return the names of the strategies of `plan`: flush and observer."""
     flush = "at once" if plan.flush is None else "gradual"
     return flush, "loss count" if plan.remember and plan.flush is None else "none"
 
 
 @dataclass
 class _Side:
-    """The rows of one side that may find partners in an epoch: `stored` ones, then new ones.
+    """The rows of one side that may join in an epoch: `stored` rows from state, then new rows.
 
-    A flag marks a row that will not leave as unmatched, whatever arrives.
+    A flagged row has a partner or is partly late, so it is never emitted as unmatched.
     """
 
     buckets: list[RowBucket]
@@ -61,7 +61,7 @@ class _Side:
 
     @property
     def fresh(self) -> StoredRows:
-        """The new rows."""
+        """The new rows, with the flags of this epoch."""
         new = np.arange(len(self.rows)) >= self.stored
         return StoredRows(self.rows.table, self.rows.ticks, self.flags).where(new)
 
@@ -70,8 +70,8 @@ class _Side:
 class JoinKernel(RowKernel):
     """One epoch of one shard of a join.
 
-    `leave` decides when rows without a partner leave; `observer` counts the pairs that late rows
-    have missed.
+    `leave` decides when rows without a partner are emitted; `observer` counts the pairs that late
+    rows have missed.
     """
 
     def __init__(self, plan: JoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
@@ -84,7 +84,7 @@ class JoinKernel(RowKernel):
         self.observer = observed(self, plan)
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
-        """Join the rows that arrived, then evict the rows that no partner can meet."""
+        """Join the new rows, then evict the rows that no future row can join with."""
         self.observer.arrive(arrivals)
         fresh = [self._admit(port, rows) for port, rows in enumerate(arrivals)]
         sides = [self._side(port, fresh) for port in (SELF, OTHER)]
@@ -97,7 +97,7 @@ class JoinKernel(RowKernel):
         self.observer.finish([self._limit(port) for port in (SELF, OTHER)])
 
     def _admit(self, port: int, rows: PortRows) -> StoredRows:
-        """Emit late and partly late rows, and return the rows that take part."""
+        """Emit late and partly late rows as late, and return all rows except the late ones."""
         reach = self.plan.reaches[port]
         evicted = open_from(reach.inverse, self.watermarks[port])
         late = rows.dead | (reach.last(rows.ticks) < evicted)
@@ -106,7 +106,7 @@ class JoinKernel(RowKernel):
         return rows.stored(~late, partly)
 
     def _side(self, port: int, fresh: list[StoredRows]) -> _Side:
-        """Return the new rows of a side with the stored ones that new partners may meet."""
+        """Return the new rows of a side, and its stored rows that new rows may join with."""
         store, reach = self.stores[port], self.plan.reaches[port]
         buckets = reached(store.all, reach, fresh[1 - port].ticks)
         stored = self.observer.partners(port, [store.read(b) for b in buckets])
@@ -114,7 +114,7 @@ class JoinKernel(RowKernel):
         return _Side(buckets, rows, len(rows) - len(fresh[port]), rows.flags.copy())
 
     def _join(self, sides: list[_Side]) -> None:
-        """Emit the pairs of new rows with new and stored ones."""
+        """Emit the pairs that contain at least one new row."""
         mine, theirs = sides
         if mine.stored == len(mine.rows) and theirs.stored == len(theirs.rows):
             return
@@ -131,7 +131,7 @@ class JoinKernel(RowKernel):
     def _match(
         self, sides: list[_Side], probes: np.ndarray, code: np.ndarray, by_time: SortedRows
     ) -> None:
-        """Find the partners of some rows of self, and emit the pairs."""
+        """Emit the pairs of the rows `probes` of self with their partners in `by_time`."""
         plan, (mine, theirs) = self.plan, sides
         at = mine.rows.ticks[probes]
         start, end = by_time.between(code[probes], plan.band.first(at), plan.band.last(at))
@@ -147,7 +147,7 @@ class JoinKernel(RowKernel):
             self.emit(paired(plan, mine.rows, theirs.rows, probes[chosen][which], partners))
 
     def _write_flags(self, port: int, side: _Side) -> None:
-        """Write which stored rows have found a partner, if rows without one are results."""
+        """Write the changed flags of stored rows, if rows without a partner are results."""
         if not self.plan.preserved[port]:
             return
         ends = np.cumsum([b.rows for b in side.buckets])
@@ -157,7 +157,7 @@ class JoinKernel(RowKernel):
                 self.stores[port].flag(bucket, flags)
 
     def _settle(self, port: int, fresh: StoredRows) -> None:
-        """Evict the rows that no partner can reach, and store the new ones that one can."""
+        """Evict the rows that no future row can join with, and store the other new rows."""
         plan, store = self.plan, self.stores[port]
         limit = self._limit(port)
         waits = fresh.ticks >= limit
@@ -172,13 +172,13 @@ class JoinKernel(RowKernel):
         store.add(fresh.where(waits & needed))
 
     def _limit(self, port: int) -> int:
-        """Return the time before which rows of a side are evicted."""
+        """Return the time before which rows of side `port` are evicted."""
         limit = open_from(self.plan.reaches[port], self.watermarks[1 - port])
         return self.observer.limit(limit)
 
 
 def _have_code(codes: np.ndarray, all_codes: np.ndarray) -> np.ndarray:
-    """Return which of all rows have one of `codes`."""
+    """Return a mask of the rows in `all_codes` whose code is also in `codes`."""
     present = np.zeros(int(all_codes.max(initial=-1)) + 1, bool)
     present[codes] = True
     return np.asarray(present[all_codes])

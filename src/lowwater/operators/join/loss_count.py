@@ -1,7 +1,7 @@
-"""Observers of a join: the count of pairs that late rows have missed (semantics 26).
+"""Observers of a join: the count of pairs that late rows have missed.
 
-Once rows arrive out of order, the join keeps evicted rows in state a while longer, only to count
-the pairs that late rows would have made with them.
+Once rows arrive out of order, the join remembers evicted rows in state a while longer, only to
+count the pairs that late rows would have formed with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lowwater.ticks import END, FIRST_TICK
 
 
 class _Memory:
-    """The rows that a join remembers for its observer: none while `kernel.noted` is empty."""
+    """The rows that a join remembers for an observer: none while `kernel.noted` is empty."""
 
     plan: JoinPlan
 
@@ -29,13 +29,13 @@ class _Memory:
         self.kernel, self.plan = kernel, plan
 
     def limit(self, limit: int) -> int:
-        """Return the time before which rows are evicted, given the limit without a memory."""
+        """Return the time before which rows are deleted: earlier than `limit` to remember rows."""
         if limit >= END or not self.kernel.noted:
             return limit
         return max(limit - self.plan.remember, FIRST_TICK)
 
     def near(self, store: RowStore, port: int, partners: StoredRows) -> list[StoredRows]:
-        """Return the rows in a store of a side that `partners` of the other side may meet."""
+        """Return the rows of side `port` in `store` that may join with `partners`."""
         return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
 
 
@@ -43,25 +43,25 @@ class JoinObserver(_Memory):
     """An observer of a join that measures nothing."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = ()
-    """The stores that the observer adds to those of the ports."""
+    """The types of the stores that the observer adds to the stores of the ports."""
 
     def arrive(self, arrivals: list[PortRows]) -> None:
         """Called first in an epoch, with the rows of both ports."""
 
     def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
-        """Return the stored rows of a side that may still join."""
+        """Return the rows of `stored` that may still join: all rows, since none is remembered."""
         return stored
 
     def finish(self, limits: Sequence[int]) -> None:
-        """Called last in an epoch, with the limit of each side."""
+        """Called last in an epoch, with the time before which rows of each side are evicted."""
 
 
 class LossCount(JoinObserver):
-    """Counts the pairs of an inner join that late rows have missed.
+    """An observer that counts the pairs of an inner join that late rows have missed.
 
-    A pair is `lost` if one of its rows was evicted before the other arrived, or was late. The count
-    is exact as long as rows are remembered. A row that reaches back further may have lost more
-    pairs, which are unknown: such rows are counted as `unseen`.
+    A pair is `lost` if one of its rows was late, or was evicted before the other row arrived. The
+    count is exact for partners that are remembered. A row that may have lost pairs with earlier,
+    forgotten partners is counted as `unseen`.
     """
 
     stores: ClassVar[tuple[type[RowStore], ...]] = (RowStore, RowStore)
@@ -70,34 +70,34 @@ class LossCount(JoinObserver):
         super().__init__(kernel, plan)
         kernel.counts |= {"lost": 0, "unseen": 0}
         self.late_stores = kernel.stores[plan.ports :]
-        """The late rows of each side."""
+        """The stores of the late rows of each side."""
 
     def arrive(self, arrivals: list[PortRows]) -> None:
-        """Count the pairs that late rows have missed."""
+        """Count the pairs that new or earlier late rows have missed."""
         kernel = self.kernel
         if not kernel.noted and any(rows.out_of_order for rows in arrivals):
-            # Evicted rows are remembered from here on; those before this are unknown.
+            # Evicted rows are remembered from now on; rows evicted earlier are unknown.
             kernel.noted = {"since": [self._evicted(port) for port in (SELF, OTHER)]}
         if kernel.noted:
             self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
 
     def finish(self, limits: Sequence[int]) -> None:
-        """Evict the late rows before the limits."""
+        """Delete the late rows of each side before its limit."""
         if self.kernel.noted:
             for store, limit in zip(self.late_stores, limits, strict=True):
                 store.cut(limit, wanted=False)
 
     def _evicted(self, port: int) -> int:
-        """Return the time before which a side's watermark has evicted the other side's rows."""
+        """Return the time before which the watermark of `port` evicted rows of the other side."""
         return open_from(self.plan.reaches[port].inverse, self.kernel.watermarks[port])
 
     def _keyed(self, port: int, rows: PortRows) -> StoredRows:
-        """Return the new rows of a side that can have partners, flagged if they are late."""
+        """Return the new rows of a side without a NULL key; the late rows have a flag."""
         late = rows.dead | (self.plan.reaches[port].last(rows.ticks) < self._evicted(port))
         return rows.stored(has_keys(self.plan, port, rows.table), late)
 
     def _count_lost(self, fresh: list[StoredRows]) -> None:
-        """Count the pairs of new rows with evicted rows, and of late rows with all others."""
+        """Count the pairs of new rows with evicted rows, and of late rows with any row, as lost."""
         kernel, plan = self.kernel, self.plan
         for port, rows in enumerate(fresh):
             reach, evicted, other = plan.reaches[port], self._evicted(port), 1 - port
@@ -118,7 +118,7 @@ class LossCount(JoinObserver):
             store.add(rows.where(rows.flags))
 
     def _add_pairs(self, port: int, rows: StoredRows, partners: list[StoredRows]) -> None:
-        """Count the pairs of rows of a side with rows of the other side as lost."""
+        """Count the pairs of `rows`, of side `port`, with `partners` of the other side as lost."""
         if not sum(map(len, partners)):
             return
         others, reach = StoredRows.together(partners), self.plan.reaches[port]
@@ -130,7 +130,7 @@ class LossCount(JoinObserver):
         self.kernel.counts["lost"] += int((end - start).sum())
 
     def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
-        """Return stored rows without those that are only remembered."""
+        """Return the rows of `stored` that may still join, without remembered evicted rows."""
         if not self.kernel.noted:
             return stored
         limit = self._evicted(1 - port)
@@ -143,19 +143,19 @@ class OrderedJoinObserver(_Memory):
     plan: OrderedJoinPlan
 
     def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
-        """Called before new rows are stored, with the watermark of the results in force."""
+        """Called before new rows are stored; `watermark` is the results' watermark in force."""
 
     def finish(self) -> None:
         """Called last in an epoch."""
 
 
 class OrderedLossCount(OrderedJoinObserver):
-    """Counts each pair of an inner join when its later row arrives, as `made` or as `lost`.
+    """An observer that counts every pair as `made` or `lost` when the second of its rows arrives.
 
-    A count of emitted pairs would mislead: while the slack grows, the watermark stands still and
-    the join emits no pairs, but late rows still lose some. Once rows arrive out of order, the join
-    keeps rows longer for this count. A late row may also have lost pairs with rows that are no
-    longer kept. Such a row counts as `unseen`, and so does a row that consistent slack makes late.
+    A count of emitted pairs would mislead: while the slack grows, the watermark does not move and
+    the join emits no pairs, but late rows still lose pairs. Once rows arrive out of order, the join
+    remembers evicted rows for this count. A late row that may have lost pairs with forgotten rows
+    is counted as `unseen`. So is a row that is late only because of consistent slack.
     """
 
     def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:
@@ -163,12 +163,12 @@ class OrderedLossCount(OrderedJoinObserver):
         kernel.counts |= {"made": 0, "lost": 0, "unseen": 0}
 
     def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
-        """Count the pairs of new rows: those behind the watermark are lost."""
+        """Count the pairs of new rows: pairs before `watermark` as lost, other pairs as made."""
         kernel = self.kernel
         if not kernel.noted:
             if not any(rows.out_of_order for rows in arrivals):
                 return
-            # Rows are remembered from here on; those evicted before this are unknown.
+            # Evicted rows are remembered from now on; rows evicted earlier are unknown.
             since = [self.plan.kept_from(port, watermark) for port in (SELF, OTHER)]
             kernel.noted = {"since": since}
             both = [[store.read(b) for b in store.all] for store in kernel.stores]
@@ -182,14 +182,14 @@ class OrderedLossCount(OrderedJoinObserver):
         self._count(self.near(kernel.stores[SELF], SELF, theirs), [theirs], watermark)
 
     def _unseen(self, port: int, fresh: StoredRows, watermark: int) -> int:
-        """Return how many rows may have lost pairs with rows that are not remembered."""
+        """Return the number of new rows that may have lost pairs with forgotten rows."""
         behind = self.plan.results_of(port, fresh.ticks)[0] < watermark
         limit = self.limit(self.plan.kept_from(1 - port, watermark))
         known = max(limit, self.kernel.noted["since"][1 - port])
         return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
 
     def _count(self, mine: list[StoredRows], theirs: list[StoredRows], watermark: int) -> None:
-        """Count the pairs of some rows: those behind the watermark as lost, others as made."""
+        """Count the pairs of `mine` and `theirs`: before `watermark` as lost, others as made."""
         if not sum(map(len, mine)) or not sum(map(len, theirs)):
             return
         sides = JoinSides.of(self.plan, StoredRows.together(mine), StoredRows.together(theirs))
@@ -199,6 +199,6 @@ class OrderedLossCount(OrderedJoinObserver):
                 self.kernel.counts[word] += int((end - start).sum())
 
     def finish(self) -> None:
-        """Count all results as made while all rows are in order: then no pair is lost."""
+        """Count all results as made, as long as no row has arrived out of order."""
         if not self.kernel.noted:
             self.kernel.counts["made"] = self.kernel.counts["results"]

@@ -1,4 +1,4 @@
-"""Rows sorted by (key, time) as one array of int64: binary search finds ranges of partners."""
+"""The search for partners: rows are sorted by (key, time) as one int64, then binary-searched."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FEW = 1 << 16
 
 
 def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> np.ndarray:
-    """Return a number for the key of each row of both sides, rows of self first.
+    """Return a code for the key of each row: first the rows of self, then the rows of other.
 
-    Equal keys have equal numbers. As in Spark, NaN equals NaN and −0.0 equals 0.0. NULL has a
-    number, too, although such a row has no partner (`has_keys`). Numbers may have gaps: closing
-    them would cost more than the rest of the join where many rows are stored.
+    Equal keys have equal codes. As in Spark, NaN equals NaN and −0.0 equals 0.0. NULL has a code,
+    too, although a row with a NULL key has no partner (`has_keys`). Codes may have gaps: if many
+    rows are stored, closing the gaps would cost more than the rest of the join.
     """
     n = len(mine) + len(theirs)
     codes, bound = np.zeros(n, np.int64), 1
@@ -40,7 +40,7 @@ def key_codes(plan: JoinPlan, mine: pa.Table, theirs: pa.Table) -> np.ndarray:
 
 
 def has_keys(plan: JoinPlan, port: int, table: pa.Table) -> np.ndarray:
-    """Return which rows of a side can have a partner: as in SQL, a NULL key equals nothing."""
+    """Return a mask of the rows without a NULL key: as in SQL, NULL equals nothing."""
     present = np.ones(len(table), bool)
     for pair in plan.on:
         column = whole(table.column(pair[port]))
@@ -53,7 +53,7 @@ _ROOM = 1 << 62
 
 
 class SortedRows:
-    """Some rows of an array of (code, tick), in the order of (code, tick, arrival)."""
+    """The rows at the positions `rows` of `codes` and `ticks`, sorted by (code, tick, arrival)."""
 
     def __init__(self, codes: np.ndarray, ticks: np.ndarray, rows: np.ndarray) -> None:
         mine, at = codes[rows], ticks[rows]
@@ -68,18 +68,18 @@ class SortedRows:
         key = mine * self._width + self._upto(at)
         order = np.argsort(key, kind="stable")
         self.order = rows[order]
-        """The rows, sorted."""
+        """The positions of the rows, sorted."""
         self.key = key[order]
-        """The codes and times of the rows, each pair as one number."""
+        """The (code, time) of each row in `order`, as one number."""
 
     def _since(self, at: np.ndarray) -> np.ndarray:
-        """Return the place of the first time ≥ `at`."""
+        """Return the rank of the first known time ≥ `at`."""
         if self._known is not None:
             return np.searchsorted(self._known, at)
         return np.asarray(np.clip(at, self._low, self._high + 1) - self._low)
 
     def _upto(self, at: np.ndarray) -> np.ndarray:
-        """Return the place of the last time ≤ `at`; −1 if there is none."""
+        """Return the rank of the last known time ≤ `at`; −1 if there is none."""
         if self._known is not None:
             return np.searchsorted(self._known, at, "right") - 1
         return np.asarray(np.clip(at, self._low - 1, self._high) - self._low)
@@ -87,7 +87,7 @@ class SortedRows:
     def between(
         self, codes: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where in `order`, [start, end), rows have a code and a time in [first, last]."""
+        """Return the places [start, end) in `order` of a code's rows with times [first, last]."""
         if not len(self.key):
             none = np.zeros(len(codes), np.int64)
             return none, none
@@ -96,11 +96,11 @@ class SortedRows:
         return start, np.searchsorted(self.key, base + self._upto(last), "right")
 
     def begins(self) -> np.ndarray:
-        """Return the first place in `order` of each code and time."""
+        """Return the first place in `order` of each distinct (code, time)."""
         return np.flatnonzero(np.diff(self.key, prepend=-1))
 
     def only(self, chosen: np.ndarray) -> SortedRows:
-        """Return only the rows in a mask over all rows."""
+        """Return the sorted rows that are in the mask `chosen`."""
         some = copy(self)
         inside = chosen[self.order]
         some.order, some.key = self.order[inside], self.key[inside]
@@ -110,9 +110,9 @@ class SortedRows:
 def reached(
     buckets: Sequence[RowBucket], reach: PartnerRange, partners: np.ndarray
 ) -> list[RowBucket]:
-    """Return the buckets whose rows may have one of the times `partners` as a partner.
+    """Return the buckets whose rows may join with rows at the times `partners`.
 
-    Buckets are in the order of time, and so are the ranges of their partners.
+    Buckets are sorted by time, and so are the partner ranges of their rows.
     """
     if not buckets or not len(partners):
         return []
@@ -128,7 +128,7 @@ def reached(
 
 @dataclass(frozen=True)
 class JoinSides:
-    """Rows of both sides that may meet, with their keys as numbers; `others` sorts port 1."""
+    """Rows of both sides that may join, with their key codes; `others` sorts the rows of other."""
 
     rows: tuple[StoredRows, StoredRows]
     codes: tuple[np.ndarray, np.ndarray]
@@ -136,7 +136,7 @@ class JoinSides:
 
     @classmethod
     def of(cls, plan: OrderedJoinPlan, mine: StoredRows, theirs: StoredRows) -> JoinSides:
-        """Return rows of both sides with common key numbers."""
+        """Return the rows `mine` of self and `theirs` of other, with common key codes."""
         mine_codes, codes = np.split(key_codes(plan, mine.table, theirs.table), [len(mine)])
         others = SortedRows(codes, theirs.ticks, np.arange(len(theirs)))
         return cls((mine, theirs), (mine_codes, codes), others)
@@ -144,7 +144,7 @@ class JoinSides:
     def met(
         self, plan: OrderedJoinPlan, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows of self with due pairs, and where their partners lie in `others`."""
+        """Return rows of self with pairs in [since, until), and the places of their partners."""
         mine = self.rows[SELF]
         first, last, some = plan.due(mine.ticks, since, until)
         probes = np.flatnonzero(some & has_keys(plan, SELF, mine.table))
@@ -153,7 +153,7 @@ class JoinSides:
         return probes[met], start[met], end[met]
 
     def unmatched(self, plan: OrderedJoinPlan, port: int, since: int, until: int) -> StoredRows:
-        """Return the rows of a side, of times in [since, until), without a partner."""
+        """Return the rows of a side with times in [since, until) that have no partner."""
         rows, reach = self.rows[port], plan.reaches[port]
         there = np.flatnonzero((rows.ticks >= since) & (rows.ticks < until))
         partners = self.others

@@ -1,12 +1,12 @@
-"""The join in order of time: slack buffers, sync buffer and windows as one store (QDJ 4).
+"""The join in order of time: one store replaces slack buffers, sync buffer and windows (QDJ 4).
 
-Rows are stored as they arrive. When the watermark of the results moves from m to m', all pairs of
-times in [m, m') leave, in order; pairs that later rows would add to them are dropped. So a row
-waits once, not in one buffer after the other, and pairs are not built before they leave.
+Rows are stored when they arrive. When the watermark of the results moves from m to m', the kernel
+emits all pairs with times in [m, m'), in order; later rows add no pairs before m'. So a row waits
+once, not in one buffer after the other, and a pair is built only when it is emitted.
 
-Within an epoch the order of arrival does not matter (semantics 2): a row is judged by the watermark
-in force before its epoch. Pairs of equal time leave by (time, arrival) of their row of self, then
-of other, which no cut into epochs changes; rows without a partner follow the pairs.
+Within an epoch the order of arrival does not matter: rows are judged by the watermark
+in force before the epoch. Pairs of equal time are sorted by (time, arrival) of their row of self,
+then of their row of other, however epochs are cut. Rows without a partner follow these pairs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ COMPOSITIONS: frozenset[Composition] = frozenset({("none",), ("loss count",)})
 
 
 def composition(plan: OrderedJoinPlan) -> Composition:
-    """Return the strategy that a plan asks for: its observer."""
+    """Return the name of the one strategy of `plan`: its observer."""
     return ("loss count" if plan.remember else "none",)
 
 
 @register(OrderedJoinPlan, COMPOSITIONS, composition)
 class OrderedJoinKernel(RowKernel):
-    """One epoch of a join in order of time."""
+    """One epoch of one shard of a join in order of time."""
 
     def __init__(self, plan: OrderedJoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
         super().__init__(plan, shard, state)
@@ -46,7 +46,7 @@ class OrderedJoinKernel(RowKernel):
         self.observer = observer(self, plan)
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
-        """Take in the rows that arrived, then emit the results that the watermark has passed."""
+        """Admit the new rows, then emit the results that the watermark has passed."""
         since = self._watermark_out(self.watermarks)
         for port, rows in enumerate(arrivals):
             self._account(port, rows, since)
@@ -63,27 +63,27 @@ class OrderedJoinKernel(RowKernel):
         self.observer.finish()
 
     def _watermark_out(self, watermarks: Sequence[int | None]) -> int:
-        """Return the watermark of the results."""
+        """Return the watermark of the results, given the watermarks of both sides."""
         out = self.plan.mark_out(*watermarks)
         return FIRST_TICK if out is None else out
 
     def _account(self, port: int, rows: PortRows, watermark: int) -> None:
-        """Emit late rows: all their results are behind the watermark, or some if partly late."""
+        """Emit rows with all results behind the watermark as late, with some as partly late."""
         earliest, latest = self.plan.results_of(port, rows.ticks)
         late = rows.dead | (latest < watermark)
         self.account(port, rows, late, ~late & (earliest < watermark))
 
     def _side(self, port: int, fresh: StoredRows, since: int, until: int) -> StoredRows:
-        """Return the new rows of a side with the stored ones that have results due.
+        """Return the stored rows of a side with results in [since, until), then its new rows.
 
-        To find rows without a partner, all stored rows are read.
+        If rows without a partner are results, all stored rows are returned.
         """
         store = self.stores[port]
         buckets = store.all if any(self.plan.preserved) else self._due(port, since, until)
         return StoredRows.together([*(store.read(b) for b in buckets), fresh])
 
     def _due(self, port: int, since: int, until: int) -> list[RowBucket]:
-        """Return the buckets with rows that can have results of times in [since, until)."""
+        """Return the buckets of a side whose rows may have results in [since, until)."""
         buckets = self.stores[port].all
         if not buckets:
             return []
@@ -93,7 +93,7 @@ class OrderedJoinKernel(RowKernel):
         return [b for b, needed in zip(buckets, due.tolist(), strict=True) if needed]
 
     def _settle(self, port: int, fresh: StoredRows, watermark: int) -> None:
-        """Evict rows whose results have all left, and store new rows with results to come."""
+        """Evict rows without future results, and store new rows with future results."""
         limit = self.observer.limit(self.plan.kept_from(port, watermark))
         self.stores[port].cut(limit, wanted=False)
         needed = self.plan.preserved[port] | has_keys(self.plan, port, fresh.table)
@@ -102,9 +102,9 @@ class OrderedJoinKernel(RowKernel):
     # -- results ---------------------------------------------------------------------------------
 
     def _emit(self, sides: JoinSides, times: np.ndarray, since: int, until: int) -> None:
-        """Emit the results of times in [since, until), in order.
+        """Emit the results with times in [since, until), in order.
 
-        If they are too many for one packet, the earlier half of the times goes first.
+        If they are too many for one packet, the two halves of the interval are emitted in turn.
         """
         probes, start, end = sides.met(self.plan, since, until)
         inside = times[(times > since) & (times < until)]
@@ -126,7 +126,7 @@ class OrderedJoinKernel(RowKernel):
     def _pairs(
         self, sides: JoinSides, probes: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> tuple[np.ndarray, pa.Table]:
-        """Return pairs with their times, in order."""
+        """Return the times of pairs, and the pairs as results, in order."""
         (mine, theirs), plan = sides.rows, self.plan
         place, which = spread(start, end)
         left, right = probes[which], sides.others.order[place]
@@ -138,7 +138,7 @@ class OrderedJoinKernel(RowKernel):
     def _alone(
         self, sides: JoinSides, port: int, since: int, until: int
     ) -> tuple[np.ndarray, pa.Table]:
-        """Return rows of a side without a partner, with their times, in order."""
+        """Return the times of a side's rows without a partner, and these as results, in order."""
         if not self.plan.preserved[port]:
             return np.zeros(0, np.int64), pa.table({})
         rows = sides.unmatched(self.plan, port, since, until)

@@ -1,19 +1,19 @@
-"""The plan of a join in order of time (QDJ 4): which results a row can have, and when they leave.
+"""The plan of a join in order of time (QDJ 4): the results of a row, and when they are emitted.
 
-Both streams share one watermark, the *window end*: the lower of the two. A stream that is ahead
-waits for the other, as in a sync buffer. The watermark of the results, m, follows from it. A pair
-has the time t that the plan names; it is emitted if neither of its rows arrived when m was past t.
-With t = max, as in QDJ, m is the window end E itself. Of a row of self:
+Both streams share one watermark, the *window end* E: the lower of their watermarks. The stream that
+is ahead waits for the other, as in a sync buffer. The watermark m of the results is computed from
+E. A pair has the time t that the plan chooses; the pair is emitted unless one of its rows arrived
+when m was past t. If t is the later time, as in QDJ, m equals E. The cases of a row of self at ts:
 
     situation 1    ts <= E - W       dropped                      late: all its results are behind m
-    situation 2    E - W < ts < E    joins other from E on        partly late: some are
+    situation 2    E - W < ts < E    joins other from E on        partly late: some are behind m
     situation 3    ts = E            joins rows in the window     in time
     situation 4    ts > E            waits in the sync buffer     in time; results wait for m
 
-A window of W, which holds W ticks with the last, is a band that ends at W - 1. The window end of
-algorithm 1 stands at rows; here it stands at watermarks, as if each stream had a row there that
-joins nothing. Otherwise it would depend on the place of the next row, and operators after the join
-would have no watermark.
+QDJ's window of W ticks is a band that ends at W - 1. In QDJ's algorithm 1 the window end is the
+time of a row; here it is a watermark, as if each stream had a row without partners there.
+Otherwise m would depend on the time of the next row, and the operators after the join would have
+no watermark.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from lowwater.watermarks.adaptive.quality_model import OrderedJoinQuality, Quali
 
 @dataclass(frozen=True)
 class OrderedJoinPlan(JoinPlan):
-    """A join whose results leave in the order of their time; one shard sees all rows."""
+    """A join that emits results in the order of their time; one shard processes all rows."""
 
     order: str = "time"
-    """Tells a checkpoint from that of a join in any order, whose state differs."""
+    """A constant in the fingerprint, because the state of a join in free order is different."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,7 +49,7 @@ class OrderedJoinPlan(JoinPlan):
 
     @property
     def sequential(self) -> bool:
-        """Order is total, so one shard must see all rows."""
+        """Always true: the order is total, so a single shard must process all rows."""
         return True
 
     @property
@@ -59,33 +59,33 @@ class OrderedJoinPlan(JoinPlan):
 
     @cached_property
     def own_times(self) -> dict[Time, str]:
-        """The column that results are in order of, if it is one of a side."""
+        """The time column that results are sorted by, if it is a column of self or other."""
         return {side: name for side, name in super().own_times.items() if side == self.time}
 
     # -- watermarks ------------------------------------------------------------------------------
 
     @property
     def rounds_marks(self) -> bool:
-        """Results leave as soon as the watermark is past them."""
+        """Always false: every watermark emits the results before it."""
         return False
 
     def align(self, port: int, mark: int) -> int:
-        """Return the watermark itself: every watermark emits different results."""
+        """Return `mark` itself: every watermark emits different results."""
         return mark
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of the one time that results are in order of."""
+        """Return the watermark of the time column that results are sorted by."""
         return {self.result_times[0]: Watermarks(self.mark_out(*(m.low for m in ports)))}
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
-        """Return the watermark of results when both streams are as far as the one behind."""
+        """Return the watermark of the results, computed from the lower watermark of both sides."""
         if mark_self is None or mark_other is None:
             return None
         end = min(mark_self, mark_other)
         return super().mark_out(end, end)
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the pairs that the join drops at a slack (QDJ 5.12)."""
+        """Return the model of the pairs that the join loses at a slack (QDJ 5.12)."""
         if ordered:
             return super().quality_model(granule, error, ordered=ordered)
         delay = -(self.mark_out(0, 0) or 0) / granule
@@ -94,7 +94,7 @@ class OrderedJoinPlan(JoinPlan):
     # -- the results of a row --------------------------------------------------------------------
 
     def results_of(self, port: int, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the earliest and the latest time of a result that rows of a side can have."""
+        """Return the earliest and the latest result time of rows of side `port` at `at`."""
         reach = self.reaches[port]
         first, last = (self.time_of(port, at, u) for u in (reach.first(at), reach.last(at)))
         if not self.preserved[port]:
@@ -102,7 +102,7 @@ class OrderedJoinPlan(JoinPlan):
         return np.minimum(first, at), np.maximum(last, at)
 
     def time_of(self, port: int, at: np.ndarray, partner: np.ndarray) -> np.ndarray:
-        """Return the times of pairs of rows of a side with rows of the other."""
+        """Return the times of pairs of rows of side `port`, at `at`, with rows at `partner`."""
         if self.time == "min":
             return np.asarray(np.minimum(at, partner))
         if self.time == "max":
@@ -112,9 +112,9 @@ class OrderedJoinPlan(JoinPlan):
     def due(
         self, at: np.ndarray, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the partners of rows of self whose pairs have times in [since, until).
+        """Return the times of partners with which rows of self have pairs in [since, until).
 
-        For each row these are the times [first, last] of other, and whether there are any.
+        The result has three arrays: the times `first` and `last`, and whether there are any.
         """
         first, last = self.band.first(at), self.band.last(at)
         before, after = at < since, at >= until
@@ -130,9 +130,9 @@ class OrderedJoinPlan(JoinPlan):
         return first, last, some & (first <= last)
 
     def kept_from(self, port: int, mark: int) -> int:
-        """Return the first time of a side's rows that a result at or after `mark` may need.
+        """Return the first time of rows of side `port` that results from `mark` on may need.
 
-        A row is also needed as long as its partner would be emitted without it.
+        A row is also needed as long as its partner would be emitted as unmatched without it.
         """
         if mark in (FIRST_TICK, END):
             return mark
@@ -145,7 +145,7 @@ class OrderedJoinPlan(JoinPlan):
         return min(needed, met) if self.preserved[1 - port] else needed
 
     def explain(self) -> list[str]:
-        """Return lines about which rows join, the order of results, and the state."""
+        """Return lines that describe the condition, the order of results and the state."""
         lines = [line for line in super().explain() if not line.startswith(("state", "shards"))]
         return [
             *lines,

@@ -25,7 +25,7 @@ def paired(
 def _time(
     plan: JoinPlan, mine: StoredRows, theirs: StoredRows, left: np.ndarray, right: np.ndarray
 ) -> pa.Array:
-    """Return the earlier or the later time of each pair."""
+    """Return the earlier time of each pair for "min", the later time for "max"."""
     at = mine.ticks[left], theirs.ticks[right]
     earlier = at[SELF] <= at[OTHER]
     of_mine = earlier if plan.time == "min" else ~earlier
@@ -40,7 +40,7 @@ def _time(
 
 
 def alone(plan: JoinPlan, port: int, rows: StoredRows) -> pa.Table:
-    """Return rows without a partner as results."""
+    """Return rows of side `port` without a partner as results."""
     if plan.how == "anti":
         return rows.table.select(plan.schemas[SELF].names)
     n = len(rows)
@@ -61,7 +61,7 @@ def alone(plan: JoinPlan, port: int, rows: StoredRows) -> pa.Table:
 
 
 def _as_result(plan: JoinPlan, columns: list[pa.Array]) -> pa.Table:
-    """Return columns as a table of the join's result schema."""
+    """Return `columns` as a table with the result schema of the join."""
     both = zip(columns, plan.result_schema, strict=True)
     fitting = [c if c.type == f.type else c.cast(f.type) for c, f in both]
     return pa.table(fitting, schema=plan.result_schema)

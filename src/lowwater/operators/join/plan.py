@@ -1,4 +1,4 @@
-"""The plan of a join: the pairs of rows that join, the columns of results, and their watermarks."""
+"""The plan of a join: its condition, the columns of its results, and their watermarks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STEPS = 64
 class JoinPlan(JoinAnswers):
     """A join of two streams, self (port 0) and other (port 1), on equal keys and near times.
 
-    `on` pairs columns of self and other; without any, all pairs that are near in time are results,
-    and one shard sees them all. `band` is the range of times that belong together. `how` is as in
-    SQL; "anti" returns the rows of self without a partner. `time` names the time that a result
-    progresses on; "min" and "max" add a column for it. A column of other whose name is taken gets
-    `suffix`. `flush` emits rows without a partner gradually. `remember` is how long (in ticks) rows
-    that no partner can meet are remembered, to count the pairs that late rows have missed.
+    `on` pairs key columns of self and other; if it is empty, all pairs with near times are results,
+    and one shard processes all rows. `band` defines near times. `how` is as in SQL; "anti" returns
+    the rows of self without a partner. `time` chooses the time of a result; "min" and "max" add a
+    column for it. A column of other with the name of a column of self gets `suffix`. With `flush`,
+    rows without a partner are emitted gradually. `remember` is how long, in ticks, evicted rows
+    stay in state to count the pairs that late rows have missed.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -79,7 +79,7 @@ class JoinPlan(JoinAnswers):
             self.key_type(pair)
 
     def key_type(self, pair: tuple[str, str]) -> pa.DataType:
-        """Return the type in which two key columns are compared."""
+        """Return the type in which the two key columns of `pair` are compared."""
         types = [s.field(name).type for s, name in zip(self.schemas, pair, strict=True)]
         if types[0] == types[1]:
             return types[0]
@@ -92,39 +92,39 @@ class JoinPlan(JoinAnswers):
 
     @property
     def sequential(self) -> bool:
-        """Whether one shard must see all rows."""
+        """Whether a single shard must process all rows: true without key columns."""
         return not self.on
 
     @property
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The columns that choose the shard of a row of each side."""
+        """The columns that choose the shard of a row, for each side."""
         return tuple(tuple(pair[port] for pair in self.on) for port in (SELF, OTHER))
 
     @property
     def reaches(self) -> tuple[PartnerRange, PartnerRange]:
-        """The range of times in which the partners of a row of each side lie."""
+        """The partner range of a row of self, and the partner range of a row of other."""
         return self.band, self.band.inverse
 
     @property
     def preserved(self) -> tuple[bool, bool]:
-        """Whether rows of each side are emitted if they have found no partner."""
+        """Whether rows without a partner are results, for each side."""
         return self.how in {"left", "full", "anti"}, self.how in {"right", "full"}
 
     # -- columns of results ----------------------------------------------------------------------
 
     @cached_property
     def common(self) -> frozenset[str]:
-        """Key columns of the same name, which are one column of a result."""
+        """The key columns with equal names on both sides: a result contains each of them once."""
         return frozenset(a for a, b in self.on if a == b)
 
     @cached_property
     def added(self) -> tuple[str, ...]:
-        """The columns of other that follow those of self in a result."""
+        """The columns of other in a result, which follow the columns of self."""
         return tuple(n for n in self.schemas[OTHER].names if n not in self.common)
 
     @cached_property
     def names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The name of each column of self and of other in a result."""
+        """The result names of the columns of self, and of the columns of other."""
         mine, theirs = self.schemas[SELF].names, self.schemas[OTHER].names
         taken = [*mine, *(n for n in theirs if n not in mine)]
         renamed = {}
@@ -136,7 +136,7 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def result_schema(self) -> pa.Schema:
-        """The columns of a result: those of self, those of other, then a time of either side."""
+        """The columns of a result: of self, of other, then the time column of "min" or "max"."""
         mine = list(self.schemas[SELF])
         if self.how == "anti":
             return pa.schema(mine)
@@ -161,13 +161,13 @@ class JoinPlan(JoinAnswers):
 
     @property
     def time_type(self) -> pa.DataType:
-        """The type of a time that is of either side."""
+        """The type of the time column that "min" and "max" add."""
         mine, other = self.axes
         return mine.type if mine.type == other.type else mine.bound_type
 
     @cached_property
     def own_times(self) -> dict[Time, str]:
-        """The columns that hold the times of self and other, where every result has one."""
+        """The result columns with the times of self and other, except those that may be NULL."""
         mine, other = (n[a.column] for n, a in zip(self.names, self.axes, strict=True))
         if self.how == "anti":
             return {"self": mine}
@@ -176,13 +176,13 @@ class JoinPlan(JoinAnswers):
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """The columns that hold the times of self and other, where every result has both."""
+        """The two time columns, each with its side, if no result lacks one of them; else empty."""
         own = self.own_times
         return {own["self"]: SELF, own["other"]: OTHER} if len(own) == self.ports else {}
 
     @cached_property
     def result_times(self) -> tuple[str, ...]:
-        """The columns that a result progresses on."""
+        """The result columns with the time that `time` chooses; two columns for "both"."""
         own = [names[axis.column] for names, axis in zip(self.names, self.axes, strict=True)]
         if self.time == "both":
             return tuple(own)
@@ -192,18 +192,18 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """The columns of a late row of each side."""
+        """The columns of a late row, for each side."""
         return tuple(late_schema(s) for s in self.schemas)
 
     # -- watermarks ------------------------------------------------------------------------------
 
     @property
     def rounds_marks(self) -> bool:
-        """Whether rows are evicted at certain times only."""
+        """Whether watermarks are rounded down to the starts of windows, which evict rows."""
         return isinstance(self.band, SameWindow)
 
     def align(self, port: int, mark: int) -> int:
-        """Return the last watermark ≤ `mark` at which the join evicts rows or flushes some."""
+        """Return the largest watermark ≤ `mark` at which the join evicts or flushes rows."""
         start, delay = self.band.align(mark), self.delay(1 - port)
         if mark >= END or not delay:
             return start
@@ -211,15 +211,15 @@ class JoinPlan(JoinAnswers):
         return max(start + (mark - start) // step * step, self.band.align(mark - delay) + delay)
 
     def delay(self, port: int) -> int:
-        """Return how long (in ticks) complete rows of a side without a partner may wait."""
+        """Return how long, in ticks, the flush may delay rows of side `port` without a partner."""
         return self.flush.delay if self.flush is not None and self.preserved[port] else 0
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return the watermark that holds for all rows: keys have none of their own."""
+        """Return the watermark of all rows, rounded by `align`, without those of single sources."""
         return Watermarks(marks.low).mapped(lambda m: self.align(port, m))
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermarks of all times that a result has."""
+        """Return the watermark of each time column of the results, and their joint watermarks."""
         lows = [m.low for m in ports]
         progress = self.progress(*lows)
         marks = {name: Watermarks(progress[side]) for side, name in self.own_times.items()}
@@ -232,9 +232,9 @@ class JoinPlan(JoinAnswers):
     def _jointly(
         self, progress: Mapping[Time, int | None], mine: int | None, other: int | None
     ) -> dict[str, Watermarks]:
-        """Return the watermarks of both times together (OOP 7).
+        """Return the joint watermarks of the time columns of self and other (OOP 7).
 
-        A result still to come needs a row still to come, so it cannot be behind both watermarks.
+        A future result contains a future row, so its two times are not both behind the watermarks.
         """
         on_self, on_other = progress["self"], progress["other"]
         first, second = self.own_times["self"], self.own_times["other"]
@@ -246,7 +246,7 @@ class JoinPlan(JoinAnswers):
         }
 
     def explain(self) -> list[str]:
-        """Return lines about which rows join, and how long state holds them."""
+        """Return lines that describe the condition, the results and the state of the join."""
         keys = " and ".join(f"{a} = {b}" for a, b in self.on) or "(none: all rows near in time)"
         lines = [
             f"join        {self.how}, on {keys}",
@@ -261,18 +261,18 @@ class JoinPlan(JoinAnswers):
         return lines
 
     def progress(self, mark_self: int | None, mark_other: int | None) -> dict[Time, int | None]:
-        """Return the watermarks of results on each attribute, given the watermarks of both sides.
+        """Return the watermark of the results on each time, given the watermarks of both sides.
 
-        A future pair needs a future row: one of self at `t ≥ mark_self`, whose partners lie at
-        `first(t)` or later, or one of other at `u ≥ mark_other`, and the same. A row without a
-        partner is emitted when no partner can arrive: it waits, at `inverse.first(mark_other)` or
-        later (under a gradual flush, of an earlier watermark), or is future, at `mark_self` or
-        later. Where a side has no row, "min" and "max" are the time of the other one.
+        A future pair contains a future row. A future row of self has a time `t ≥ mark_self` and
+        partners at `first(t)` or later; the same holds for other. A row of self without a partner
+        is either in state, at `inverse.first(mark_other)` or later, or in the future, at
+        `mark_self` or later. Under a gradual flush, `mark_other` is reduced by the delay. For a row
+        without a partner, "min" and "max" are the row's own time.
         """
         if mark_self is None or mark_other is None:
             return dict.fromkeys(("self", "other", "min", "max"), None)
         mine, other = min(mark_self, END), min(mark_other, END)
-        mine_met = open_from(self.band, other)  # the first of self that other's rows may meet
+        mine_met = open_from(self.band, other)  # first time of self that can get partners
         other_met = open_from(self.band.inverse, mine)
         on_self = min(mine, self.left_from(SELF, other))
         on_other = min(other, self.left_from(OTHER, mine))
@@ -284,18 +284,18 @@ class JoinPlan(JoinAnswers):
         return {"self": on_self, "other": on_other, "min": min(on_self, on_other), "max": latest}
 
     def left_from(self, port: int, mark: int) -> int:
-        """Return the first time of a side's stored rows, at a watermark of the other side."""
+        """Return the first time of stored rows of side `port`, at watermark `mark` of the other."""
         behind = 0 if mark >= END else self.delay(port)
         return open_from(self.reaches[port], mark - behind)
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
-        """Return the watermark of results on their time, the lower one if they have two."""
+        """Return the watermark of the results on their time; for "both", the lower watermark."""
         marks = self.progress(mark_self, mark_other)
         return marks["min" if self.time == "both" else self.time]
 
 
 def both(first: str, second: str) -> str:
-    """Return the name of two times as one attribute that progresses."""
+    """Return the name of the joint watermarks of two time columns."""
     return f"{first}, {second}"
 
 

@@ -1,1 +1,1 @@
-"""The window aggregate: plan, kernel, and the layouts its windows can have."""
+"""The window aggregate: its plan, its kernel, and the strategies of the kernel."""

@@ -27,9 +27,9 @@ from lowwater.windows.sliding import SingleWindow
 
 @dataclass(frozen=True)
 class Missed:
-    """The windows that rows in the mask `rows` missed: `first[i] <= wid < end[i]` of row i.
+    """The missed windows of the rows in the mask `rows`: row i missed `first[i] <= wid < end[i]`.
 
-    Both are None where rows are numbered: a late row has no number, so its windows are unknown.
+    `first` and `end` are None for windows of row numbers, because a late row has no number.
     """
 
     plan: WindowPlan
@@ -44,10 +44,10 @@ def missed_behind(
     watermark: np.ndarray | int,
     dead: np.ndarray,
 ) -> tuple[list[Missed], np.ndarray]:
-    """Return the windows that rows behind a watermark missed, and which rows are late.
+    """Return the windows that rows missed, and a mask of the rows that missed all their windows.
 
-    A window is missed if the watermark has reached its end; a dead row misses all its windows.
-    Windows that are dropped in this epoch count neither way.
+    A row misses a window if the row's watermark has reached the window's end. A dead row misses all
+    its windows. Windows that are dropped in this epoch are ignored.
     """
     missed, late = [], np.ones(len(ticks), bool)
     for plan, spec in windows:
@@ -61,7 +61,7 @@ def missed_behind(
 def account(
     epoch: WindowEpoch, table: pa.Table, seq: int, late: np.ndarray, missed: Sequence[Missed]
 ) -> None:
-    """Count rows as admitted, late or partly late, and emit those that missed a window."""
+    """Count rows as admitted, late or partly late, and emit rows that missed a window as late."""
     behind = np.logical_or.reduce([m.rows for m in missed])
     epoch.counts["late"] += int(late.sum())
     epoch.counts["partly_late"] += int((behind & ~late).sum())
@@ -75,7 +75,7 @@ def account(
 
 
 def _missed_columns(epoch: WindowEpoch, missed: Missed, rows: pa.Table) -> list[pa.Array]:
-    """Return the columns of late rows for the windows that they missed."""
+    """Return the columns of late rows that describe their missed windows."""
     plan, count = missed.plan, len(rows)
     named = [] if plan.name is None else [pa.repeat(pa.scalar(plan.name), count)]
     kind = plan.late_schema.field(-2).type
@@ -89,19 +89,19 @@ def _missed_columns(epoch: WindowEpoch, missed: Missed, rows: pa.Table) -> list[
 
 
 def times_of(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ticks of rows at a port, and which of them are dead."""
+    """Return the ticks of rows at a port, and a mask of the dead rows (`DEAD`)."""
     dead = table.column(DEAD).combine_chunks().to_numpy(zero_copy_only=False)
     return table.column(TICK).combine_chunks().to_numpy(), dead
 
 
 def raw_rows(table: pa.Table, ticks: np.ndarray, chosen: np.ndarray) -> RawRows:
-    """Return the rows in a mask, ready to be lifted into cells."""
+    """Return the rows in the mask `chosen`, without hidden columns, with their ticks."""
     index = np.flatnonzero(chosen)
     return RawRows(without_hidden(table.take(pa.array(index))), ticks[index])
 
 
 def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) -> np.ndarray | int:
-    """Return the watermark that each row must not be behind; one number if it is the same."""
+    """Return the watermark that judges each row, or one number if all rows have the same."""
     low = FIRST_TICK if watermarks.low is None else watermarks.low
     if plan.second is not None:
         return _joint_watermarks(plan, table, int(low), watermarks.pair)
@@ -116,10 +116,10 @@ def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) ->
 def _joint_watermarks(
     plan: WindowPlan, table: pa.Table, low: int, pair: WatermarkPair | None
 ) -> np.ndarray:
-    """Return the watermark of each row where windows lie on two attributes (OOP 7).
+    """Return the watermark of each row if windows are measured on two attributes (OOP 7).
 
-    If the joint watermark completes a row's second window, the row's first time is complete up to
-    the joint watermark's first time. If the second window is complete by itself, all is complete.
+    If `pair.joint[1]` has reached the end of a row's second window, the row's watermark is at least
+    `pair.joint[0]`. If `pair.second` has reached this end, all windows of the row are complete.
     """
     start = table.column(SECOND).combine_chunks().to_numpy()
     watermark = np.full(len(start), low)

@@ -1,4 +1,4 @@
-"""The answers of a window aggregate: drops, completeness, quality, the end of a stream."""
+"""The answers of a window plan about drops, completeness, quality and the end of a stream."""
 
 from __future__ import annotations
 
@@ -65,28 +65,28 @@ class WindowAnswers(WindowTexts):
 
     @property
     def named_aggregates(self) -> Mapping[str, Aggregate]:
-        """The aggregates by name."""
+        """The aggregates, by the names of their result columns."""
         return self.aggregates
 
     @property
     def source_out(self) -> str | None:
-        """The key whose values have watermarks of their own, if sources close their groups."""
+        """The key whose values each have their own watermark; None if there is none."""
         return self.source if self.sources_close_groups else None
 
     @cached_property
     def numeric_aggregates(self) -> tuple[str, ...]:
-        """The aggregates whose results are numbers, by name."""
+        """The names of the aggregates whose results are numbers."""
         kinds = {name: a.result_type(self.schema) for name, a in self.aggregates.items()}
         return tuple(name for name, kind in kinds.items() if _is_number(kind))
 
     @property
     def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows of a fixed range and slide over the axis, by name."""
+        """The windows with a fixed range and slide in time, each with its name."""
         return self.spec.fixed if self.numbering is None else ()
 
     @property
     def scheduled_windows(self) -> tuple[ScheduledWindow, ...]:
-        """The windows whose ends on the axis are known before rows arrive."""
+        """The windows whose ends in time are known before rows arrive."""
         return self.spec.scheduled if self.numbering is None else ()
 
     @property
@@ -96,18 +96,18 @@ class WindowAnswers(WindowTexts):
 
     @property
     def has_gaps(self) -> bool:
-        """Whether rows may belong to no window."""
+        """Whether some rows may belong to no window."""
         return self.spec.has_gaps
 
     def outside(self, ticks: np.ndarray) -> np.ndarray | None:
-        """Return which rows belong to no window; None if all rows belong to one."""
+        """Return a mask of the rows that belong to no window; None if every row belongs to one."""
         return self.spec.outside(ticks) if self.spec.has_gaps else None
 
     def ended(self, marks: Watermarks, newest: int | None, before: Watermarks) -> Watermarks:
-        """Return the watermarks at the end of the stream.
+        """Return the watermarks at the end of a stream whose newest row has the time `newest`.
 
-        Landmark windows, which have no end, stop at the window of the newest row, or where the
-        watermark was before (semantics 11).
+        Landmark windows go on forever, so their watermark ends with the window of the newest row,
+        or stays at `before` if that is higher.
         """
         end = None if newest is None else self.spec.stop(newest)
         if end is None:
@@ -115,26 +115,26 @@ class WindowAnswers(WindowTexts):
         return Watermarks(end, marks.sources).raised(self.usable(0, before))
 
     def unread(self, results: Intervals) -> Intervals:
-        """Return the times whose rows belong only to windows with results in some intervals."""
+        """Return the intervals of time whose rows contribute only to results in `results`."""
         unread = [unread_rows(window, results) for _, window in self.fixed_windows]
         return reduce(intersection, unread) if unread else ()
 
     @property
     def made_from(self) -> int:
-        """The largest distance of a result from an earlier row that it aggregates."""
+        """The largest distance in ticks from a result back to a row that it aggregates."""
         return max(window.range - 1 for _, window in self.fixed_windows)
 
     def without_windows(self, results: Intervals) -> Self:
-        """Return the plan that drops the windows with results in some intervals."""
+        """Return the plan that drops the windows whose results have times in `results`."""
         return replace(self, dropped=results) if results else self  # type: ignore[type-var]
 
     def counting_rows(self) -> Self:
-        """Return a plan with the same state whose results count the rows that they rest on."""
+        """Return a plan with the same state whose results also contain their number of rows."""
         aggregates = {**self.aggregates, ROWS: Count()}
         return replace(self, aggregates=aggregates)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of results: all before the last end that has a row."""
+        """Return the completeness of results: complete up to the last window that holds a row."""
         (arrived,) = ports
         if arrived is None or not self.scheduled_windows:
             return None
@@ -149,26 +149,26 @@ class WindowAnswers(WindowTexts):
     aggregates_rows: bool = True
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the rows, or values, that windows lose at a slack."""
+        """Return the model of the rows that windows lose at a slack, or of the error of values."""
         size = min(window.range for _, window in self.fixed_windows) / granule
         if error is None:
             return WindowQuality(size)
         return ErrorQuality(size, error, tuple(_sensitivity(a) for a in self.aggregates.values()))
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return which losses the kernel counts: rows, or rows of each window; None if neither."""
+        """Return the kind of losses that the kernel counts: rows in total, by window, or None."""
         plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
         if not plain or self.ranged:
             return None
         return "windows" if error is not None else "rows"
 
     def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel counts losses."""
+        """Return the plan whose kernel counts losses of the kind `measured`."""
         return replace(self, tracked=measured)  # type: ignore[type-var]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the description that a checkpoint of the operator must agree with."""
-        # Only queries that revise have the entry, so that other checkpoints stay readable.
+        """Return the description that must equal the description in a checkpoint."""
+        # Only plans with allowed lateness have the entry, so older checkpoints stay readable.
         revised = {"revised for": self.revise} if self.revise else {}
         return {
             "window": repr(self.spec),
@@ -183,12 +183,12 @@ class WindowAnswers(WindowTexts):
 
 
 def _ahead(window: ScheduledWindow) -> int:
-    """Return the number of windows after the first that hold a row."""
+    """Return the number of windows, after the first one, that hold the same row."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
 
 
 def _sensitivity(aggregate: Aggregate) -> Sensitivity:
-    """Return how an aggregate reacts to missing rows; where that is unknown, as a count does."""
+    """Return how an aggregate reacts to missing rows; if unknown, it is treated as a count."""
     matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
     return Sensitivity(kind=next(matching, "count"), rows=1)
 

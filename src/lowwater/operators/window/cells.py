@@ -1,7 +1,7 @@
-"""Cells: partial aggregates by (group, pane), as numpy to compute with and as bytes to store.
+"""Cells: partial aggregates by (group, pane), as numpy arrays in memory and as bytes in state.
 
-Packed cells, in packets and in state, contain each distinct group once, and for every cell the
-number of its group, its pane and the columns of its parts.
+Packed cells, in packets and in state, contain each distinct group once, and for every cell its
+group code, its pane and the columns of its accumulators (parts).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_BOUND = 1 << 61
 
 @dataclass(frozen=True)
 class PackedCells:
-    """Cells as Arrow columns. `keys` has one row per group, and no column without group_by."""
+    """Cells as Arrow columns; `keys` has a row for each group, and no columns without group_by."""
 
     keys: pa.Table
     groups: int
@@ -59,7 +59,7 @@ class PackedCells:
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells in memory, one per (group, pane), sorted by group and, within one, by pane."""
+    """Cells in memory, one for each (group, pane), sorted by (group, pane)."""
 
     keys: pa.Table
     groups: int
@@ -76,7 +76,7 @@ class Cells:
         return Cells(self.keys, self.groups, self.code[index], self.pane[index], parts)
 
     def pack(self, parts: Sequence[Accumulator]) -> PackedCells:
-        """Return the cells ready to be stored, with only the groups that they belong to."""
+        """Return the cells ready to be stored, without groups that have no cell."""
         code, named = compact(self.code, self.groups)
         keys = self.keys.take(pa.array(named)) if self.keys.num_columns else self.keys
         columns = [
@@ -86,7 +86,7 @@ class Cells:
 
 
 def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
-    """Return the cells of several packs merged; of equal (group, pane) the earlier comes first."""
+    """Return the cells of all `packs`; cells of equal (group, pane) are merged in order."""
     cells = side_by_side(packs, parts)
     cell, code, pane = number_cells(cells.code, cells.groups, cells.pane)
     if len(code) == len(cell):
@@ -100,7 +100,7 @@ def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
 
 
 def side_by_side(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
-    """Return the cells of several packs one after the other, neither sorted nor merged."""
+    """Return the cells of all `packs` concatenated, neither sorted nor merged."""
     keys = pa.concat_tables([p.keys for p in packs]).combine_chunks()
     offsets = np.cumsum([0, *[p.groups for p in packs]])
     unified, chosen = group_rows([whole(c) for c in keys.columns], int(offsets[-1]))
@@ -113,7 +113,7 @@ def side_by_side(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> 
 
 
 def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
-    """Return the groups of `cells` that have the keys `names`."""
+    """Return the group code in `cells` of each row of keys in `names`."""
     tables = [cells.keys, names]
     both = pa.concat_tables(tables).combine_chunks()
     count = [len(t) if t.num_columns else 1 for t in tables]
@@ -126,13 +126,13 @@ def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
 def number_cells(
     code: np.ndarray, groups: int, pane: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct (group, pane) as cells: (cell of each element, group, pane of each)."""
+    """Return the cell number of each (group, pane), and the group and the pane of each cell."""
     low = int(pane.min()) if len(pane) else 0
     span = int(pane.max()) - low + 1 if len(pane) else 1
     if span * groups < _MAX_BOUND:
         cell, distinct = compact(code * span + (pane - low), span * groups)
         return cell, distinct // span, distinct % span + low
-    known, place = np.unique(pane, return_inverse=True)  # panes years apart
+    known, place = np.unique(pane, return_inverse=True)  # panes far apart
     cell, distinct = compact(code * len(known) + place, len(known) * groups)
     return cell, distinct // len(known), known[distinct % len(known)]
 
@@ -140,9 +140,9 @@ def number_cells(
 def first_cells(
     code: np.ndarray, pane: np.ndarray, group: np.ndarray, *starts: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the first cell of each `group` at or after a pane, for each array of panes `starts`.
+    """Return the first cell of each `group` from a pane on, for each array of panes in `starts`.
 
-    Cells, given by `code` and `pane`, are sorted by both.
+    The cells, with groups `code` and panes `pane`, are sorted by (group, pane).
     """
     known, place = np.unique(pane, return_inverse=True)
     ordered, base = code * (len(known) + 1) + place, group * (len(known) + 1)
@@ -150,7 +150,7 @@ def first_cells(
 
 
 def lift(plan: WindowPlan, rows: RawRows) -> PackedCells:
-    """Return rows reduced to packed cells."""
+    """Return `rows` aggregated into packed cells."""
     keys = [rows.column(k) for k in plan.keys]
     group, chosen = group_rows(keys, len(rows))
     if isinstance(plan.spec, SessionWindow):
@@ -166,9 +166,9 @@ def lift(plan: WindowPlan, rows: RawRows) -> PackedCells:
 def session_of(
     group: np.ndarray, start: np.ndarray, last: np.ndarray, gap: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return sessions joined from pieces [start, last]: (session of each, first piece of each).
+    """Return the session of each piece [start, last], and the first piece of each session.
 
-    Sessions are numbered by group and, within one, by time.
+    Pieces of a group less than `gap` apart form a session; sessions are numbered by (group, time).
 
     >>> group, at = np.array([0, 1, 0, 0]), np.array([7, 0, 0, 4])
     >>> [x.tolist() for x in session_of(group, at, at, gap=4)]
@@ -178,7 +178,7 @@ def session_of(
     group, start, last = group[order], start[order], last[order]
     if not len(order):
         return order, order
-    # The latest position so far in each group: group and rank of the position as one number.
+    # The latest `last` so far in each group, from (group, rank of `last`) as one number.
     known, rank = np.unique(last, return_inverse=True)
     latest = known[np.maximum.accumulate(group * len(known) + rank) % len(known)]
     fresh = np.append([True], (np.diff(group) != 0) | (start[1:] - latest[:-1] >= gap))

@@ -1,16 +1,16 @@
-"""Closing windows: from panes to windows, many windows and groups at once, without subtraction.
+"""Closing windows: many windows and groups at once are computed from panes, without subtraction.
 
-Windows that close together are cut into batches of at most RANGE/SLIDE. All windows of a batch
-share a core of panes. Beyond it, a window holds a suffix of the panes to the left of the core and a
-prefix of those to its right (two stacks; van Herk's blocks, anchored at the batch):
+Windows that close together are divided into batches of at most RANGE/SLIDE windows. All windows of
+a batch share a core of panes. A window also holds a suffix of the panes to the left of the core and
+a prefix of the panes to the right (two stacks; van Herk's blocks, anchored at the batch):
 
     panes      . . L L L C C R R R . .        window i = suffix of L from i, C, prefix of R to i
     window 0       |---------|
     window 1         |---------|
     window 3             |---------|
 
-Cells are folded once. Suffixes and prefixes are running totals down a grid of (window in batch) ×
-(name, group, batch): windows of several names on the same panes are neighbouring columns. The work
+Cells are folded once. Suffixes and prefixes are running totals down the columns of a grid. A column
+is a batch of windows of one name and group; a row is the number of a window in its batch. The work
 is one step per cell and per result, whatever RANGE/SLIDE is.
 """
 
@@ -33,12 +33,12 @@ from lowwater.windows.landmark import Landmark
 from lowwater.windows.sliding import Sliding
 
 _Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Some cells, and the place of each in the grid."""
+"""The indices of some cells, and the place of each cell in the grid."""
 
 GRID_CELLS = 2_000_000
 """Windows are closed in portions of about this many grid cells, to bound memory."""
 _SMALL_GRID = 1 << 16
-"""Windows of several names share a grid up to this size: a call costs more than empty cells."""
+"""The largest grid that several names share: empty grid cells cost less than another call."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class ClosedWindows:
     wid: np.ndarray
     parts: list[AccumulatorColumns]
     ends: np.ndarray | None = None
-    """The ends of the windows, where they do not follow from the window id."""
+    """The ends of the windows, if they do not follow from the window ids."""
     which: np.ndarray | None = None
-    """The number of the window spec of each, where several share the panes."""
+    """The number of each window's spec, if several specs share the panes."""
 
 
 @dataclass(frozen=True)
 class WindowRun:
-    """The windows `since[g] <= wid < until[g]` of every group g."""
+    """A run of windows of one spec: `since[g] <= wid < until[g]` of every group g."""
 
     spec: Sliding
     since: np.ndarray
@@ -73,14 +73,14 @@ class WindowRun:
         return int(min(self.batch, (self.until - self.since).max(initial=0)))
 
     def holding(self, cells: Cells) -> WindowRun:
-        """Return the run without windows before or after all cells: watermarks may be far away."""
+        """Return the run without the windows that are before or after all cells."""
         size, step = self.spec.panes, self.spec.panes_per_slide
         since = np.maximum(self.since, (cells.pane.min() - size) // step + 1)
         until = np.minimum(self.until, cells.pane.max() // step + 1)
         return WindowRun(self.spec, since, np.maximum(until, since))
 
     def spread(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-        """Return (cell, batch) for every batch of windows that a cell belongs to."""
+        """Return arrays (cell, batch): every cell with each batch whose windows hold the cell."""
         size, step, batch = self.spec.panes, self.spec.panes_per_slide, self.batch
         low, high = self.since[cells.code], self.until[cells.code]
         first = np.maximum((cells.pane - size) // step + 1, low)
@@ -130,7 +130,7 @@ def close_together(
     begin = batch * batch_size + np.concatenate([r.since for r in runs])[owner]
     end = np.minimum(begin + batch_size, np.concatenate([r.until for r in runs])[owner])
     layout = which, group, begin, end, size, step
-    # Where one batch holds all windows, cells are in this order already.
+    # If one batch holds all windows, the cells are in this order already.
     in_order = bool(np.all(segment[1:] >= segment[:-1]))
     order = np.arange(len(segment)) if in_order else np.argsort(segment, kind="stable")
     bounds = np.searchsorted(segment[order], np.arange(len(owner) + 1))
@@ -162,9 +162,9 @@ def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, 
 
 @dataclass
 class _Grid:
-    """Batches of windows: column j holds the windows begin[j] to before end[j] of group[j].
+    """A grid whose column j is a batch: the windows `begin[j] <= wid < end[j]` of `group[j]`.
 
-    Each is `size[j]` panes long and begins `step[j]` panes after the one before.
+    A window of column j has `size[j]` panes and begins `step[j]` panes after the previous window.
     """
 
     height: int
@@ -175,7 +175,7 @@ class _Grid:
     size: np.ndarray
     step: np.ndarray
     dropped: Sequence[Intervals] = field(default=(), init=False)
-    """The dropped windows of each run, as runs of ids."""
+    """The dropped windows of each run, as intervals of window ids."""
 
     def close(
         self, cells: Cells, parts: Sequence[Accumulator], segment: np.ndarray
@@ -209,7 +209,7 @@ class _Grid:
     def _totals(
         self, cells: Cells, parts: Sequence[Accumulator], segment: np.ndarray
     ) -> list[AccumulatorColumns | None]:
-        """Return the content of every window; None for parts whose content grows with the rows."""
+        """Return the content of all windows by accumulator; None if it grows with the rows."""
         pane, step, width = cells.pane, self.step[segment], len(self.begin)
         start = (self.begin * self.step)[segment]
         core_start = ((self.end - 1) * self.step)[segment]

@@ -1,9 +1,9 @@
-"""Completions: which windows are complete, which rows are late, and the steps of an epoch.
+"""Completions: they decide which windows are complete and which rows are late.
 
-`WatermarkCompletion` closes windows in order, as the watermark passes their ends, and holds the
-order of steps of an epoch. `IntervalCompletion` closes windows under range punctuation: a
-punctuation may complete an interval of time while rows of an earlier one are still missing (a
-hole). Windows that lie wholly in complete intervals close; those that reach into a hole stay open.
+`WatermarkCompletion` closes windows in order, when the watermark passes their ends, and defines the
+steps of an epoch. `IntervalCompletion` closes windows under range punctuation: a punctuation may
+complete an interval of time while rows of an earlier interval are still missing (a hole). Windows
+inside complete intervals close; windows that overlap a hole stay open.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lowwater.windows.sliding import Sliding
 
 
 class WatermarkCompletion:
-    """Windows close in order: window w is complete when the watermark has reached its end."""
+    """The completion in order: a window is complete when the watermark has reached its end."""
 
     def __init__(self, epoch: WindowEpoch, layout: SlidingLayout) -> None:
         self.epoch, self.layout, self.plan = epoch, layout, epoch.plan
@@ -42,7 +42,7 @@ class WatermarkCompletion:
     # -- data ----------------------------------------------------------------------------------
 
     def receive(self, fresh: list[PackedCells]) -> None:
-        """Read the cells that arrived. Called before admission, if lateness depends on them."""
+        """Receive the cells that arrived, which lateness may depend on. Called before admission."""
 
     def admit_all(self, tables: Tables) -> list[RawRows]:
         """Emit late rows, and return the rows that enter a window."""
@@ -52,7 +52,7 @@ class WatermarkCompletion:
         return rows
 
     def admit(self, table: pa.Table, seq: int) -> RawRows:
-        """Judge rows by the watermarks in force, and return those that enter a window."""
+        """Emit the late rows of `table`, and return the rows that enter a window."""
         ticks, dead = times_of(table)
         late_by = self.plan.late_by(self.epoch.meta.watermarks)
         watermark = np.maximum(row_watermarks(self.plan, table, late_by), BEGIN)
@@ -90,14 +90,14 @@ class WatermarkCompletion:
     def _new_panes(
         self, fresh: list[PackedCells], rows: list[RawRows], watermarks: Watermarks
     ) -> np.ndarray:
-        """Return the panes (or windows) that new data falls into."""
+        """Return the panes (or windows) of the new cells and rows."""
         panes = [p.pane for p in fresh]
         if self.plan.keeping == "windows":
             panes += [open_windows(self.plan, r, watermarks)[1] for r in rows]
         return np.unique(np.concatenate([np.zeros(0, np.int64), *panes]))
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that results of the epoch need."""
+        """Return the buckets that the results of the epoch need."""
         return self.layout.buckets_between(before, after) if after != before else set()
 
     def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
@@ -112,7 +112,7 @@ class WatermarkCompletion:
         return self.layout.fold(cells, after)
 
     def write(self, cells: Cells, touched: set[int], loaded: set[int]) -> None:
-        """Write new cells and those of touched buckets; other loaded buckets stay as they are."""
+        """Write new cells and the cells of `touched` buckets; other buckets are not rewritten."""
         buckets, first_open = self.epoch.meta.buckets, self._first_open()
         rewritten = np.ones(len(cells), bool)
         for b in loaded - touched:
@@ -141,11 +141,11 @@ class WatermarkCompletion:
 
 
 class IntervalCompletion(WatermarkCompletion):
-    """Windows close wherever an interval of time is complete, also before earlier windows."""
+    """The completion by intervals: a window may close while earlier windows are still open."""
 
     @property
     def spec(self) -> Sliding:
-        """The window."""
+        """The spec of the windows."""
         assert isinstance(self.plan.spec, Sliding)  # noqa: S101
         return self.plan.spec
 
@@ -160,7 +160,7 @@ class IntervalCompletion(WatermarkCompletion):
         return union(passed + inside)
 
     def admit(self, table: pa.Table, seq: int) -> RawRows:
-        """Judge rows by the windows that are complete, and return those that enter a window."""
+        """Emit the late rows of `table`, and return the rows with a window that is not complete."""
         ticks, _ = times_of(table)
         first, last = self.spec.first(ticks), self.spec.last(ticks)
         count, lowest, highest = among(self.complete(self.epoch.meta.watermarks), first, last)
@@ -170,7 +170,7 @@ class IntervalCompletion(WatermarkCompletion):
         return raw_rows(table, ticks, ~late)
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that results of the epoch need: all, if there are intervals."""
+        """Return the buckets that the results need: all, if intervals above the watermark exist."""
         if after != before and (before.ranges or after.ranges):
             return set(self.epoch.meta.buckets.all)
         return super().buckets_to_read(before, after)
@@ -187,11 +187,11 @@ class IntervalCompletion(WatermarkCompletion):
                 seq += len(closed.wid) > 0
 
     def cut(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
-        """Yield runs of the windows from `first` to before `end`, each with its cells."""
+        """Yield runs of the windows `first <= wid < end`, each as (cells, first, end)."""
         yield cells, first, end
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells that open windows need, and the panes of the others."""
+        """Return the cells that open windows need, and the panes of the removed cells."""
         if not after.ranges:
             return super().fold(cells, after)
         last = cells.pane // self.spec.panes_per_slide
@@ -204,7 +204,7 @@ class IntervalCompletion(WatermarkCompletion):
 def among(
     runs: Intervals, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of the windows first … last in runs of ids, the lowest and the highest."""
+    """Return how many windows of [first, last] are in `runs`, their lowest and their highest id."""
     count, lowest, highest = np.zeros_like(first), last.copy(), first.copy()
     for start, end in runs:
         low, high = np.maximum(first, start), np.minimum(last, end - 1)

@@ -1,11 +1,11 @@
-"""Windows whose rows may be held: they close around the held intervals.
+"""The completion of windows whose rows may be held: windows close around the held intervals.
 
 Windows close as under range punctuation. Lateness is judged by the watermark the stream would have
 without holds: holding rows never makes another row late or on time.
 
-So a window may stay open longer than without holds, and a row that missed it must not enter it,
-although the row lies in one of its panes. The cells of such rows are stored apart, by the first
-window that the row has not missed, until all windows that it missed are closed.
+So a window may stay open longer than without holds. A row that missed this window must not enter
+it, although the row is in one of its panes. The cells of such rows are stored apart, by the first
+window that the rows have not missed, until all their missed windows are closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMES = "partly"
 
 
 class HeldCompletion(IntervalCompletion):
-    """Windows close around held intervals."""
+    """The completion around holds: windows close unless they overlap a held interval."""
 
     def __init__(self, epoch: WindowEpoch, layout: SlidingLayout) -> None:
         super().__init__(epoch, layout)
@@ -41,9 +41,9 @@ class HeldCompletion(IntervalCompletion):
     # -- data ----------------------------------------------------------------------------------
 
     def admit(self, table: pa.Table, seq: int) -> RawRows:
-        """Judge rows by the watermark at their arrival, and return those that enter all windows.
+        """Emit late rows, and return the rows that may enter all open windows of their pane.
 
-        Rows that missed a window which is still open go to the partial cells.
+        Rows that missed an open window go to the partial cells. Lateness is judged at arrival.
         """
         ticks, dead = times_of(table)
         first, last = self.spec.first(ticks), self.spec.last(ticks)
@@ -73,7 +73,7 @@ class HeldCompletion(IntervalCompletion):
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
         """Merge new data into state, close complete windows, evict cells that no window needs.
 
-        If there are partial cells, all buckets are read: any may share a window with them.
+        If there are partial cells, all buckets are read: any bucket may share a window with them.
         """
         if not self.partial:
             super().advance(fresh, rows, after)
@@ -93,7 +93,7 @@ class HeldCompletion(IntervalCompletion):
         epoch.more_cells = sum(map(len, self.partial.packs.values()))
 
     def cut(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
-        """Yield runs of windows, each with its cells and the partial cells that belong to it."""
+        """Yield runs of windows as (cells, first, end), with the partial cells of each run."""
         for since, until, more in self.partial.cut(first, end):
             yield with_more(cells, more, self.plan.parts), since, until
 
@@ -112,14 +112,14 @@ class HeldCompletion(IntervalCompletion):
 
 @dataclass
 class PartialCells:
-    """Cells that belong only to some windows of their pane: `packs[w]` to window w and later."""
+    """Cells that belong only to later windows of their pane: `packs[w]` to windows from w on."""
 
     packs: dict[int, PackedCells]
     before: frozenset[int]
 
     @classmethod
     def read(cls, state: Mapping[str, bytes]) -> PartialCells:
-        """Return the partial cells of a state."""
+        """Return the partial cells in `state`."""
         known = json.loads(state[_NAMES]) if _NAMES in state else []
         return cls({n: PackedCells.from_bytes(state[_name(n)]) for n in known}, frozenset(known))
 
@@ -127,19 +127,19 @@ class PartialCells:
         return bool(self.packs)
 
     def add(self, since: int, cells: PackedCells, parts: Sequence[Accumulator]) -> None:
-        """Add cells that belong to window `since` and later."""
+        """Add cells that belong to windows from `since` on."""
         known = [self.packs[since]] if since in self.packs else []
         self.packs[since] = merge([*known, cells], parts).pack(parts)
 
     def cut(self, first: int, end: int) -> Iterator[tuple[int, int, list[PackedCells]]]:
-        """Split the windows [first, end) into runs, and yield each run with its partial cells."""
+        """Yield runs of the windows [first, end), each with the partial cells of its windows."""
         at = first
         for stop in [*sorted(n for n in self.packs if first < n < end), end]:
             yield at, stop, [p for n, p in sorted(self.packs.items()) if n <= at]
             at = stop
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return the changes to the state."""
+        """Return the changes of state that write the partial cells."""
         if not self.packs and not self.before:
             return {}
         deleted: dict[str, bytes | None] = {_name(n): None for n in self.before - set(self.packs)}
@@ -149,7 +149,7 @@ class PartialCells:
 
 
 def with_more(cells: Cells, more: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
-    """Return the cells with others merged into them."""
+    """Return `cells` with the cells in `more` merged into them."""
     return merge([cells.pack(parts), *more], parts) if more else cells
 
 

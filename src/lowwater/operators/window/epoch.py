@@ -1,8 +1,8 @@
 """One epoch of one shard of a window aggregate: its state, its output and its counts.
 
 State is a map of names to bytes: `meta` (the watermarks in force and the index of the buckets) and
-a few buckets of cells, each for an interval of panes. An epoch reads the buckets that its rows or
-its closing windows touch and rewrites those that its rows touch.
+a few buckets of cells, each for an interval of panes. An epoch reads the buckets of its rows and of
+its closing windows, and rewrites only the buckets of its rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGET_CELLS = 16_384
 
 @dataclass(frozen=True)
 class Bucket:
-    """An interval of panes in state, the number of its cells and their size in bytes."""
+    """The description of a bucket: its interval of panes, number of cells and size in bytes."""
 
     low: int
     high: int
@@ -47,13 +47,13 @@ class Bucket:
 
 @dataclass
 class CellStore:
-    """The buckets of a shard, by their first pane."""
+    """The index of the buckets of a shard, by their first pane."""
 
     all: dict[int, Bucket] = field(default_factory=dict)
 
     @classmethod
     def of(cls, buckets: Iterable[Bucket]) -> CellStore:
-        """Return the store of some buckets, ordered by their first pane."""
+        """Return the index of `buckets`, sorted by their first pane."""
         return cls({b.low: b for b in sorted(buckets, key=lambda b: b.low)})
 
     def __iter__(self) -> Iterator[Bucket]:
@@ -70,13 +70,13 @@ class CellStore:
         return sum([b.size for b in self.all.values()])
 
     def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
-        """Return the buckets that overlap the panes [low, high), or any of several intervals."""
+        """Return the buckets that overlap the interval of panes [low, high), or one of several."""
         return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
 
     def taking(self, panes: np.ndarray) -> set[int]:
-        """Return the buckets that take in new panes.
+        """Return the buckets that cells of `panes` are added to.
 
-        A pane between two buckets goes into the one before it, unless that is full.
+        A pane between two buckets goes into the earlier bucket, unless that bucket is full.
         """
         if not self.all or not len(panes):
             return set()
@@ -107,7 +107,7 @@ Kind = Literal["final", "revised"]
 def window_bounds(
     plan: WindowPlan, first: np.ndarray, last: np.ndarray, ends: np.ndarray | None = None
 ) -> list[pa.Array]:
-    """Return the start of the first and the end of the last window, as values of the axis."""
+    """Return the starts of the windows `first` and the ends of the windows `last`, as columns."""
     spec = plan.window
     missing = np.full(len(first), isinstance(spec, Landmark) and spec.landmark is None)
     return [
@@ -117,7 +117,7 @@ def window_bounds(
 
 
 def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind) -> pa.Table:
-    """Return closed windows of the groups of `cells` as result rows."""
+    """Return the windows `closed`, whose groups are those of `cells`, as result rows."""
     schema, named = plan.result_schema, []
     if isinstance(plan.spec, Shared):
         bounds = _shared_bounds(plan, plan.spec, closed)
@@ -136,7 +136,7 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kin
 
 
 def _shared_bounds(plan: WindowPlan, spec: Shared, closed: ClosedWindows) -> list[pa.Array]:
-    """Return the starts and ends of windows of several names."""
+    """Return the starts and the ends of closed windows of several names, as columns."""
     layouts = [(w.origin, w.slide, w.range) for _, w in spec.named]
     origin, slide, size = np.array(layouts).T[:, closed.which]
     start = origin + closed.wid * slide
@@ -144,7 +144,7 @@ def _shared_bounds(plan: WindowPlan, spec: Shared, closed: ClosedWindows) -> lis
 
 
 def _key_values(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the values of a key; those of a second window as its start and end."""
+    """Return the values of a key; a window on a second attribute as its start and end."""
     if plan.second is None or key != SECOND:
         return values
     start = values.combine_chunks().to_numpy()
@@ -154,29 +154,29 @@ def _key_values(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.Chunk
 
 @dataclass
 class Meta:
-    """The part of the state that every epoch reads: the watermarks in force, and the buckets."""
+    """The meta entry of the state: the watermarks in force, and the index of the buckets."""
 
     watermarks: Watermarks
     buckets: CellStore
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any] | None) -> Meta:
-        """Return the meta entry that `to_json` wrote; None stands for a new shard."""
+        """Return the meta entry that `to_json` wrote; None is the content of a new shard."""
         if content is None:
             return cls(Watermarks(), CellStore())
         buckets = CellStore.of([Bucket(*b) for b in content.get("buckets", ())])
         return cls(Watermarks.from_json(content["marks"]), buckets)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry as JSON."""
+        """Return the meta entry as JSON."""
         return {"marks": self.watermarks.to_json(), "buckets": [astuple(b) for b in self.buckets]}
 
 
 class WindowEpoch:
-    """The state that strategies of the window kernel read, and the step that they write.
+    """One epoch of one shard: the state that the strategies read, and the step that they write.
 
-    `waiting` counts rows that no window has taken in yet; `more_cells` and `more_bytes` measure
-    state besides the buckets.
+    `waiting` is the number of rows in state that are in no cell yet. `more_cells` and `more_bytes`
+    are the size of the state outside the buckets.
     """
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
@@ -188,7 +188,7 @@ class WindowEpoch:
         self.waiting = self.more_cells = self.more_bytes = 0
 
     def read(self, buckets: Collection[int]) -> list[PackedCells]:
-        """Return the cells of some buckets, in the order of their panes."""
+        """Return the cells of `buckets`, in the order of their panes."""
         known = self.meta.buckets.all
         return [PackedCells.from_bytes(self.state[known[b].name]) for b in sorted(buckets)]
 
@@ -197,7 +197,7 @@ class WindowEpoch:
         return [PackedCells.from_bytes(self.state[b.name]) for b in self.meta.buckets]
 
     def rewrite(self, cells: Cells, touched: Collection[int]) -> None:
-        """Replace some buckets by new ones that hold `cells`."""
+        """Replace the buckets `touched` with new buckets that hold `cells`."""
         buckets = self.meta.buckets
         for b in touched:
             self.out.changes[buckets.all.pop(b).name] = None
@@ -213,11 +213,11 @@ class WindowEpoch:
         self.meta.buckets = CellStore.of(buckets)
 
     def rewrite_all(self, cells: Cells) -> None:
-        """Replace all buckets by new ones that hold `cells`."""
+        """Replace all buckets with new buckets that hold `cells`."""
         self.rewrite(cells, set(self.meta.buckets.all))
 
     def delete(self, bucket: Bucket) -> None:
-        """Delete a bucket."""
+        """Delete `bucket` from the state."""
         del self.meta.buckets.all[bucket.low]
         self.out.changes[bucket.name] = None
 
@@ -226,7 +226,7 @@ class WindowEpoch:
         self.out.changes[META] = json.dumps(self.meta.to_json()).encode()
 
     def emit(self, cells: Cells, closed: ClosedWindows, seq: int, kind: Kind = "final") -> None:
-        """Emit closed windows of the groups of `cells` as results, if there are any."""
+        """Emit the windows `closed`, whose groups are those of `cells`, as results of `kind`."""
         if len(closed.wid):
             self.counts["results"] += len(closed.wid)
             self.observer.closed(closed, cells.keys)

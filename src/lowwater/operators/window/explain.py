@@ -1,4 +1,4 @@
-"""Describe a window aggregate: its windows, its class, its state (OOP 5.5)."""
+"""The description of a window aggregate: its windows, their class, its state (OOP 5.5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLASSES = {
 
 
 class WindowTexts(OperatorPlan):
-    """The texts about a window aggregate; the plan inherits them."""
+    """The base class of the window plan with the texts that describe it."""
 
     schema: pa.Schema
     axis: Axis
@@ -38,7 +38,7 @@ class WindowTexts(OperatorPlan):
     bounds: Axis
 
     def explain(self) -> list[str]:
-        """Return lines about windows, groups, aggregates and state."""
+        """Return lines that describe windows, groups, aggregates and state."""
         calls = ", ".join(f"{name} = {spec_text(a)}" for name, a in self.aggregates.items())
         lines = [
             f"window      {self.window_text}",
@@ -57,7 +57,7 @@ class WindowTexts(OperatorPlan):
 
     @property
     def _class(self) -> WindowClass:
-        """The context that a row's windows depend on; row numbers depend on earlier rows."""
+        """The class of the windows: CF, FCF, FCB or FCU (WID)."""
         if self.numbering == "rank":
             return "FCU"
         if self.numbering == "arrival":
@@ -66,7 +66,7 @@ class WindowTexts(OperatorPlan):
 
     @property
     def window_text(self) -> str:
-        """The kind, range and slide of the windows, and the attribute they lie over."""
+        """A phrase with the kind, range and slide of the windows, and their window attribute."""
         spec, say, on = self.spec, self.bounds.say, self.axis.column
         by = f", partitioned by {', '.join(self.partition)}" if self.partition else ""
         if self.numbering is not None:
@@ -86,7 +86,7 @@ class WindowTexts(OperatorPlan):
 
     @property
     def _state_text(self) -> str:
-        """The content of the state, with the reason for it."""
+        """A phrase that describes the content of the state, with the reason for it."""
         spec, parts = self.spec, ", ".join(type(p).__name__ for p in self.parts)
         buffered = [type(p).__name__ for p in self.parts if not p.bounded]
         more = f"; all values, since these do not shrink: {', '.join(buffered)}" if buffered else ""

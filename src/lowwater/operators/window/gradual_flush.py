@@ -1,13 +1,13 @@
 """Gradual flush: the results of a window with very many groups are emitted over several epochs.
 
-The groups of a shard are cut into slices by a hash of their keys. Each slice closes its windows by
-a watermark of its own, some way behind the watermark in force: slice 0 at once, the last slice
-after nearly the whole delay (OOP 6). So results are emitted evenly as time goes on, in amounts that
-do not stop the stream. Lateness is judged by the watermark in force alone: a window that waits for
-its slice takes no more rows.
+The groups of a shard are divided into slices by a hash of their keys. Each slice has a watermark,
+at a fixed distance behind the watermark in force, that closes its windows: slice 0 closes them at
+once, the last slice after nearly the whole delay (OOP 6). So results are emitted evenly over time,
+in amounts that do not block the stream. Lateness is judged by the watermark in force alone: a
+window that waits for its slice accepts no more rows.
 
-A *lazy* flush waits longer while there is room: a slice is emitted when the state exceeds a number
-of cells, otherwise in the second half of the delay.
+A *lazy* flush waits longer while there is room: a slice is emitted when the state has more than
+`room` cells, otherwise in the second half of the delay.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from lowwater.ticks import END
 
 
 class SlicedFlush:
-    """Emits the windows of a shard slice by slice; each slice is a shard in miniature."""
+    """The flush of a shard, slice by slice; each slice has its own watermark and buckets."""
 
     def __init__(self, epoch: WindowEpoch, flush: GradualFlush) -> None:
         self.epoch, self.plan, self.flush = epoch, epoch.plan, flush
 
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
-        """Merge new cells into their slices; each closes the windows its watermark completes."""
+        """Merge new cells into their slices, then close windows by the watermark of each slice."""
         parts = self._by_slice(fresh + [lift(self.plan, r) for r in rows])
         slices = self._slices()
         for one, cells in zip(slices, parts, strict=True):
@@ -54,7 +54,7 @@ class SlicedFlush:
             self.epoch.more_bytes += one.epoch.meta.buckets.size
 
     def _slices(self) -> list[_Slice]:
-        """Return the slices as the state holds them."""
+        """Return the slices, read from state."""
         content, count = self.epoch.state.get(META), len(self.flush.lags)
         metas = [None] * count if content is None else json.loads(content)["slices"]
         plan, shard, state = replace(self.plan, flush=None), self.epoch.shard, self.epoch.state
@@ -66,12 +66,12 @@ class SlicedFlush:
         return slices
 
     def _due(self, watermarks: Watermarks, number: int) -> Watermarks:
-        """Return the watermark that closes the windows of a slice."""
+        """Return the watermarks that close the windows of slice `number`."""
         lag, spec = self.flush.lags[number], self.plan.positioned
         return watermarks.mapped(lambda w: w if w >= END else spec.align(w - lag))
 
     def _advance(self, one: _Slice, fresh: list[PackedCells], watermarks: Watermarks) -> None:
-        """Run a slice, and add its step to that of the shard."""
+        """Run the epoch of a slice, and add its step to the step of the shard."""
         epoch, out = one.epoch, self.epoch.out
         epoch.out = Step()
         one.advance(fresh, [], epoch.meta.watermarks.raised(watermarks))
@@ -83,7 +83,7 @@ class SlicedFlush:
         epoch.counts["results"] = 0
 
     def _make_room(self, slices: list[_Slice], watermarks: Watermarks) -> None:
-        """Emit waiting windows, slice by slice, while the state exceeds the room for it."""
+        """Emit waiting windows, slice by slice, while the state has more cells than `room`."""
         if self.flush.room is None:
             return
         room = self.flush.room // self.plan.shards
@@ -96,7 +96,7 @@ class SlicedFlush:
                 self._advance(one, [], watermarks)
 
     def _by_slice(self, packs: list[PackedCells]) -> list[list[PackedCells]]:
-        """Return the cells of each slice."""
+        """Return the cells in `packs`, divided by slice."""
         count = len(self.flush.lags)
         parts: list[list[PackedCells]] = [[] for _ in range(count)]
         for packed in packs:
@@ -108,21 +108,21 @@ class SlicedFlush:
 
 
 class _Slice(WatermarkCompletion):
-    """The groups of one slice. Emitted windows are dropped at once, for the room counts cells."""
+    """One slice; it deletes the cells of emitted windows at once, because `room` counts cells."""
 
     def __init__(self, epoch: WindowEpoch, layout: SlidingLayout, number: int) -> None:
         super().__init__(epoch, layout)
         self.number = number
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells of windows that are not emitted yet, and the panes of the others."""
+        """Return the cells of windows not emitted yet, and the panes of the removed cells."""
         return self.layout.drop_closed(cells, after)
 
 
 def _cut_by_slice(
     packed: PackedCells, number: np.ndarray, count: int
 ) -> Iterator[tuple[int, PackedCells]]:
-    """Yield the cells of each slice that has some; groups are sorted once for all slices."""
+    """Yield (slice, cells) for each slice with cells; `number` has the slice of each group."""
     by_slice = np.argsort(number.astype(np.uint8), kind="stable")
     place = np.empty(packed.groups, np.int64)
     place[by_slice] = np.arange(packed.groups)

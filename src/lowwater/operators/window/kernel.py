@@ -2,13 +2,13 @@
 
 | strategy | decides | modules |
 |---|---|---|
-| layout | where windows lie on panes | layout, layout_row |
+| layout | which windows a row enters, and which panes a window has | layout, layout_row |
 | completion | which windows are complete, and which rows are late | completion, completion_held, |
 | | | revise, layout_row_numbers, layout_session |
 | flush | when closed windows are emitted | gradual_flush |
 | observer | which counts of closed windows and late rows are measured | loss_count |
 
-The plan names them; the kernel runs their steps in order.
+The plan determines the strategies; the kernel runs their steps in order.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 
 
 def composition(plan: WindowPlan) -> Composition:
-    """Return the strategies that a plan asks for: layout, completion, flush, observer."""
+    """Return the names of the strategies of `plan`: layout, completion, flush, observer."""
     flush = "at once" if plan.flush is None else "gradual"
     return plan.layout, completion_of(plan), flush, "loss count" if plan.tracked else "none"
 
 
 def completion_of(plan: WindowPlan) -> str:
-    """Return the name of the completion that a plan asks for."""
+    """Return the name of the completion of `plan`."""
     own = {"numbered": "row count", "session": "gap"}.get(plan.layout)
     if own is not None:
         return own
@@ -83,7 +83,7 @@ def completion_of(plan: WindowPlan) -> str:
 
 @register(WindowPlan, COMPOSITIONS, composition)
 class WindowKernel:
-    """One epoch of one shard: admit the data, then act on the control (semantics 2)."""
+    """One epoch of one shard: it admits the data, then acts on the control."""
 
     def __init__(self, plan: WindowPlan, shard: int, state: Mapping[str, bytes]) -> None:
         self.epoch = WindowEpoch(plan, shard, state)
@@ -109,5 +109,5 @@ class WindowKernel:
 
 
 def _row_count(packed: PackedCells) -> int:
-    """Return the number of rows in cells; the row count is their first column."""
+    """Return the number of rows in cells, whose first column is the row count."""
     return int(packed.columns[0].to_numpy().sum())

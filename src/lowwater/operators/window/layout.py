@@ -1,8 +1,8 @@
-"""Layouts: where windows lie on panes.
+"""Layouts: the windows of a row, and the panes of a window.
 
-A layout names the windows of a row, the buckets that closing windows read and the panes that open
-windows still need, and computes closed windows from cells. The completion decides which windows
-close (completion.py).
+A layout determines the windows of a row, the buckets that closing windows read, and the panes that
+open windows still need. It also computes closed windows from cells. The completion decides which
+windows close (completion.py).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from lowwater.windows.common_panes import Shared
 from lowwater.windows.sliding import SingleWindow
 
 Tables = list[tuple[int, pa.Table]]
-"""Rows at the port, by their place in arrival order."""
+"""Tables of rows at the port, each with its place in arrival order."""
 
 
 class SlidingLayout:
-    """Windows of a fixed range and slide, cut into panes."""
+    """The layout of windows with a fixed range and slide, which are cut into panes."""
 
     keeps_all = False
     """Whether open windows need every pane."""
@@ -44,21 +44,21 @@ class SlidingLayout:
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """The kinds of windows that a row enters, each with the plan that describes its rows."""
+        """The specs of the windows, each with the plan that describes its late rows."""
         return [(self.plan, self.plan.window)]
 
     def prepare(self, packets: Sequence[Packet]) -> None:
-        """Read packets that are neither rows, cells nor control. Called first in an epoch."""
+        """Read the packets that only this layout uses. Called first in an epoch."""
 
     def arrive(self, tables: Tables) -> Tables:
-        """Return the rows with columns that only this shard can add. Called before admission."""
+        """Return the rows with the columns that the layout adds. Called before admission."""
         return tables
 
     def admitted(self, rows: list[RawRows]) -> None:
-        """Read the rows that entered a window. Called after admission."""
+        """Receive the rows that entered a window. Called after admission."""
 
     def finish(self, watermarks: Watermarks) -> None:
-        """Write state besides cells. Called last in an epoch, with the watermarks now in force."""
+        """Write state other than cells. Called last in an epoch, with the new watermarks."""
 
     # -- panes -----------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class SlidingLayout:
         return needed
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
-        """Return which panes (or windows) belong to a window that is open."""
+        """Return a mask of the panes (or windows) that windows from `first_open` on need."""
         if self.plan.keeping == "windows":
             return np.asarray(pane >= first_open)
         return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
@@ -108,35 +108,35 @@ class SlidingLayout:
         return close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells without those that no open window needs, and the panes that changed.
+        """Return the cells that open windows need, and the panes that changed.
 
-        Where all groups have one watermark, whole buckets are deleted instead.
+        If all groups have one watermark, no cell is removed here: whole buckets are deleted later.
         """
         if not self.plan.groups_have_marks:
             return cells, cells.pane[:0]
         return self.drop_closed(cells, self.plan.late_by(after))
 
     def drop_closed(self, cells: Cells, watermarks: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells of open windows, and the panes of the others."""
+        """Return the cells of open windows, and the panes of the removed cells."""
         needed = self.still_needed(cells.pane, self.group_open(cells, watermarks)[cells.code])
         return cells.take(needed), np.unique(cells.pane[~needed])
 
 
 class LandmarkLayout(SlidingLayout):
-    """Windows that all begin at a landmark, or at the beginning: they need every pane."""
+    """The layout of landmark windows, which have a common start and need every pane."""
 
     keeps_all = True
 
     def close_runs(
         self, cells: Cells, since: np.ndarray, until: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows of every group, from the first that holds a row."""
+        """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row."""
         born = np.full(cells.groups, END)
         np.minimum.at(born, cells.code, cells.pane)
         return super().close_runs(cells, np.clip(born, since, until), until)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells with those of closed windows folded into one, and the changed panes."""
+        """Return the cells, with the closed panes of a group merged, and the panes that changed."""
         plan, until = self.plan, self.group_open(cells, self.plan.late_by(after))
         closed = np.maximum(cells.pane, until[cells.code] - 1)
         moved = closed != cells.pane
@@ -148,7 +148,7 @@ class LandmarkLayout(SlidingLayout):
         return cells, np.unique([*packed.pane[moved], *closed[moved]])
 
     def _settled(self, cells: Cells, after: Watermarks) -> Cells:
-        """Return the cells with values folded into states where all their windows have closed."""
+        """Return the cells, with the values of closed panes folded into an aggregate's state."""
         done = cells.pane < self.group_open(cells, after)[cells.code]
         parts = [
             part.settle(content, done) if isinstance(part, ResumableFold) else content
@@ -158,29 +158,29 @@ class LandmarkLayout(SlidingLayout):
 
 
 class SharedLayout(SlidingLayout):
-    """Several windows on common panes.
+    """The layout of several named windows on common panes.
 
-    `first_open` of the spec is a watermark here, since each window has ids of its own.
+    `spec.first_open` returns a watermark, not a window id, since each name has its own ids.
     """
 
     @property
     def spec(self) -> Shared:
-        """The windows, by name."""
+        """The specs of the windows, by name."""
         assert isinstance(self.plan.spec, Shared)  # noqa: S101
         return self.plan.spec
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """The windows, each with the plan of a query that has only this one."""
+        """The specs of the windows, each with the plan of a query that has only this window."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
-        """Return which panes belong to a window that is open."""
+        """Return a mask of the panes that open windows need; `first_open` is a watermark."""
         return np.asarray(pane >= self.spec.first_pane(first_open))
 
     def close_runs(
         self, cells: Cells, since: np.ndarray, until: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows of every name that close between the watermarks of each group."""
+        """Yield the windows of all names that end between `since[g]` and `until[g]` of group g."""
         runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
         return close_together(cells, self.plan.parts, runs, self.plan.dropped)

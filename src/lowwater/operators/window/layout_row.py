@@ -1,8 +1,8 @@
-"""Windows that end at rows: slide-by-tuple and its variations (WID 6).
+"""The layout of windows that end at rows: slide-by-tuple and its variants (WID 6).
 
-Cells are stored per group and position. A window ends at a position and reaches back by RANGE, so
-it touches at most two blocks of length RANGE: a suffix of the one and a prefix of the other, and
-both are running totals. Each result is one combination, however many rows the window holds.
+A cell belongs to a group and a position. A window ends at a position and has length RANGE, so it
+overlaps at most two blocks of length RANGE: a suffix of the left block, a prefix of the right one.
+Both are running totals, so a result is one combination, however many rows the window holds.
 
     blocks     |   . . . . . |. . . . .   |        window w = suffix of the left block from
     window w         (-----------]                            w − RANGE, prefix of the right to w
@@ -39,14 +39,14 @@ _RESULTS = 1_000_000
 
 @dataclass(frozen=True)
 class RowEnds:
-    """Positions that may end a window of any group, ascending, each with its number of rows."""
+    """The positions that may end a window of any group, ascending, with their numbers of rows."""
 
     tick: np.ndarray
     rows: np.ndarray
 
     @classmethod
     def of(cls, tick: np.ndarray, rows: np.ndarray) -> RowEnds:
-        """Return positions with the rows of equal ones added up."""
+        """Return the distinct positions in `tick`, each with the sum of its `rows`."""
         known, place = np.unique(tick, return_inverse=True)
         return cls(known, np.bincount(place, rows, len(known)).astype(np.int64))
 
@@ -56,14 +56,14 @@ class RowEnds:
 
     @classmethod
     def together(cls, tables: Sequence[pa.Table]) -> RowEnds:
-        """Return the positions of several tables as one."""
+        """Return the distinct positions in `tables`, each with the sum of its rows."""
         none = np.zeros(0, np.int64)
         whole = pa.concat_tables([*tables, cls(none, none).to_table()])
         return cls.of(whole["tick"].to_numpy(), whole["rows"].to_numpy())
 
     @classmethod
     def of_rows(cls, plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> RowEnds:
-        """Return the positions at which rows may end windows."""
+        """Return the positions of the rows of `table` that may end a window."""
         chosen = ticks if plan.end_count is None else ticks[plan.end_count.chosen(table)]
         return cls.of(chosen, np.ones(len(chosen), np.int64))
 
@@ -74,16 +74,16 @@ class RowEnds:
 
 
 class RowLayout(SlidingLayout):
-    """Windows that end at rows. `first_open` of the spec is a watermark here."""
+    """The layout of windows that end at rows; `spec.first_open` returns a watermark, not an id."""
 
     @property
     def spec(self) -> RowWindow:
-        """The window."""
+        """The spec of the windows."""
         assert isinstance(self.plan.spec, RowWindow)  # noqa: S101
         return self.plan.spec
 
     def prepare(self, packets: Sequence[Packet]) -> None:
-        """Read the positions that may end windows, if rows of any group end them."""
+        """Read the positions that may end windows, if a row ends windows of all groups."""
         self.before, self.received = self.epoch.meta.watermarks, False
         if self.plan.ends_of_stream:
             stored = self.epoch.state.get(ENDS)
@@ -91,14 +91,14 @@ class RowLayout(SlidingLayout):
             self._add_ends(RowEnds.together([table_of(p) for p in packets if p.kind == "ends"]))
 
     def _add_ends(self, fresh: RowEnds) -> None:
-        """Add new positions; a window that ends behind the watermark is closed."""
+        """Add the positions `fresh`, without positions behind the watermark."""
         low = self.before.low
         fresh = fresh.between(BEGIN if low is None else low, 2 * END)
         self.received |= bool(len(fresh.tick))
         self.ends = RowEnds.together([self.ends.to_table(), fresh.to_table()])
 
     def arrive(self, tables: Tables) -> Tables:
-        """Return the rows with their numbers in arrival order, if windows slide over those."""
+        """Return the rows with their arrival numbers, if the slide is measured on these."""
         if not self.plan.counts_arrivals:
             return tables
         counts = GroupCounts.read(self.epoch.state, ARRIVALS, self.plan.partition)
@@ -125,7 +125,7 @@ class RowLayout(SlidingLayout):
         return buckets.between(before.low - self.spec.range + 1, reached)
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
-        """Return which positions an open window may reach back to."""
+        """Return a mask of the positions `pane` that an open window may contain."""
         return np.asarray(pane > first_open - self.spec.range)
 
     def close(self, cells: Cells, before: Watermarks, after: Watermarks) -> Iterator[ClosedWindows]:
@@ -142,7 +142,7 @@ class RowLayout(SlidingLayout):
     # -- which positions end a window ------------------------------------------------------------
 
     def _ends_between(self, before: Watermarks, after: Watermarks) -> RowEnds:
-        """Return the positions between two watermarks."""
+        """Return the positions between two watermarks that may end a window."""
         low = BEGIN if before.low is None else before.low
         return self.ends.between(low, low if after.low is None else after.low)
 
@@ -154,7 +154,7 @@ class RowLayout(SlidingLayout):
         return np.asarray(closing.tick[self._ends_window(closing.rows, rank)])
 
     def _own_ends(self, cells: Cells, since: np.ndarray, until: np.ndarray) -> np.ndarray:
-        """Return the cells at which a window of their own group ends."""
+        """Return the indices of the cells at which a window of the same group ends."""
         closing = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
         index = np.flatnonzero(closing)
         rows = cells.parts[self.plan.ends_part].arrays[0][index]
@@ -173,7 +173,7 @@ class RowLayout(SlidingLayout):
         return np.asarray(index[self._ends_window(rows, within + base[code])])
 
     def _ends_window(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Return which positions end a window; `rank` is that of the last row at each."""
+        """Return a mask of positions that end a window; `rank` is the rank of their last rows."""
         if not self.plan.counts_ranks:
             return np.asarray(rows > 0)
         return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)
@@ -181,7 +181,7 @@ class RowLayout(SlidingLayout):
     def finish(self, watermarks: Watermarks) -> None:
         """Write the positions that may still end a window, and the number of settled ranks.
 
-        Every shard counts all rows of the stream, also a shard that has no group yet.
+        Every shard counts all rows of the stream, even if the shard has no group yet.
         """
         if not self.plan.ends_of_stream:
             return
@@ -198,11 +198,11 @@ class RowLayout(SlidingLayout):
 
 
 _Windows: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Window ids, with the first and the last cell of each window."""
+"""Arrays of window ids, and of the first and the last cell of each window."""
 
 
 def _own_windows(cells: Cells, ends: np.ndarray, spec: RowWindow) -> _Windows:
-    """Return (wid, first cell, last cell) of the windows that end at cells of their own group."""
+    """Return the windows that end at the cells `ends` of their own group."""
     wid = cells.pane[ends]
     (first,) = first_cells(cells.code, cells.pane, cells.code[ends], wid - spec.range + 1)
     return wid, first, ends
@@ -211,10 +211,10 @@ def _own_windows(cells: Cells, ends: np.ndarray, spec: RowWindow) -> _Windows:
 def _windows_at(
     cells: Cells, ends: np.ndarray, spec: RowWindow, since: np.ndarray, until: np.ndarray
 ) -> _Windows:
-    """Return (wid, first cell, last cell) of each group's windows that end at given positions.
+    """Return the windows of all groups that end at the positions `ends`.
 
-    A window belongs to a group if it holds a row of the group: it ends at one of the group's cells
-    or after it, but before the next cell and before the cell is out of range.
+    A group has a window only if the window contains a row of the group. The window's last cell is
+    the group's last cell at or before its end, if this cell is still within RANGE of the end.
     """
     following = np.append(cells.pane[1:], END)
     following[np.flatnonzero(np.diff(cells.code))] = END
@@ -230,7 +230,7 @@ def _windows_at(
 def _close(
     cells: Cells, parts: Sequence[Accumulator], size: int, windows: _Windows
 ) -> Iterator[ClosedWindows]:
-    """Yield windows of length `size`, in portions."""
+    """Yield `windows` of length `size` as closed windows, in portions."""
     wid, first, last = windows
     if not len(wid):
         return
@@ -238,7 +238,7 @@ def _close(
     moved = (np.diff(block, prepend=block[0]) != 0) | (np.diff(cells.code, prepend=0) != 0)
     place, left = places(np.cumsum(moved))
     held = last + 1 - first
-    # Running totals are over all cells; for a few windows of few cells, merging is faster.
+    # Running totals process all cells; for a few windows with few cells, merging is faster.
     few = int(held.sum()) <= len(cells) * int(left.max(initial=0)).bit_length()
     totals = [
         None
@@ -263,7 +263,7 @@ def _close(
 
 
 def _where(part: Accumulator, cells: AccumulatorColumns, mask: np.ndarray) -> AccumulatorColumns:
-    """Return cells, empty where `mask` is not set."""
+    """Return `cells`, with empty content for cells outside `mask`."""
     if mask.all():
         return cells
     out = part.empty(len(mask), cells)

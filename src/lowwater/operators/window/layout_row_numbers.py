@@ -1,8 +1,8 @@
-"""Windows over row numbers (WID Q2, Q4): rows are counted, then cut into windows.
+"""Windows of row numbers (WID Q2, Q4): rows are numbered, and a window is an interval of numbers.
 
-Rows are numbered from 0 in arrival order or, by rank, in the order of an attribute once the
-watermark has passed them; all of them together, or each partition by itself. A window is complete
-when its last row has its number; the end of the stream closes the rest.
+Rows are numbered from 0, either in arrival order or by rank once the watermark has passed them.
+Numbers count the rows of the whole stream or of a partition. A window is complete when its last row
+has a number; the end of the stream closes the other windows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNT = "__count"
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """A count for each group."""
+    """A number of rows for each group."""
 
     keys: pa.Table
     count: np.ndarray
@@ -52,18 +52,18 @@ class GroupCounts:
         return packed(keyed)
 
     def of(self, keys: pa.Table, groups: int) -> np.ndarray:
-        """Return the counts of groups, 0 for a new group."""
+        """Return the count of each group in `keys`, 0 for a new group."""
         known, place = self._including(keys, groups)
         return np.asarray(known.count[place])
 
     def plus(self, keys: pa.Table, more: np.ndarray) -> GroupCounts:
-        """Return the counts with `more[i]` added to that of group i of `keys`."""
+        """Return the counts with `more[i]` added to the count of group i of `keys`."""
         known, place = self._including(keys, len(more))
         np.add.at(known.count, place, more)
         return known
 
     def numbered(self, table: pa.Table) -> tuple[np.ndarray, GroupCounts]:
-        """Return the number of each row, counted on in its group, and the counts after the last."""
+        """Return the number of each row in its group, and the counts after the last row."""
         keys = [whole(table.column(k)) for k in self.names]
         code, chosen = group_rows(keys, len(table))
         order = np.argsort(code, kind="stable")
@@ -74,7 +74,7 @@ class GroupCounts:
         return number, self.plus(names, np.bincount(code, minlength=len(chosen)))
 
     def _including(self, keys: pa.Table, groups: int) -> tuple[GroupCounts, np.ndarray]:
-        """Return counts that include new groups with count 0, and the place of each group there."""
+        """Return counts with the new groups of `keys` added, and the place of each group there."""
         both = keys.select(list(self.names))
         if len(self.keys):
             both = pa.concat_tables([self.keys, both])
@@ -94,12 +94,13 @@ NUMBERS = "numbers"
 
 
 class NumberedCompletion(WatermarkCompletion):
-    """Windows over row numbers close when their last row is numbered."""
+    """The completion of windows of row numbers, which close when their last row is numbered."""
 
     def admit(self, table: pa.Table, seq: int) -> RawRows:
-        """Return all rows until the stream has ended; by rank, rows behind the watermark are late.
+        """Emit late rows, and return the other rows.
 
-        The rank of a row behind the watermark is taken by another row.
+        By rank, a row behind the watermark is late, because another row has its rank. In arrival
+        order, only rows after the end of the stream are late.
         """
         (ticks, dead), low = times_of(table), self.epoch.meta.watermarks.low
         late = np.zeros(len(ticks), bool)
@@ -111,7 +112,7 @@ class NumberedCompletion(WatermarkCompletion):
         return raw_rows(table, ticks, ~late)
 
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
-        """Number the rows that have their place, merge them into state, close full windows."""
+        """Number the rows whose order is settled, merge them into state, close full windows."""
         ended = after.low is not None and after.low >= END
         ready = self._by_rank(rows, after) if self.plan.numbering == "rank" else rows
         self.epoch.meta.watermarks = after
@@ -145,7 +146,7 @@ class NumberedCompletion(WatermarkCompletion):
         epoch.rewrite_all(cells.take(needed))
 
     def _by_rank(self, rows: list[RawRows], watermarks: Watermarks) -> list[RawRows]:
-        """Return the rows that the watermark has passed, by rank, and store the others."""
+        """Return the rows that the watermark has passed, sorted by rank, and store the others."""
         stored = self.epoch.state.get(HELD)
         tables = [] if stored is None else [unpacked(stored)]
         tables += [r.table.append_column(TICK, pa.array(r.ticks)) for r in rows]

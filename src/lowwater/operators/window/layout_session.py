@@ -1,9 +1,9 @@
 """Session windows: rows of a group with less than a gap between neighbours.
 
-A cell is a session, or a piece of one: its pane is the position of its first row, the part `Span`
-holds that of its last. Ingest reduces a batch to such pieces. Here pieces and sessions are laid
-side by side and joined where less than a gap lies between them, so rows out of order extend and
-bridge sessions like rows in order.
+A cell is a session or a piece of a session. Its pane is the time of its first row, and its
+accumulator `Span` holds the time of its last row. Ingest reduces a batch of rows to pieces. The
+completion joins pieces and sessions with less than a gap between them, so rows out of order extend
+and connect sessions like rows in order.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from lowwater.ticks import BEGIN
 from lowwater.windows.session import SessionWindow
 
 SPAN = 1
-"""The place of `Span` among the parts, after the row count."""
+"""The place of `Span` among the accumulators (parts), after the row count."""
 
 
 class SessionCompletion(WatermarkCompletion):
-    """A session closes when the watermark is a gap behind its last row.
+    """The completion of sessions, which close when the watermark is a gap after their last row.
 
     An epoch reads all open sessions of the shard.
     """
 
     @property
     def gap(self) -> int:
-        """The gap between sessions."""
+        """The gap between two sessions, in ticks."""
         assert isinstance(self.plan.spec, SessionWindow)  # noqa: S101
         return self.plan.spec.gap
 
     def receive(self, fresh: list[PackedCells]) -> None:
-        """Remember the pieces that arrived as cells: they keep sessions open for late rows."""
+        """Keep the pieces that arrived as cells: they may connect late rows to open sessions."""
         self.fresh = fresh
 
     def admit_all(self, tables: Tables) -> list[RawRows]:
         """Emit late rows, and return the rows whose session is open.
 
-        The row, the open sessions and the rows of the same epoch are joined into sessions. The row
-        is late if its session is already complete.
+        The open sessions and the new rows are joined into sessions. A new row is late if its
+        session is already complete.
         """
         if not tables:
             return []
@@ -63,7 +63,7 @@ class SessionCompletion(WatermarkCompletion):
         return [rows for rows in admitted if len(rows)]
 
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
-        """Join new pieces with the open sessions, and close those that are complete."""
+        """Join new pieces with the open sessions, and close the complete sessions."""
         epoch = self.epoch
         before = epoch.meta.watermarks
         packs = [*epoch.read_all(), *fresh, *(lift(self.plan, r) for r in rows)]
@@ -80,11 +80,11 @@ class SessionCompletion(WatermarkCompletion):
         epoch.write_meta()
 
     def _joined(self, packs: list[PackedCells]) -> Cells:
-        """Return sessions joined from pieces; of equal starts the earlier piece comes first."""
+        """Return the sessions that the pieces in `packs` form, merged in arrival order."""
         cells = side_by_side(packs, self.plan.parts)
         last = cells.parts[SPAN].arrays[0]
         session, first = session_of(cells.code, cells.pane, last, self.gap)
-        # In arrival order: the order of two pieces at one time matters to first() and last().
+        # In arrival order, because first() and last() depend on the order of pieces at equal times.
         both = zip(self.plan.parts, cells.parts, strict=True)
         parts = [part.merge(content, session, len(first)) for part, content in both]
         return Cells(cells.keys, cells.groups, cells.code[first], cells.pane[first], parts)
@@ -94,7 +94,7 @@ class SessionCompletion(WatermarkCompletion):
         return np.asarray(cells.parts[SPAN].arrays[0] + self.gap)
 
     def _own_pieces(self, rows: RawRows) -> PackedCells:
-        """Return each row as a piece by itself, with its keys and its time only."""
+        """Return every row as a separate piece, with only its keys and its time."""
         keys = pa.table([rows.column(k) for k in self.plan.keys], list(self.plan.keys))
         n = len(rows)
         span = Span().store(Span().lift(rows, np.arange(n), n))
@@ -102,7 +102,7 @@ class SessionCompletion(WatermarkCompletion):
         return PackedCells(keys, n if self.plan.keys else 1, code, rows.ticks, span)
 
     def _complete(self, own: PackedCells, others: list[PackedCells]) -> np.ndarray:
-        """Return which of the pieces `own` would belong to a complete session."""
+        """Return a mask of the pieces `own` that would belong to a complete session."""
         at = sum(len(p.types) for p in self.plan.parts[:SPAN])
         spans = [PackedCells(p.keys, p.groups, p.code, p.pane, [p.columns[at]]) for p in others]
         cells = side_by_side([own, *spans], [Span()])

@@ -1,6 +1,6 @@
-"""Observers of the window kernel: the count of rows that windows held, and that they missed.
+"""Observers of the window kernel: they count the rows that windows held, and that they missed.
 
-The quality tracker needs both to know the share of rows that late rows cost (semantics 26).
+The quality tracker computes the share of lost rows from both counts.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Observer:
 
 
 class LossCount(Observer):
-    """Counts the rows of closed windows, and the rows that windows missed.
+    """An observer that counts the rows of closed windows, and the rows that windows missed.
 
-    The counts are by window, or in total under one of the windows, as `plan.tracked` asks. Where
-    sources close groups, they are by source as well.
+    Depending on `plan.tracked`, counts are by window, or totals under the id of one window. If
+    sources close groups, there are also counts by source.
     """
 
     def __init__(self, plan: WindowPlan) -> None:
@@ -60,7 +60,7 @@ class LossCount(Observer):
         )
 
     def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
-        """Count the rows that the windows hold, over all groups."""
+        """Count the rows of the closed windows, over all groups."""
         rows = windows.parts[0].arrays[0]
         if self.plan.sources_close_groups:
             by_group = np.bincount(windows.code, rows, minlength=len(keys))
@@ -71,7 +71,7 @@ class LossCount(Observer):
             self.windows["closed"].append((int(windows.wid[0]), int(rows.sum())))
 
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
-        """Count the rows that the windows would have held."""
+        """Count the rows that windows missed: a row counts once for every missed window."""
         if self.plan.sources_close_groups:
             self.sources["missed"] += self._by_source(rows, end - first)
         if self.plan.tracked == "windows":
@@ -81,7 +81,7 @@ class LossCount(Observer):
             self.windows["missed"].append((int(first[0]), int((end - first).sum())))
 
     def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally[SourceKey]:
-        """Return the sum of `rows` for each source in a table."""
+        """Return the sum of `rows` for each source in `table`."""
         codes, names = group_values(table.column(self.plan.source))
         counts = np.bincount(codes, rows, minlength=len(names)).tolist()
         return [(name, int(n)) for name, n in zip(names, counts, strict=True) if n]

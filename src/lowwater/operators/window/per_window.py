@@ -1,7 +1,7 @@
-"""Cells per window instead of per pane, for aggregates whose states do not combine.
+"""Cells per window instead of per pane, for aggregates whose accumulators do not combine.
 
-Each row is added to every open window it belongs to, so it costs range/slide steps; closing a
-window is then only reading its cell.
+Each row is added to all its open windows, which costs range/slide steps per row. To close a window,
+the kernel only reads the window's cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def no_cells(plan: WindowPlan) -> Cells:
 
 
 def _stored(plan: WindowPlan, key: str) -> pa.Field:
-    """Return the column of a key in state."""
+    """Return the column of a key in stored cells."""
     is_second = plan.second is not None and key == SECOND
     return pa.field(SECOND, pa.int64()) if is_second else plan.schema.field(key)
 
@@ -40,7 +40,7 @@ def _stored(plan: WindowPlan, key: str) -> pa.Field:
 def open_windows(
     plan: WindowPlan, rows: RawRows, watermarks: Watermarks
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (row, window) for every open window of every row, rows in arrival order."""
+    """Return arrays (row, wid): every row, in arrival order, with each of its open windows."""
     spec = plan.window
     watermark = np.maximum(row_watermarks(plan, rows.table, watermarks), BEGIN)
     first = np.maximum(spec.first(rows.ticks), spec.first_open(watermark))
@@ -52,7 +52,7 @@ def open_windows(
 
 
 def absorb(plan: WindowPlan, cells: Cells, rows: RawRows, watermarks: Watermarks) -> Cells:
-    """Return the cells with rows added to the open windows they belong to."""
+    """Return the cells with `rows` added to their open windows."""
     row, wid = open_windows(plan, rows, watermarks)
     keys = [rows.column(k) for k in plan.keys]
     group, chosen = group_rows(keys, len(rows))
@@ -70,7 +70,7 @@ def absorb(plan: WindowPlan, cells: Cells, rows: RawRows, watermarks: Watermarks
 
 
 def _seats(cells: Cells, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
-    """Return the position in `cells` of each (group, pane)."""
+    """Return the position in `cells` of each pair of `group` and `pane`."""
     codes = np.concatenate([cells.code, group])
     cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
     place = np.empty(int(cell.max()) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""The plan of a window aggregate: everything its kernels need to know, fixed when it is built."""
+"""The plan of a window aggregate: all settings of its kernel, fixed when the query is built."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from lowwater.windows.session import SessionWindow
 from lowwater.windows.sliding import SingleWindow, Sliding, Ticks, WindowSpec
 
 NAME = "window_name"
-"""The column that tells several windows of a query apart."""
+"""The result column with the name of the window, if a query has several windows."""
 SECOND = "window_2"
-"""The column of the window on a second attribute; on the way there, where it begins, in ticks."""
+"""The column of the window on a second attribute; in state, the window's start in ticks."""
 
 
 @dataclass(frozen=True)
 class WindowPlan(WindowAnswers):
-    """A window aggregate over one stream.
+    """The plan of a window aggregate over one stream.
 
-    `source` names the column whose values have watermarks of their own. `consistent` makes a late
-    row miss all its windows. `numbering` puts the windows over row numbers, in the order of arrival
-    or by rank of the axis. With `partition` (some of the keys) each partition has its own windows
-    and row numbers. `second` is a second attribute: rows are grouped by its windows as well, which
-    have the same range (OOP 7). `ranged` windows may close before earlier ones, when punctuation
-    completes an interval of time; so may `sidelined` ones, whose rows are held in a burst. `revise`
-    is how far (in ticks) the watermark may pass a window's end for late rows to revise its result.
-    `tracked` windows count the rows they had and missed, in all or for each window. The kernel
-    drops windows whose results lie in `dropped`.
+    `axis` is the window attribute. `source` names the column whose values each have their own
+    watermark. `consistent` makes a late row miss all its windows. With `numbering`, windows are
+    intervals of row numbers, in arrival order or by rank. With `partition` (some of the keys), each
+    partition has its own windows and row numbers. With `second`, a second window attribute, rows
+    are also grouped by windows of the same range on it (OOP 7). `ranged` windows may close before
+    earlier ones, when punctuation completes an interval of time; `sidelined` windows, when rows of
+    earlier windows are held. `revise` is the allowed lateness in ticks. With `tracked`, the kernel
+    counts the rows that windows held and missed, in total or by window. The kernel drops windows
+    whose results have times in `dropped`.
     """
 
     schema: pa.Schema
@@ -72,17 +72,17 @@ class WindowPlan(WindowAnswers):
 
     @property
     def schemas(self) -> tuple[pa.Schema, ...]:  # type: ignore[override]
-        """The columns of the stream."""
+        """The columns of the input stream."""
         return (self.schema,)
 
     @property
     def axes(self) -> tuple[Axis, ...]:  # type: ignore[override]
-        """The attribute the windows lie over."""
+        """The window attribute (axis): the column that range and slide are measured on."""
         return (self.axis,)
 
     @cached_property
     def parts(self) -> tuple[Accumulator, ...]:  # type: ignore[override]
-        """The parts of all aggregates, each once, the row count first."""
+        """The accumulators (parts) of all aggregates, without repeats, after the row count."""
         wanted = [self.kept(p) for a in self.aggregates.values() for p in a.parts(self.schema)]
         own: list[Accumulator] = [RowCount()]
         if isinstance(self.spec, SessionWindow):
@@ -92,7 +92,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the accumulator that state holds for `part`: one that combines where necessary."""
+        """Return the accumulator that state holds for `part`: if needed, one that can combine."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):
@@ -100,45 +100,45 @@ class WindowPlan(WindowAnswers):
         return part if self.laid_out else ValueList(part)
 
     def settled(self, part: Accumulator, closed: list[AccumulatorColumns]) -> AccumulatorColumns:
-        """Return the content of an aggregate's part in finished windows."""
+        """Return the content of the accumulator `part` in closed windows."""
         kept = self.kept(part)
         content = closed[self.parts.index(kept)]
         return kept.fold(content) if isinstance(kept, ValueList | ResumableFold) else content
 
     def only(self, name: str, window: Sliding) -> WindowPlan:
-        """Return the plan of one of several windows, which describes its late rows."""
+        """Return the plan of the one window `name`, which defines the columns of its late rows."""
         return replace(self, spec=window, name=name)
 
     @property
     def several(self) -> bool:
-        """Whether windows have names."""
+        """Whether windows have names, because the query has several."""
         return isinstance(self.spec, Shared) or self.name is not None
 
     @property
     def window(self) -> SingleWindow:
-        """The window of a plan that has only one."""
+        """The spec of the windows, if the plan has no named windows."""
         assert self.spec.kind != "named"  # noqa: S101
         return cast("SingleWindow", self.spec)
 
     @property
     def positioned(self) -> Sliding | Landmark:
-        """The window of a plan whose spec fixes where windows lie."""
+        """The spec of sliding or landmark windows, whose bounds follow from their ids."""
         assert isinstance(self.spec, Sliding | Landmark)  # noqa: S101
         return self.spec
 
     @property
     def layout(self) -> str:
-        """The layout of the windows on panes, by its name in the window kernel."""
+        """The name of the layout that the window kernel uses."""
         return self.spec.kind if self.numbering is None else "numbered"
 
     @property
     def laid_out(self) -> bool:
-        """Whether a row's windows follow from its position: all ids are known beforehand."""
+        """Whether the ids of a row's windows follow from its time alone."""
         return not self.spec.driven and not self.several and self.numbering is None
 
     @cached_property
     def end_count(self) -> MultipleCount | None:
-        """The part that counts the rows that end a window, if an attribute chooses them."""
+        """The accumulator that counts rows that end a window; None if no column selects them."""
         spec = self.spec
         if not isinstance(spec, RowWindow) or spec.slide_on is None:
             return None
@@ -146,32 +146,32 @@ class WindowPlan(WindowAnswers):
 
     @property
     def ends_part(self) -> int:
-        """The place of the part that counts the rows which may end a window at a position."""
+        """The place in `parts` of the accumulator that counts rows that may end a window."""
         return 0 if self.end_count is None else 1
 
     @property
     def counts_ranks(self) -> bool:
-        """Whether every `slide`-th row, in the order of position, ends a window."""
+        """Whether every `slide`-th row by rank ends a window."""
         return isinstance(self.spec, RowWindow) and self.end_count is None and self.spec.slide > 1
 
     @property
     def ends_of_stream(self) -> bool:
-        """Whether rows of any group end windows for all groups (WID 3.2: windows, then groups)."""
+        """Whether a row of one group ends windows of all groups (WID 3.2)."""
         return isinstance(self.spec, RowWindow) and bool(self.keys) and not self.partition
 
     @property
     def counts_arrivals(self) -> bool:
-        """Whether rows get numbers as they arrive."""
+        """Whether the operator numbers the rows in arrival order."""
         return self.spec.slide_on == ARRIVAL or (self.numbering == "arrival" and not self.partition)
 
     @property
     def sequential(self) -> bool:
-        """Whether one shard must see all rows."""
+        """Whether a single shard must process all rows, in order to number them."""
         return not self.partition and (self.counts_arrivals or self.numbering is not None)
 
     @property
     def travels_whole(self) -> bool:
-        """Whether rows reach the operator as they are, since only it can place them."""
+        """Whether ingest sends rows instead of cells, because it cannot aggregate the rows."""
         return self.keeping == "windows" or self.numbering is not None or self.counts_arrivals
 
     @property
@@ -181,18 +181,18 @@ class WindowPlan(WindowAnswers):
 
     @property
     def bounds(self) -> Axis:  # type: ignore[override]
-        """The attribute that windows begin and end on."""
+        """The attribute of window bounds: the window attribute, or the row number."""
         return self.axis if self.numbering is None else Axis("row number", pa.int64())
 
     @property
     def rounds_marks(self) -> bool:
-        """Whether windows end at certain positions only, to which watermarks are rounded."""
+        """Whether window ends are known in advance, so that watermarks are rounded down to them."""
         return self.numbering is None and not self.spec.driven
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return watermarks rounded down to where they close a window.
+        """Return `marks`, rounded down to times at which a window closes.
 
-        Watermarks of single sources remain if a source's own watermark closes its groups.
+        Watermarks of single sources are kept only if they close the groups of their source.
         """
         known = Watermarks(
             marks.low,
@@ -209,25 +209,25 @@ class WindowPlan(WindowAnswers):
         return max(self.spec.align(mark - lag) + lag for lag in lags)
 
     def late_by(self, marks: Watermarks) -> Watermarks:
-        """Return the watermarks that judge lateness and evict panes when `marks` are in force.
+        """Return the watermarks that judge lateness and evict panes.
 
-        They are behind `marks` by the allowed lateness.
+        They are the watermarks in force, `marks`, minus the allowed lateness.
         """
         if not self.revise:
             return marks
         return marks.mapped(lambda m: m if m >= END else m - self.revise)
 
     def deciding(self, own: Watermarks) -> Watermarks:
-        """Return the watermarks that a row must not be behind under consistent slack.
+        """Return the watermarks that judge lateness under consistent slack.
 
-        Results that wait to be emitted make no row late.
+        They are computed from the input's watermarks, `own`; a gradual flush does not affect them.
         """
         return replace(self, flush=None, revise=0).usable(0, self.late_by(own))
 
     def panes_of(self, window: Sliding, first: Ticks, end: Ticks) -> tuple[Ticks, Ticks]:
-        """Return the panes [low, high) in state of the windows from `first` to before `end`.
+        """Return the panes [low, high) that the windows `first <= wid < end` consist of.
 
-        Where state is per window, these are the ids of the windows themselves.
+        If a cell covers a whole window instead of a pane, these are the window ids.
         """
         if self.keeping == "windows":
             return first, end
@@ -235,7 +235,7 @@ class WindowPlan(WindowAnswers):
         return first * step, (end - 1) * step + window.panes
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of the results: the least time that a future one can have."""
+        """Return the watermark of the results: the smallest time of a future result."""
         if self.numbering is not None:
             return {}
         known = replace(ports[0], ranges=(), pair=None, nominal=None)
@@ -252,17 +252,17 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def keeping(self) -> Keeping:  # type: ignore[override]
-        """Whether state holds a partial for each pane or, if parts do not combine, each window."""
+        """Whether a cell covers a pane or, if some accumulators do not combine, a window."""
         return "panes" if all(p.paned for p in self.parts) else "windows"
 
     @cached_property
     def groups_have_marks(self) -> bool:
-        """Whether groups have watermarks of their own."""
+        """Whether different groups may have different watermarks."""
         return self.sources_close_groups or self.second is not None
 
     @cached_property
     def sources_close_groups(self) -> bool:  # type: ignore[override]
-        """Whether a source's own watermark closes its groups."""
+        """Whether the watermark of a source closes windows of the groups of this source."""
         if self.source is None or self.source not in self.keys:
             return False
         return self.numbering is None and not self.ends_of_stream
@@ -280,11 +280,11 @@ class WindowPlan(WindowAnswers):
 
     @property
     def group_keys(self) -> Mapping[str, pa.DataType]:
-        """The keys of groups and their types."""
+        """The columns of `group_by`, each with its type."""
         return {key: self.key_field(key).type for key in self.keys}
 
     def key_field(self, key: str) -> pa.Field:
-        """Return the column of a key in results."""
+        """Return the result column of a key."""
         if self.second is None or key != SECOND:
             return self.schema.field(key)
         bounds = self.second.bound_type
@@ -297,7 +297,7 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The columns of a late row: the row, how late it was and the windows it missed."""
+        """The columns of a late row: its own columns, its late degree and its missed windows."""
         ids, bounds = pa.int64(), self.bounds.bound_type
         missed = pa.struct([("first", ids), ("last", ids), ("start", bounds), ("end", bounds)])
         named = [pa.field(NAME, pa.string())] if self.several else []

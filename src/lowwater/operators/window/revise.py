@@ -1,15 +1,15 @@
 """Allowed lateness: late rows correct windows whose results have been emitted.
 
-Lateness is judged by a watermark that lags behind the one in force, and panes stay in state until
-the lagging watermark has passed them. Windows between the two watermarks are closed and their
-finals emitted. A row that enters such a window makes the epoch emit its result again, once, with
-all rows received so far.
+Lateness is judged by a lagging watermark, which is behind the watermark in force, and panes stay in
+state until the lagging watermark has passed them. Windows between the two watermarks are closed,
+and their finals are emitted. If rows enter such a window, the epoch emits the window's result
+again, once, with all rows received so far.
 
     lagging watermark              watermark in force
           |                             |
     late  |  corrects finals: revised   |  on time
 
-Only windows that such rows have entered are computed again, and only for the groups of these rows.
+Only the windows that late rows entered are computed again, and only for the groups of these rows.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lowwater.ticks import BEGIN
 from lowwater.windows.sliding import Sliding
 
 _APART = 2
-"""Window ids at least this far from each other have a window between them."""
+"""The least difference of two window ids that are not neighbours."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """Runs of windows to emit again: first[i] <= wid < end[i] of group code[i] of `names`.
+    """Runs of windows to emit again: run i is `first[i] <= wid < end[i]` of group `code[i]`.
 
-    `panes` are the panes [low, high) in state that each run holds.
+    `names` has the keys of each group; `panes` are the panes [low, high) in state of each run.
     """
 
     window: Sliding
@@ -51,7 +51,7 @@ class Revision:
     panes: tuple[np.ndarray, np.ndarray]
 
     def of(self, cells: Cells) -> Cells:
-        """Return the cells of these windows, each run of windows as a group."""
+        """Return the cells of the runs, with each run as a separate group."""
         group = codes_of(cells, self.names)[self.code]
         index, run = spread(*first_cells(cells.code, cells.pane, group, *self.panes))
         chosen = cells.take(index)
@@ -60,10 +60,10 @@ class Revision:
 
 
 class LaggingCompletion(WatermarkCompletion):
-    """Windows close by the watermark, and rows are late by a lagging one."""
+    """The completion with allowed lateness: rows are judged by a lagging watermark."""
 
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
-        """Find the closed windows that rows have entered, then advance as usual."""
+        """Determine the closed windows that late rows entered, then run the steps of the epoch."""
         behind = [some for some in map(self._behind, rows) if len(some)]
         windows = [window for _, window in self.layout.windows if isinstance(window, Sliding)]
         self.revisions = [self._entered(w, behind) if behind else None for w in windows]
@@ -75,7 +75,7 @@ class LaggingCompletion(WatermarkCompletion):
         return rows.take(np.flatnonzero(rows.ticks < watermark))
 
     def _entered(self, window: Sliding, behind: list[RawRows]) -> Revision | None:
-        """Return the closed windows that rows have entered."""
+        """Return the closed windows that the rows `behind` have entered; None if there are none."""
         plan, before = self.plan, self.epoch.meta.watermarks
         table = pa.concat_tables([rows.table for rows in behind]).combine_chunks()
         ticks = np.concatenate([rows.ticks for rows in behind])
@@ -99,7 +99,7 @@ class LaggingCompletion(WatermarkCompletion):
         return Revision(window, names, group[one], first[one], end, panes)
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that results of the epoch need, those of revised windows included."""
+        """Return the buckets that the results of the epoch need, also the revised results."""
         needed = super().buckets_to_read(before, after)
         for revision in self.revisions:
             if revision is not None:
@@ -107,7 +107,7 @@ class LaggingCompletion(WatermarkCompletion):
         return needed
 
     def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
-        """Emit finals, then the windows that rows have corrected."""
+        """Emit finals, then the revised results of windows that late rows have entered."""
         super().emit(cells, before, after)
         emitted = [p.seq for p in self.epoch.out.emissions if p.kind == "results"]
         seq = max(emitted, default=-1) + 1

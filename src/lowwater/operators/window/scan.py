@@ -21,9 +21,9 @@ PORTION = 4_000_000
 def running(
     part: Accumulator, cells: AccumulatorColumns, others: np.ndarray, *, up: bool = False
 ) -> AccumulatorColumns:
-    """Return each cell combined with all cells before it in its run or, if `up`, after it.
+    """Return the running totals: each cell combined with all earlier cells of its run.
 
-    `others[i]` is the number of these cells.
+    With `up`, each cell is combined with all later cells. `others[i]` is their number for cell i.
     """
     out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
     step, longest = 1, int(others.max(initial=0))
@@ -38,7 +38,7 @@ def running(
 def merged(
     part: Accumulator, cells: AccumulatorColumns, first: np.ndarray, end: np.ndarray
 ) -> AccumulatorColumns:
-    """Return the cells [first, end) of every range combined."""
+    """Return the total of the cells [first[i], end[i]) for every range i."""
     index, which = spread(first, end)
     return part.merge(cells.take(index), which, len(first))
 
@@ -50,7 +50,7 @@ def portions(
     end: np.ndarray,
     limit: int,
 ) -> Iterator[np.ndarray]:
-    """Yield ranges of cells in portions that hold about `limit` values of growing accumulators."""
+    """Yield portions of the ranges [first, end), each with about `limit` results and values."""
     content = np.ones(len(first), np.int64)
     for part, stored in zip(parts, cells, strict=True):
         if not part.bounded:
@@ -60,7 +60,7 @@ def portions(
 
 
 def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
-    """Yield the indices of consecutive elements whose sizes add up to at most `limit`, or one."""
+    """Yield portions of consecutive indices: one index, or several of total size <= `limit`."""
     total = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -71,7 +71,7 @@ def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
 
 
 def places(segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of each cell in its segment, and the number after it; segments are sorted.
+    """Return the number of cells before and after each cell in its segment; `segment` is sorted.
 
     >>> [x.tolist() for x in places(np.array([4, 4, 4, 7]))]
     [[0, 1, 2, 0], [2, 1, 0, 0]]

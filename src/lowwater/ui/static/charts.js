@@ -1,4 +1,4 @@
-// The charts: each has a label in words, and its newest points as a table.
+// The charts. Each chart has a text label, and a table of its newest points.
 "use strict";
 
 const charts = {};
@@ -23,7 +23,7 @@ function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_v
   return made;
 }
 
-// Labels of a time axis in UTC: to the second in small steps, with the day at the first label of each.
+// Labels of a time axis in UTC. With with_day, the first label of each day has the date below the time.
 function clock(with_day) {
   return (u, splits, axis, space, step) => {
     let before = "";
@@ -37,7 +37,7 @@ function clock(with_day) {
   };
 }
 
-// An axis of durations: its steps are round in the unit of its labels, so that labels are short.
+// An axis of durations: its steps are round numbers of seconds, minutes, hours or days, for short labels.
 const SPANS = [
   ...[0.001, 0.01, 0.1, 1, 10].flatMap((unit) => [1, 2, 5].map((n) => n * unit)).filter((step) => step <= 20),
   ...[30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200],
@@ -49,7 +49,7 @@ function line(name, more = {}) {
   return { stroke: () => colour(name), width: 2, points: { show: false }, ...more };
 }
 
-// The points of a chart as a table, filled when it is opened: the newest first.
+// Fill the table of a chart, if the table is open, with the newest points: the newest first.
 function fill_table(name, columns, rows) {
   const place = $(`table-${name}`);
   if (!place.dataset.ready) {
@@ -77,7 +77,7 @@ const hidden_line = { stroke: "transparent", points: { show: false } };
 function results_of(value, group) {
   const windows = model.groups.get(group) || new Map();
   const ends = [...windows.keys()].sort((a, b) => a - b);
-  // Where a window is missing (it had no rows, or was dropped) the line has a gap.
+  // The line has a gap if a window is missing: it had no rows, or was dropped.
   const steps = ends.slice(1).map((e, i) => e - ends[i]).sort((a, b) => a - b);
   const step = steps.length ? steps[0] : 0;
   const x = [], final = [], early = [], low = [], high = [], filled = [];
@@ -88,7 +88,7 @@ function results_of(value, group) {
     }
     const { final: f, early: e, filled: g } = windows.get(end);
     x.push(end);
-    // A dropped window stays a gap of the line, also where its value is filled in.
+    // A dropped window is a gap in the line, even if it has a filled value.
     final.push(f ? f.values[value] : g ? null : undefined);
     filled.push(g ? g.values[value] : undefined);
     early.push(e ? e.values[value] : undefined);
@@ -123,7 +123,7 @@ function draw_dropped(u) {
   u.ctx.restore();
 }
 
-// A result stands at the end of its window, so a dropped window is drawn one slide wide around its end.
+// A result is drawn at the end of its window, so a dropped window is shaded one slide wide around its end.
 function dropped_intervals() {
   const found = [];
   for (const [end, slide] of model.dropped) {
@@ -231,7 +231,7 @@ function draw_late() {
 
 // -- quality ---------------------------------------------------------------------------------------
 
-// Of several targets the first is drawn, with the slacks of its streams.
+// With several quality targets, only the first is drawn, with the slacks of its streams.
 function draw_quality() {
   const all = Object.entries(model.status?.quality || {});
   $("quality-card").hidden = !all.length;

@@ -1,4 +1,4 @@
-// The page of a running query: it receives an event per epoch and draws it, at most once a frame.
+// The page of a running query. It receives an event per epoch, and draws at most once per frame.
 "use strict";
 
 const MOMENTS = 1200, ROWS = 30, WINDOWS = 240, LATE_POINTS = 300;
@@ -150,8 +150,8 @@ function announce() {
 
 // -- requests ---------------------------------------------------------------------------------------
 
-// Send a request and show its answer; return whether the run accepted it. An epoch may act on the
-// request before the answer arrives: then the message of that epoch stays.
+// Send a request and show its answer; return whether the run accepted it. If an epoch
+// acts on the request before the answer arrives, the message of that epoch stays.
 async function request(path, body, is_done = () => false) {
   try {
     const answer = await fetch(path, { method: "POST", headers: { "X-Lowwater-Token": token, "Content-Type": "application/json" }, body: JSON.stringify(body) });
@@ -173,7 +173,7 @@ const SLIDERS = {
   max_gap_seconds: { name: "max gap", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ max_gap: `${x} seconds` }) },
 };
 
-// Every event has the values in force, so that all pages show the values of the control log.
+// Every event contains the current settings, so all pages show the settings of the control log.
 function update_settings(settings) {
   for (const [name, value] of Object.entries(settings)) {
     const before = model.settings[name];

@@ -1,1 +1,1 @@
-"""Slack chosen at run time from measured lateness and a quality target (QDJ)."""
+"""Policies that choose the slack at run time, from late degrees and a quality target (QDJ)."""

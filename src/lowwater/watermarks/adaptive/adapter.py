@@ -1,7 +1,8 @@
-"""The adapter: chooses the slacks of all inputs together, after each track interval (QDJ 6.1.1).
+"""The adapter: the component that chooses the slacks of all inputs together (QDJ 6.1.1).
 
-It collects late degrees, counts produced and lost results, and asks rules for slacks. The control
-log holds its memory. The trackers receive the chosen slacks in their input reports.
+After each epoch the adapter collects late degrees and counts produced and lost results. After each
+interval of the quality target it asks rules for new slacks. The control log holds the adapter's
+memory. The trackers receive the chosen slacks in their input reports.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from lowwater.watermarks.adaptive.monitor import source_lateness
 from lowwater.watermarks.adaptive.policies import number
 
 EPOCHS = 4
-"""The number of epochs that estimate how long a watermark takes until it acts."""
+"""The number of last epochs from which the shortest epoch is computed."""
 
 
 @dataclass(frozen=True)
 class MonitoredInput:
-    """An input whose late degrees are measured in granules.
+    """An input whose late degrees are counted in steps of `granule` ticks.
 
-    With `by_source`, each source has a slack. With `largest`, the slack is the largest late degree.
+    With `by_source`, every source of the input has its own slack. With `largest`, the slack is the
+    largest late degree so far.
     """
 
     number: int
@@ -38,7 +40,7 @@ class MonitoredInput:
 
 @dataclass(frozen=True)
 class AdapterMemory:
-    """The lateness of each monitored input, and the memory of each decision."""
+    """The memory of the adapter: the lateness of each input, and the memory of each decision."""
 
     VERSION: ClassVar[int] = 1
 
@@ -47,7 +49,7 @@ class AdapterMemory:
 
 
 class SlackAdapter:
-    """Chooses the slacks of all inputs."""
+    """The component that chooses the slacks of all inputs after each epoch."""
 
     memory_type = AdapterMemory
 
@@ -59,7 +61,7 @@ class SlackAdapter:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that can change while the query runs: the target, or one by operator."""
+        """The settings that can change at run time: the quality target, or one per operator."""
         targets = {one.name: one.target for one in self.decisions}
         if not targets:
             return {}
@@ -67,7 +69,7 @@ class SlackAdapter:
         return {"quality": targets if len(different) > 1 else different.pop()}
 
     def tuned(self, values: Mapping[str, Any]) -> SlackAdapter:
-        """Return the adapter with another target; its memory stays valid."""
+        """Return an adapter with the quality target in `values`; an existing memory stays valid."""
         if "quality" not in values:
             return self
         target = values["quality"]
@@ -89,7 +91,7 @@ class SlackAdapter:
         reports: Sequence[InputReport],
         measured: Measures,
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
-        """Return the memory after an epoch, and the input reports with their slacks."""
+        """Return the memory after an epoch, and `reports` with the chosen slacks filled in."""
         if measured:
             inputs = {n: self._gathered(n, one, measured) for n, one in memory.inputs.items()}
             decisions = tuple(
@@ -100,7 +102,7 @@ class SlackAdapter:
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
     def _gathered(self, number: int, memory: LatenessMemory, measured: Measures) -> LatenessMemory:
-        """Return the lateness of an input with the late degrees of an epoch added."""
+        """Return `memory`, the lateness of input `number`, plus the late degrees of an epoch."""
         blocks = [m.late for m in measured.of_input(number) if m.late]
         if not blocks:
             return memory
@@ -118,7 +120,7 @@ class SlackAdapter:
     def _renewed(
         self, inputs: Mapping[int, LatenessMemory], decisions: Sequence[DecisionMemory]
     ) -> dict[int, LatenessMemory]:
-        """Return the inputs without the late degrees that the rules have already used."""
+        """Return the lateness of all inputs without the late degrees that rules have used."""
         pairs = list(zip(self.decisions, decisions, strict=True))
         over = {n for one, after in pairs if after.ended for port in one.ports for n in port}
         over |= {n for n, one in self.inputs.items() if one.largest}
@@ -127,14 +129,14 @@ class SlackAdapter:
         for n, memory in inputs.items():
             if n in over:
                 renewed[n] = replace(memory, fresh={})
-            elif n in calm:  # no rule was asked: fade as a rule would
+            elif n in calm:  # no rule ran: fade the late degrees as a rule does
                 decay = self.inputs[n].decay
                 faded = {s: degrees.scaled(decay) for s, degrees in memory.fresh.items()}
                 renewed[n] = replace(memory, fresh=faded)
         return renewed
 
     def _with_slack(self, number: int, report: InputReport, memory: AdapterMemory) -> InputReport:
-        """Return an input report with the largest slack that a decision chose for the input."""
+        """Return `report` with the largest slack that any decision chose for input `number`."""
         one = self.inputs.get(number)
         if one is None:
             return report

@@ -1,7 +1,7 @@
-"""One decision: the slacks for the streams of one operator, from late degrees and its quality.
+"""The choice of slacks for the input streams of one operator, to meet a quality target.
 
-The decision includes the quality tracker: it counts the results that the operator produced, and
-those that late rows missed, for each interval and overall.
+A `SlackDecision` also tracks quality: it counts the results that the operator produced and the
+results that were lost to late rows, per interval and for the whole run.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from lowwater.watermarks.adaptive.rules import MOMENTS, ModelRule, PdRule, RuleI
 from lowwater.watermarks.adaptive.tracker import by_source, in_time, quality_of
 
 REMEMBERED = 32
-"""The number of intervals that the status shows."""
+"""The number of past intervals that the memory holds, for the status."""
 STEPS = 10
-"""The number of choices for a join in one interval, if epochs are that short."""
+"""The largest number of times that the slacks of a join are chosen in one interval."""
 ENOUGH = 5.0
-"""The number of lost rows that the target must allow, among the known rows, to trust a rule."""
+"""A rule is trusted once the target allows this many lost rows among the rows counted so far."""
 Inputs = Mapping[int, LatenessMemory]
 Measured = Literal["rows", "windows", "pairs", "late"]
 
 
 @dataclass(frozen=True)
 class SlackDecision:
-    """How the slacks for one operator are chosen.
+    """The component that chooses the slacks for one operator; all its parameters are fixed.
 
-    - `operator`, `name`: The operator.
-    - `ports`: The inputs that lead to each of its ports.
-    - `below`: The model of its quality.
-    - `rule`, `target`: The rule that chooses the slack, and its target.
+    - `operator`, `name`: The number and the name of the operator.
+    - `ports`: For each port of the operator, the numbers of the inputs that lead to the port.
+    - `below`: The model that estimates the operator's quality.
+    - `rule`, `target`: The rule that chooses the slack, and the quality target.
     - `track`, `granule`: The length of an interval, and the step size of the slack, in ticks.
-    - `measured`: The results that the operator counts; if None, the model's estimate is used.
-    - `error`: The allowed error of a window, if windows are counted.
-    - `orders`: The sort operators before this one; late rows do not pass them.
-    - `remembered`: How long after their time lost pairs are counted.
-    - `by_source`: The inputs whose sources have a slack each.
+    - `measured`: The items that the operator counts; None if the model estimates quality instead.
+    - `error`: The allowed relative error of a window, if windows are counted.
+    - `orders`: The sort operators before this operator; late rows do not pass a sort operator.
+    - `remembered`: The event time for which a join remembers evicted rows, to count lost pairs.
+    - `by_source`: The inputs in which every source has its own slack.
     """
 
     operator: int
@@ -68,10 +68,10 @@ class SlackDecision:
 
     @property
     def steps(self) -> int:
-        """The number of choices in an interval.
+        """The number of times that slacks are chosen in one interval.
 
-        Windows have one: their results come in lumps, and late rows show the losses long after the
-        slack that caused them. Pairs are produced and missed all the time.
+        Windows have one choice: many results close at once, and their losses are counted long after
+        the slack that caused them. Joins produce and lose pairs continuously.
         """
         return STEPS if len(self.ports) > 1 else 1
 
@@ -81,7 +81,7 @@ class SlackDecision:
         return DecisionMemory(sure=sure, slacks=(0,) * len(self.ports))
 
     def advance(self, memory: DecisionMemory, inputs: Inputs, measured: Measures) -> DecisionMemory:
-        """Return the memory after an epoch: counts and, at the end of a step, new slacks."""
+        """Return the memory after an epoch: new counts and, if a step has ended, new slacks."""
         new = self._counted(memory, measured)
         ends = [[inputs[n].ends[-1] for n in port if inputs[n].ends] for port in self.ports]
         newest = [end for port in ends for end in port]
@@ -107,19 +107,19 @@ class SlackDecision:
         return replace(self._chosen(self._judged(new, before), inputs, 1.0), ended=True)
 
     def _in_order(self, inputs: Inputs) -> bool:
-        """Return whether no row has been late so far."""
+        """Return whether all rows since the last choice arrived in order of time."""
         mine = (inputs[n].fresh.values() for port in self.ports for n in port)
         return all(degrees.in_order for fresh in mine for degrees in fresh)
 
     def _cautious(self, memory: DecisionMemory, inputs: Inputs) -> DecisionMemory:
-        """Raise the slacks to the largest late degree, until enough rows are known for a rule."""
+        """Return the memory; unless it is `sure`, slacks are at least the largest late degree."""
         if memory.sure or self._in_order(inputs):
             return memory
         largest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
         return replace(memory, slacks=tuple(map(max, memory.slacks, largest)))
 
     def _counted(self, memory: DecisionMemory, measured: Measures) -> DecisionMemory:
-        """Return the memory with the results that an epoch produced and lost."""
+        """Return the memory plus the results that the operator produced and lost in an epoch."""
         new = replace(memory, ended=False, calm=False)
         if self.measured == "late":
             return new.plus(*in_time([measured.of_operator(order) for order in self.orders]))
@@ -136,7 +136,7 @@ class SlackDecision:
         return new.plus(*result.counts)
 
     def _chosen(self, memory: DecisionMemory, inputs: Inputs, passed: float) -> DecisionMemory:
-        """Return new slacks for the next step; `passed` is the share of the interval so far."""
+        """Return the memory with new slacks; `passed` is the elapsed share of the interval."""
         fresh = [self._fresh(port, inputs) for port in self.ports]
         ports = self._ports(memory, fresh, inputs)
         if self.measured is None and all(d.total for d in fresh):
@@ -168,10 +168,10 @@ class SlackDecision:
         )
 
     def _judged(self, memory: DecisionMemory, interval: int | None) -> DecisionMemory:
-        """Return the memory with the record of an interval that has ended.
+        """Return the memory plus the record of `interval`, which has ended.
 
-        An interval in which no window closed and no pair was produced has no quality: its losses
-        count with the next interval.
+        An interval without closed windows or pairs has no quality; its losses count in the next
+        interval.
         """
         if interval is None:
             return memory
@@ -188,7 +188,7 @@ class SlackDecision:
     def _ask(
         self, known: RuleState, seen: RuleInput, ports: Sequence[Port]
     ) -> tuple[RuleState, Sequence[int]]:
-        """Return the new state of the rule, and its slack, divided among the ports."""
+        """Return the new state of the rule, and the slack of each port in granules."""
 
         def model(degrees: Sequence[LatenessHistogram], lags: Sequence[float]) -> Any:
             moments = [with_lag(ports, degrees, lag) for lag in typical(lags)]
@@ -202,7 +202,7 @@ class SlackDecision:
     def _sources(
         self, memory: DecisionMemory, seen: RuleInput, ports: Sequence[Port], inputs: Inputs
     ) -> tuple[dict[tuple[int, SourceKey], RuleState], dict[tuple[int, SourceKey], int]]:
-        """Return a rule and a slack for each source, by its own late degrees and losses."""
+        """Return the rule state and the slack of each source, from the source's late degrees."""
         rules, slacks = dict(memory.source_rules), {}
         mine = [(at, n) for at, port in enumerate(self.ports) for n in port if n in self.by_source]
         for at, n in mine:
@@ -221,14 +221,14 @@ class SlackDecision:
         return rules, slacks
 
     def _fresh(self, port: Sequence[int], inputs: Inputs) -> LatenessHistogram:
-        """Return the late degrees of all streams at a port since the last choice."""
+        """Return the late degrees of all inputs of a port since slacks were last chosen."""
         fresh = (degrees for n in port for degrees in inputs[n].fresh.values())
         return sum(fresh, LatenessHistogram.none(self.granule))
 
     def _ports(
         self, memory: DecisionMemory, fresh: Sequence[LatenessHistogram], inputs: Inputs
     ) -> list[Port]:
-        """Return the ports as the model of quality sees them."""
+        """Return the `Port` records that the quality model reads."""
         epochs = [min((inputs[n].shortest_epoch for n in p), default=0) for p in self.ports]
         ports = [Port(d, epoch / self.granule) for d, epoch in zip(fresh, epochs, strict=True)]
         return with_lag(ports, fresh, memory.lags[-1] if memory.lags else None)

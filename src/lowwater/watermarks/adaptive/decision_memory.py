@@ -1,4 +1,4 @@
-"""The memory of the adapter in the control log: for each input, and for each decision."""
+"""The records that the adapter writes to the control log: one per input and one per decision."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lowwater.watermarks.adaptive.rules import RuleState
 
 @dataclass(frozen=True)
 class LatenessMemory:
-    """How late the rows of one input are.
+    """The lateness of the rows of one input.
 
     - `newest`, `largest`: By source, the newest time, and the largest late degree in ticks.
-    - `oldest`: The first time.
+    - `oldest`: The earliest time among the first rows of all blocks.
     - `fresh`: By source, the late degrees since slacks were last chosen.
-    - `ends`: The newest times at the ends of the last epochs.
+    - `ends`: The newest time at the end of each of the last epochs.
     """
 
     VERSION: ClassVar[int] = 1
@@ -31,17 +31,18 @@ class LatenessMemory:
 
     @property
     def shortest_epoch(self) -> int:
-        """How far the newest time advances, at least, before the watermark of an epoch acts.
+        """The smallest advance of the newest time in one of the last epochs, in ticks.
 
-        The watermark acts one to two epochs after it was decided. The shortest epoch counts instead
-        of the mean, because missing a target costs more than waiting.
+        A new watermark acts one to two epochs after its decision; the newest time advances by at
+        least this much before. The minimum replaces the mean, because a missed target is worse than
+        a longer wait.
         """
         return min((b - a for a, b in pairwise(self.ends)), default=0)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Results that were produced, and that late rows lost."""
+    """The number of results produced (`given`), and the number lost to late rows (`lost`)."""
 
     given: float = 0
     lost: float = 0
@@ -53,7 +54,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class SourceTally:
-    """The results of one source since slacks were last chosen, and in all."""
+    """The result counts of one source: since slacks were last chosen, and for the whole run."""
 
     since_choice: Tally = Tally()
     total: Tally = Tally()
@@ -65,9 +66,9 @@ class SourceTally:
 
 @dataclass(frozen=True)
 class TrackRecord:
-    """An interval that has ended: its end, its quality, the estimate of it, and the slacks.
+    """The record of an ended interval: its end, measured and estimated quality, and slacks.
 
-    The quality is None if the interval had no results.
+    `quality` is None if the interval had no results.
     """
 
     end: int
@@ -78,25 +79,25 @@ class TrackRecord:
 
 @dataclass(frozen=True)
 class DecisionMemory:
-    """The memory of the decisions about the slacks for one operator.
+    """The memory of a `SlackDecision`, for the streams of one operator.
 
-    - `interval`, `step`: The number of the current interval, and of the step in it.
-    - `ended`, `calm`: Whether the last epoch ended a step with a choice, or an interval without
-      late rows.
-    - `sure`: Whether enough rows are known to trust the rule.
+    - `interval`, `step`: The number of the current interval, and of the step in that interval.
+    - `ended`: Whether new slacks were chosen after the last epoch.
+    - `calm`: Whether the last epoch ended an interval without late rows.
+    - `sure`: Whether enough rows have been counted to trust the rule.
     - `longer`: The number of epochs that were longer than an interval.
-    - `count`, `since_choice`, `total`: The results of the current interval, since the last choice,
-      and in all.
-    - `results`, `result_rows`: The number of results in all, and of the rows in them.
+    - `count`, `since_choice`, `total`: The result counts of the current interval, since the last
+      choice, and of the whole run.
+    - `results`, `result_rows`: The number of results in the whole run, and of rows in results.
     - `unseen`: The number of lost results that could not be counted exactly.
-    - `windows`: The last windows: number, rows, and rows that missed them.
-    - `lags`: How far the first stream was ahead of the other, in granules, at the last moments.
+    - `windows`: The last closed windows, each as (wid, rows, missed rows).
+    - `lags`: How far the first stream was ahead of the second after recent epochs, in granules.
     - `slacks`, `source_slacks`: The slack of each port, and of each source of an input, in ticks.
-    - `own`: The results of each source.
-    - `rule`, `source_rules`: The state of the rule, and of each source's rule.
-    - `recent`: The last intervals.
+    - `own`: The result counts of each source.
+    - `rule`, `source_rules`: The state of the operator's rule, and of each source's rule.
+    - `recent`: The records of the last intervals.
     - `met`, `judged`: The number of intervals that met the target, and that had a quality.
-    - `estimated`: The quality that the model expects with the current slacks.
+    - `estimated`: The quality that the model estimates for the current slacks.
     """
 
     VERSION: ClassVar[int] = 1
@@ -126,7 +127,7 @@ class DecisionMemory:
     estimated: float | None = None
 
     def plus(self, given: float, lost: float, results: int = 0, rows: int = 0) -> DecisionMemory:
-        """Return the memory with more results produced and lost."""
+        """Return the memory with `given`, `lost`, `results` and `rows` added to its counts."""
         return replace(
             self,
             count=self.count.plus(given, lost),

@@ -1,11 +1,12 @@
-"""Models of join quality: the share of pairs that a slack yields (QDJ 5.3; semantics 25 and 26).
+"""Models of join quality: the share of pairs that a slack yields (QDJ 5.3).
 
-All spans are in granules of the histograms. If the watermark that acts on the rows of a stream is s
-granules behind its newest time, the share F(s) of its rows arrives in time: F is the distribution
-of late degrees. Functions take one slack or an array of slacks, and never fall as the slack grows.
+All spans are in granules, the bin width of the histograms of late degrees. F(s) is the share of
+rows with a late degree of at most s: these rows arrive in time if the watermark is s granules
+behind the newest time. Functions accept one slack or an array of slacks. Quality never falls as the
+slack grows.
 
-Selectivity and rates cancel, as long as whether two rows match does not depend on how late they
-are. The estimate is therefore the quality of the pairs that match.
+The models need neither the selectivity of the join nor the arrival rates: both cancel if the match
+of two rows does not depend on their lateness.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from lowwater.control.completeness import Floats
 from lowwater.watermarks.adaptive.lateness import LatenessHistogram
 
 Slack: TypeAlias = Any
-"""One slack, or an array of them."""
+"""One slack, or an array of slacks."""
 
 
 def arrived(degrees: LatenessHistogram, window: float, wait: Slack) -> Any:
-    """Return the sum of F(wait + i) for i = 0 to window - 1: how full a window is.
+    """Return the sum of F(wait + i) for i = 0 to window - 1: the arrived part of a window.
 
-    A row of degree d has arrived from age d - wait on: for clip(wait + window - d, 0, window) ages.
+    A row of late degree d counts for clip(wait + window - d, 0, window) of these terms.
     """
     since = np.asarray(wait, np.float64)[..., None] + window - degrees.edges
     return np.clip(since, 0, window) @ degrees.shares
@@ -34,10 +35,10 @@ def arrived(degrees: LatenessHistogram, window: float, wait: Slack) -> Any:
 
 @dataclass(frozen=True)
 class Band:
-    """The pairs of a join that emits in any order: lo <= other.ts - self.ts <= hi.
+    """The band of a free-order join, lo <= other.ts - self.ts <= hi, and the streams' progress.
 
-    `lag` is how far the newest time of `self` is ahead of that of `other`; `epoch` how far the
-    newest time advances, on average, before its watermark is in force.
+    `lag` is the distance of the newest time of `self` ahead of the newest time of `other`. `epoch`
+    is the advance of a newest time before its watermark is in force.
     """
 
     lo: float
@@ -47,20 +48,21 @@ class Band:
 
     @property
     def width(self) -> float:
-        """The number of differences."""
+        """The number of time differences in the band, in granules."""
         return self.hi - self.lo + 1
 
 
 def free_losses(
     self_degrees: LatenessHistogram, other_degrees: LatenessHistogram, band: Band, slack: Slack
 ) -> tuple[Floats, Floats]:
-    """Return the shares of pairs that late rows of `self`, and of `other`, lose.
+    """Return two shares of pairs: lost by late rows of `self`, and lost by late rows of `other`.
 
-    A row of `self` is evicted when the watermark of `other` passes self.ts + hi. A row of `other`
-    of degree d, x = other.ts - self.ts, arrives at the watermark other.ts + d - slack - epoch, and
-    finds its partner unless d > slack + epoch + hi - x. It loses the pair only if it arrives
-    second: unless the degree of the row of `self` is above d + x + lag. With sides exchanged:
-    d > slack + epoch + x - lo, and the degree of `other` below d - x - lag.
+    The join evicts a row of `self` when the watermark of `other` passes self.ts + hi. A row of
+    `other` with late degree d and x = other.ts - self.ts arrives when the watermark is
+    other.ts + d - slack - epoch. So its partner is evicted if d > slack + epoch + hi - x. The row
+    loses the pair only if it arrives second: if the degree of the row of `self` is at most
+    d + x + lag. A row of `self` with late degree d loses the pair if d > slack + epoch + x - lo and
+    the degree of the row of `other` is below d - x - lag.
     """
     mine = _lost(self_degrees, other_degrees, band, slack, -band.lo - band.lag)
     return mine, _lost(other_degrees, self_degrees, band, slack, band.hi + band.lag)
@@ -69,10 +71,10 @@ def free_losses(
 def smallest_slack(
     target: float, quality_of: Callable[[Any], Any], granularity: int = 1, limit: int = 1 << 20
 ) -> int:
-    """Return the smallest slack of the target quality (algorithm 2, with 0 tested first).
+    """Return the smallest slack with at least the target quality (algorithm 2; 0 is tested first).
 
-    It is a multiple of `granularity`, and at most `limit`. Quality never falls as the slack grows,
-    so bisection finds it.
+    The slack is a multiple of `granularity`, or `limit` if no smaller slack suffices. The search is
+    a bisection, because quality never falls as the slack grows.
 
     >>> smallest_slack(0.8, lambda k: k / 100, granularity=3)
     81
@@ -90,15 +92,15 @@ def smallest_slack(
 def smallest_slacks(
     most_lost: float, losses: Callable[[Any], tuple[Any, Any]], limit: int, *, steps: int = 256
 ) -> tuple[int, int]:
-    """Return the slacks of both sides with the least sum whose losses are at most `most_lost`.
+    """Return the slacks of both sides with the smallest sum whose losses are at most `most_lost`.
 
-    The sum bounds the state. Unequal slacks pay if only one stream is late. In order of time only
-    the larger slack counts, so equal ones are best.
+    The sum of the slacks bounds the state. Unequal slacks are cheaper if only one stream is late.
+    Joins in time order do not need this function: only their larger slack counts.
     """
     step = max(1, -(-limit // steps))
     tried = np.arange(0, limit + step, step)
     mine, other = losses(tried)
-    # Losses fall with the slack: find the first slack of other that leaves room for self's loss.
+    # Losses fall with the slack: for each slack of self, find the smallest slack of other.
     need = np.searchsorted(-other, -(most_lost - mine), side="left")
     enough = need < len(tried)
     if not enough.any():
@@ -111,11 +113,11 @@ def smallest_slacks(
 def _lost(
     late: LatenessHistogram, partners: LatenessHistogram, band: Band, slack: Slack, reach: float
 ) -> Floats:
-    """Return the share of pairs that late rows lose.
+    """Return the share of pairs that late rows lose because their partners are evicted.
 
-    A row of degree d finds those partners evicted that are less than n = d - slack - epoch from the
-    end of the band, at y = 0 to n - 1. It arrives after those whose degree is at most
-    d + reach - y; of two rows that arrive together, each is the later one half of the time.
+    For a row of degree d, the evicted partners are at the distances y = 0 to n - 1 from the end of
+    the band, with n = d - slack - epoch. The row arrives after the partners with a degree of at
+    most d + reach - y. If both rows arrive together, each is the later row with probability 1/2.
     """
     mine, theirs = late.shares > 0, partners.shares > 0
     d, p = late.edges[mine], late.shares[mine]

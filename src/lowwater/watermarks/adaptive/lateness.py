@@ -1,18 +1,17 @@
-"""How late the rows of a stream are: a histogram of late degrees that fades (QDJ 5.2, 6.1.1).
+"""Histograms of late degrees, in which older rows lose weight (QDJ 5.2, 6.1.1).
 
-The late degree of a row is the newest time up to it, in order of arrival, minus its own time
-(semantics 25). It is counted in granules, the steps of a slack: bin 0 holds the rows of degree 0,
-bin d those in ((d - 1) g, d g]. A slack of d granules covers exactly bins 0 to d, so the rounding
-loses nothing. Past `EXACT` granules bins widen with the degree, and rows count as late as the
-latest of their bin: a histogram stays small whatever arrives, and it never underestimates a slack.
+The late degree of a row is the newest time up to the row, in order of arrival, minus the row's own
+time. A histogram counts late degrees in granules, the steps of a slack, of g ticks:
+bin 0 holds the rows of degree 0, bin d the rows with degrees in ((d - 1) g, d g]. A slack of d
+granules covers exactly bins 0 to d. Beyond `EXACT` granules bins become wider, and all rows of a
+bin count with its largest degree. So a histogram stays small, and no slack is underestimated.
 
-`distribution_changed` detects an abrupt change of late degrees. A fading histogram forgets slowly:
-after a change the old rows outweigh the new ones for several tracks. So the test compares the
-newest rows with the histogram. If both have one distribution, their common shares explain each as
-well as its own shares do. The difference in log-likelihood, summed over rows, is half the G
-statistic, which grows with the number of rows only if there is a difference. Per row, with equal
-weights, it is the Jensen-Shannon divergence. Both must be large: the first shows that the
-difference is not chance, the second that it matters.
+`distribution_changed` detects an abrupt change of late degrees. A histogram forgets slowly: after a
+change, old rows outweigh new rows for several intervals. So the test compares the newest rows with
+the rows of the histogram, by the log-likelihood that is lost if common shares describe both sets of
+rows. The loss summed over rows is half the G statistic; a large value shows that the difference is
+not chance. The loss per row, with equal weights of both sets, is the Jensen-Shannon divergence; a
+large value shows that the difference matters. A change needs both.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ import numpy.typing as npt
 from lowwater.control.completeness import Floats, Ticks
 
 EXACT = 1_024
-"""Degrees up to this many granules have a bin each."""
+"""Up to this many granules, every degree has its own bin."""
 PER_OCTAVE = 32
-"""The number of bins from a larger degree to twice that degree."""
+"""Beyond `EXACT`, the number of bins between a degree and twice that degree."""
 LONGEST = 1 << 52
-"""The largest degree, in granules."""
+"""The largest degree that a histogram can hold, in granules."""
 MATTERS = 0.06
-"""The least divergence that matters, in nats per row."""
+"""The smallest divergence that counts as a change, in nats per row."""
 NO_ACCIDENT = 30.0
-"""The least G statistic: far above what some octaves give by chance."""
+"""The smallest G statistic that counts as a change; chance alone gives far smaller values."""
 
 
 _WIDER = np.arange(1, int(np.log2(LONGEST // EXACT)) * PER_OCTAVE + 1) / PER_OCTAVE
@@ -44,9 +43,9 @@ EDGES = np.concatenate((np.arange(EXACT + 1), np.ceil(EXACT * np.exp2(_WIDER)).a
 
 
 def late_degrees(ticks: Ticks, before: int | None) -> Ticks:
-    """Return how far each time is behind the newest time up to it, in order of arrival.
+    """Return the late degree of each row: the newest time up to the row minus the row's time.
 
-    `before` is the newest time of earlier rows.
+    `ticks` are the times in order of arrival; `before` is the newest time of earlier rows.
 
     >>> late_degrees(np.array([10, 30, 20, 30, 5]), 15).tolist()
     [5, 0, 10, 0, 25]
@@ -59,7 +58,7 @@ def late_degrees(ticks: Ticks, before: int | None) -> Ticks:
 
 @dataclass(frozen=True)
 class LatenessHistogram:
-    """The number of rows by late degree; `counts[i]` belongs to `EDGES[i]`.
+    """A histogram of late degrees: `counts[i]` rows are in the bin that ends at `EDGES[i]`.
 
     >>> late = LatenessHistogram.of([0, 0, 0, 4, 10, 11, 25], granule=10)
     >>> late.counts.tolist(), late.total
@@ -73,12 +72,12 @@ class LatenessHistogram:
 
     @classmethod
     def none(cls, granule: int) -> LatenessHistogram:
-        """Return the histogram without rows."""
+        """Return a histogram without rows."""
         return cls(granule, np.zeros(1))
 
     @classmethod
     def of(cls, degrees: npt.ArrayLike, granule: int) -> LatenessHistogram:
-        """Return the histogram of degrees, given in ticks."""
+        """Return the histogram of `degrees`, which are in ticks."""
         late = -(-np.asarray(degrees, np.int64) // granule)
         bins = np.searchsorted(EDGES, np.minimum(late, EDGES[-1]))
         return cls(granule, np.bincount(bins, minlength=1).astype(np.float64))
@@ -95,7 +94,7 @@ class LatenessHistogram:
 
     @property
     def shares(self) -> Floats:
-        """The share of rows in each bin; without rows, all are in bin 0."""
+        """The share of rows in each bin; for an empty histogram, 1 in bin 0."""
         total = self.total
         if total <= 0:
             return np.eye(1, len(self.counts), dtype=np.float64).ravel()
@@ -103,23 +102,23 @@ class LatenessHistogram:
 
     @property
     def largest(self) -> int:
-        """The largest degree of a row, in granules."""
+        """The largest late degree of any row, in granules."""
         bins = np.flatnonzero(self.counts)
         return int(self.edges[bins[-1]]) if len(bins) else 0
 
     @property
     def in_order(self) -> bool:
-        """Whether there are rows, and all have degree 0."""
+        """Whether the histogram has rows, and all rows have degree 0."""
         return bool(self.counts[0]) and not self.counts[1:].any()
 
     def cdf(self, granules: Any) -> Any:
-        """Return the share of rows with at most this late degree, in granules."""
+        """Return the share of rows with a late degree of at most `granules`."""
         upto = np.concatenate(([0.0], np.cumsum(self.shares)))
         share = upto[np.searchsorted(self.edges, granules, side="right")]
         return float(share) if np.ndim(granules) == 0 else share
 
     def scaled(self, factor: float) -> LatenessHistogram:
-        """Return the histogram with every count multiplied by a factor."""
+        """Return the histogram with every count multiplied by `factor`."""
         return LatenessHistogram(self.granule, self.counts * factor)
 
     def trimmed(self) -> LatenessHistogram:
@@ -129,7 +128,7 @@ class LatenessHistogram:
         return LatenessHistogram(self.granule, self.counts[: last + 1])
 
     def decayed(self, decay: float) -> LatenessHistogram:
-        """Return the histogram with less weight (algorithm 4); tiny counts become zero."""
+        """Return the histogram with counts multiplied by `decay`, tiny ones as 0 (algorithm 4)."""
         faded = np.where(self.counts * decay < 1e-9, 0.0, self.counts * decay)  # noqa: PLR2004
         return LatenessHistogram(self.granule, faded).trimmed()
 
@@ -154,14 +153,14 @@ class LatenessHistogram:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> LatenessHistogram:
-        """Read what `to_json` wrote."""
+        """Return the histogram that `to_json` wrote."""
         counts = np.zeros(max(written["bins"], default=0) + 1)
         counts[written["bins"]] = written["counts"]
         return cls(written["granule"], counts)
 
 
 def distribution_changed(fresh: LatenessHistogram, known: LatenessHistogram) -> bool:
-    """Return whether the newest rows have another distribution of late degrees than the known rows.
+    """Return whether the rows in `fresh` have another distribution of late degrees than in `known`.
 
     >>> calm = LatenessHistogram.of([0] * 70 + [1, 2, 3] * 10, granule=1)
     >>> wild = LatenessHistogram.of([0] * 70 + [10, 20, 30] * 10, granule=1)
@@ -181,7 +180,7 @@ def distribution_changed(fresh: LatenessHistogram, known: LatenessHistogram) -> 
 
 
 def _octaves(degrees: LatenessHistogram) -> Floats:
-    """Return the counts of degrees 0, 1, 2, 3-4, 5-8 and so on."""
+    """Return the row counts of the degrees 0, 1, 2, 3-4, 5-8, 9-16 and so on."""
     bins = np.arange(len(degrees.counts))
     exact = np.where(bins > 0, np.ceil(np.log2(np.maximum(bins, 1))) + 1, 0)
     beyond = np.log2(EXACT) + 1 + np.ceil((bins - EXACT) / PER_OCTAVE)
@@ -190,6 +189,6 @@ def _octaves(degrees: LatenessHistogram) -> Floats:
 
 
 def _short(shares: Floats, other: Floats) -> float:
-    """Return how much lower the log-likelihood of a row is under other shares than its own."""
+    """Return the Kullback-Leibler divergence of `shares` from `other`, in nats per row."""
     used = shares > 0
     return float((shares[used] * np.log(shares[used] / other[used])).sum())

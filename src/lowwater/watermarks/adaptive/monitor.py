@@ -1,10 +1,10 @@
 """The late-degree monitor: ingest measures late degrees, the driver combines them.
 
-Blocks of an epoch are read in parallel. Each knows the newest time before the epoch and its own
-rows, not the blocks before it. So it measures late degrees by *section* of its rows, short sections
-first, each with the running maximum at its two ends. Where an earlier block has reached further,
-the driver adds the difference to their late degrees. A block that begins ahead of all blocks before
-it, as blocks in order do, is exact.
+Tasks read the blocks of an epoch in parallel. A task knows the newest time before the epoch and the
+rows of its own block, but not the earlier blocks of the epoch. So the task measures late degrees by
+*section*, a run of the block's rows, with the running maximum of time at both ends of the section.
+If an earlier block has a newer time, the driver adds the difference to the late degrees of the
+section. The result is exact for a block that begins ahead of all earlier blocks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, late_degrees
 
 HALVINGS = 12
-"""The first section of a block has one in 2^12 of its rows, each further one as many as all before
-it: rows behind earlier blocks come first."""
+"""The first section of a block has 1 in 2^12 of its rows; each later section has as many rows as
+all before it. Short sections come first because earlier blocks mostly affect the first rows."""
 
 
 def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection, ...]:
-    """Return the late degrees of a block in sections.
+    """Return the late degrees of a block by section; `ticks` and `degrees` are in arrival order.
 
     >>> for section in measure(np.array([10, 30, 21]), np.array([0, 0, 9]), 5):
     ...     print(section.first, section.last, section.largest, section.bins, section.counts)
@@ -34,7 +34,7 @@ def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection
     30 30 9 (0, 2) (1, 1)
     """
     n = len(ticks)
-    if n > HALVINGS and not degrees.any():  # in order: running maxima are evenly spread enough
+    if n > HALVINGS and not degrees.any():  # all rows in order: one section is enough
         return (LatenessSection(None, int(ticks[0]), int(ticks[-1]), 0, (0,), (n,)),)
     ends = sorted({max(1, n >> k) for k in range(HALVINGS + 1)} | {n})
     sections = []
@@ -47,7 +47,7 @@ def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection
 def measure_sources(
     sources: Sequence[SourceKey], codes: np.ndarray, ticks: Ticks, granule: int
 ) -> tuple[LatenessSection, ...]:
-    """Return one section for each source of a block, with degrees by its own rows alone."""
+    """Return one section per source of a block; only rows of the source define its late degrees."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(sources) + 1))
     sections = []
@@ -60,8 +60,8 @@ def measure_sources(
 
 
 def _counted(degrees: Ticks, granule: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the largest degree, and counts by bin. Most rows are in order and need no lookup."""
-    late = degrees[degrees > 0]
+    """Return the largest degree, the non-empty bins, and the number of rows in each of them."""
+    late = degrees[degrees > 0]  # most rows are in order and need no lookup
     if not len(late):
         return 0, (0,), (len(degrees),)
     written = LatenessHistogram.of(late, granule).to_json()
@@ -73,7 +73,7 @@ def _counted(degrees: Ticks, granule: int) -> tuple[int, tuple[int, ...], tuple[
 
 @dataclass(frozen=True)
 class SourceLateness:
-    """The late degrees of each source in an epoch, the largest of them, and the newest time."""
+    """The late degrees, the largest late degree and the newest time of each source in an epoch."""
 
     degrees: Mapping[SourceKey, LatenessHistogram]
     largest: Mapping[SourceKey, int]
@@ -83,9 +83,10 @@ class SourceLateness:
 def source_lateness(
     blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int], granule: int
 ) -> SourceLateness:
-    """Return the lateness of an epoch, given its blocks in arrival order.
+    """Return the lateness of each source in an epoch; `blocks` are in arrival order.
 
-    A block is a list of sections (`measure`). `newest` has the newest times before the epoch.
+    A block is a list of sections (see `measure`). `newest` has the newest time of each source
+    before the epoch.
 
     >>> first = LatenessSection(None, 0, 100, 0, (0,), (9,))
     >>> second = LatenessSection(None, 60, 60, 0, (0,), (1,))
@@ -115,7 +116,7 @@ def source_lateness(
 def all_in_order(
     blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int]
 ) -> tuple[float, int] | None:
-    """Return the number of rows and the newest time; None if a row of a block is late."""
+    """Return the number of rows and the newest time if all rows are in order, else None."""
     rows, reached = 0.0, newest.get(None)
     for block in blocks:
         one = block[0]
@@ -129,9 +130,10 @@ def all_in_order(
 def _behind(
     edges: Ticks, counts: np.ndarray, ends: tuple[int, int], newest: int, granule: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows of a section by degree, with rows behind the newest time moved.
+    """Return (degrees, counts) of a section, with larger degrees for the rows behind `newest`.
 
-    Running maxima are assumed to be evenly spread between the ends of the section.
+    `newest` is the newest time of earlier blocks. Running maxima are assumed to be evenly spread
+    between `ends`, the ends of the section.
     """
     first, last = ends
     if newest <= first:

@@ -1,7 +1,7 @@
-"""Adaptive slack: chosen at run time from late degrees, or from a quality target (QDJ).
+"""Watermark policies whose slack is chosen at run time, from late degrees or quality (QDJ).
 
 The adapter chooses the slacks of all inputs of a query together. Each tracker receives its slack as
-`InputReport.slack`. Slack delays the watermark only; no row is buffered for it.
+`InputReport.slack`. Slack only delays the watermark; it buffers no rows.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lowwater.windows.axis import Axis
 class AdaptiveSlack(WatermarkPolicy):
     """A policy whose slack is chosen at run time.
 
-    - `interval`: How long late degrees are collected, in event time, between two choices of the
-      slack (quality_track_duration in QDJ 6.1.2).
+    - `interval`: The event time between two choices of the slack (quality_track_duration in QDJ
+      6.1.2).
     - `granularity`: The step size of the slack (k_granularity).
-    - `decay`: The weight that late degrees keep after each interval (decay_factor).
+    - `decay`: The factor on the weight of late degrees after each interval (decay_factor).
     """
 
     interval: Any = "1 second"
@@ -41,7 +41,7 @@ class AdaptiveSlack(WatermarkPolicy):
         return TimeSlack(None)
 
     def spans(self, axis: Axis) -> tuple[int, int]:
-        """Return interval and granularity in ticks."""
+        """Return `interval` and `granularity` in ticks."""
         named = {"interval": self.interval, "granularity": self.granularity}
         spans = {name: axis.span(value, name=name) for name, value in named.items()}
         for name, span in spans.items():
@@ -52,23 +52,21 @@ class AdaptiveSlack(WatermarkPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(AdaptiveSlack):
-    """The slack is the largest late degree so far."""
+    """A policy whose slack is the largest late degree so far."""
 
     def spans(self, axis: Axis) -> tuple[int, int]:
-        """Return one tick for both: this policy chooses after every epoch, on any axis."""
+        """Return 1 tick for both, because this policy changes the slack after every epoch."""
         return 1, 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality(AdaptiveSlack):
-    """The smallest slack for which a model estimates that the result meets the target.
+    """A policy with the smallest slack for which a model estimates that the target is met.
 
-    - `target`: The share of results that must be produced: of pairs of a join, or of rows in
-      windows.
-    - `error`: Instead of `target`: the largest relative error of a window's final result; `share`
-      is the share of windows that must be within it.
-    - `overall`: Whether the target applies to the whole run; by default it applies to each
-      interval.
+    - `target`: The share of results that must be produced: pairs of a join, or rows in windows.
+    - `error`, `share`: Instead of `target`, the largest relative error of a final, and the share of
+      windows that must have at most this error.
+    - `overall`: Whether the target applies to the whole run instead of each interval.
     """
 
     target: float | None = None
@@ -92,7 +90,7 @@ class Quality(AdaptiveSlack):
 
 @dataclass(frozen=True, kw_only=True)
 class PdSlack(AdaptiveSlack):
-    """Slack by a proportional-derivative controller of the measured quality (QDJ 6.2.3).
+    """A policy with a proportional-derivative controller of measured quality (QDJ 6.2.3).
 
     After each interval the slack grows by `proportional` · e + `derivative` · (e − previous e),
     where e is the target minus the measured quality. Both gains are durations per unit of quality.
@@ -107,7 +105,7 @@ class PdSlack(AdaptiveSlack):
         number("target", self.target, above=0.0, upto=1.0)
 
     def gains(self, axis: Axis) -> tuple[int, int]:
-        """Return both gains in ticks."""
+        """Return the gains `proportional` and `derivative` in ticks."""
         p, d = self.proportional, self.derivative
         proportional = positive("proportional", axis.span(p, name="proportional"), p)
         return proportional, positive("derivative", axis.span(d, name="derivative"), d)
@@ -116,7 +114,7 @@ class PdSlack(AdaptiveSlack):
 def number(
     name: str, value: Any, *, above: float, upto: float | None = None, below: float | None = None
 ) -> None:
-    """Raise SpecError unless a value is a number within its bounds."""
+    """Raise SpecError unless `value` is a number above `above`, up to `upto` and below `below`."""
     fits = isinstance(value, int | float) and not isinstance(value, bool) and value > above
     fits = fits and (upto is None or value <= upto) and (below is None or value < below)
     if not fits:

@@ -1,23 +1,24 @@
-"""Models of the operators whose quality chooses a slack: windows and joins.
+"""Quality models of windows and joins: the expected share of results that a slack yields.
 
-A model estimates the share of results that slacks yield, from the streams at its ports. A rule
-chooses one slack by it; the model divides that slack among the ports. All spans are in granules.
+A rule chooses one slack by the model's estimate, and the model divides that slack among the ports
+of the operator. All spans are in granules, the steps of a slack.
 
-A window of n rows closes when the newest time is `slack` past its end. A row x before the end
-misses it if its late degree is above slack + x. Over a window of R granules that is the share
-m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows. The error depends on the aggregate:
+A window of R granules and n rows closes when the newest time is `slack` past the window's end. A
+row x before the end misses the window if its late degree is above slack + x. So the window misses
+the share m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows, with F(s) = P(degree <= s).
+The error of the final depends on the aggregate:
 
-- a count lacks the missing rows: a Poisson number with mean n m;
-- a sum lacks their values: with spread c (deviation / mean) the mean is n m and the variance
-  n m (1 + c²), in units of the mean value; for c = 0 it is a count;
-- an avg is off by c sqrt(m / (n (1 - m))) times a normal number: the missing rows are a sample;
-- a min or a max is off only if all of the `near` rows are missing that are within the error of it,
-  itself included: with probability m to the power of `near`;
-- a quantile q moves by sqrt(q (1 - q) m / (n (1 - m))) in rank, times the spread: the relative
-  change of the value per unit of rank.
+- the error of a count is the number of missing rows, a Poisson number with mean n m;
+- the error of a sum, in units of the mean value, has mean n m and variance n m (1 + c²), with the
+  spread c = deviation / mean of the values;
+- the error of an avg is normal with deviation c sqrt(m / (n (1 - m))), as of a sample;
+- a min or max has an error above the bound only if all of the `near` rows within the bound are
+  missing (the extreme is one of them): with probability m to the power of `near`;
+- the error of a quantile q is normal: sqrt(q (1 - q) m / (n (1 - m))) in rank, times the spread,
+  which is the relative change of the value per unit of rank.
 
-The model assumes that rows are late independently of each other and of their values. Where they are
-late together, windows do better at a small error bound and worse at a large one.
+The model assumes that rows are late independently of each other and of their values. If rows are
+late together, more windows meet a small error bound, and fewer windows meet a large one.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ from lowwater.watermarks.adaptive.join_model import Band, arrived, free_losses, 
 from lowwater.watermarks.adaptive.lateness import LatenessHistogram
 
 MODELLED = 128
-"""The largest number of bins of late rows in the model of a join; finer ones are merged."""
+"""The largest number of bins of late rows in the model of a join; further bins are merged."""
 SAMPLED = 256
-"""The number of distances between the rows of a pair in the model of a join in order of time."""
+"""The largest number of time differences that the model of a time-order join evaluates."""
 STEPS = 64
-"""The number of slacks of each stream that are tried against each other."""
+"""The number of slacks per stream that the search for unequal slacks tries."""
 TYPICAL = 3
-"""The number of lags that represent all that are remembered."""
+"""The number of lags that represent all remembered lags."""
 FEW = 200
-"""The largest expected number of missing rows for which a Poisson sum is computed by terms."""
+"""Up to this mean, a Poisson probability is summed term by term; above, it is approximated."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """The stream at a port.
+    """The late degrees and the progress of the stream at a port.
 
-    `epoch` is how far its newest time advances before its watermark acts, `ahead` how far it is
-    ahead of the slowest stream, and `rows` the number of rows in a result.
+    `epoch` is the advance of the newest time before its watermark acts, `ahead` is the distance
+    ahead of the slowest stream, and `rows` is the mean number of rows in a result.
     """
 
     degrees: LatenessHistogram
@@ -63,7 +64,7 @@ class Port:
 def with_lag(
     ports: Sequence[Port], degrees: Sequence[LatenessHistogram], lag: float | None
 ) -> list[Port]:
-    """Return ports with other late degrees, the first ahead of the second by the lag."""
+    """Return `ports` with new late degrees, and with the first port `lag` ahead of the second."""
     ahead = [0.0 for _ in ports]
     if lag is not None:
         ahead[:2] = [max(lag, 0.0), max(-lag, 0.0)]
@@ -72,33 +73,33 @@ def with_lag(
 
 
 def typical(lags: Sequence[float]) -> Sequence[float | None]:
-    """Return a few lags that represent many; [None] if there are none."""
+    """Return a few quantiles that represent `lags`; [None] if `lags` is empty."""
     if len(lags) <= TYPICAL:
         return list(lags) or [None]
     return [float(q) for q in np.unique(np.quantile(lags, (np.arange(TYPICAL) + 0.5) / TYPICAL))]
 
 
 class QualityModel(ABC):
-    """An operator whose results depend on a slack; `ratio` describes its quality."""
+    """A model of an operator's quality by slack; `ratio` describes that quality in words."""
 
     ratio: str
 
     @abstractmethod
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:
-        """Return the quality that slacks yield."""
+        """Return the estimated quality if each port has its slack in `slacks`."""
 
     def parted(self, ports: Sequence[Port], slack: float) -> Sequence[float]:
-        """Return the slack of each port, given one slack for all."""
+        """Return the slack of each port for one common slack of the operator."""
         return [slack for _ in ports]
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
-        """Return slacks that yield at least as much as one slack for all, and cost no more."""
+        """Return slacks with at least the quality of one slack for all ports, at no more cost."""
         return [int(s) for s in self.parted(ports, slack)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """How an aggregate reacts to missing rows; `rows` in a window, `at` is the quantile."""
+    """The sensitivity of an aggregate to missing rows; `rows` is per window, `at` a quantile."""
 
     kind: Literal["count", "sum", "avg", "min", "max", "quantile"]
     rows: float
@@ -109,7 +110,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class WindowQuality(QualityModel):
-    """Rows in windows of a range: a row x before the end misses it if it is later than x."""
+    """The model of windows by rows: the share of rows that arrive before their windows close."""
 
     ratio = "rows in windows over all that belong there"
     range: float
@@ -121,7 +122,7 @@ class WindowQuality(QualityModel):
 
 @dataclass(frozen=True)
 class ErrorQuality(QualityModel):
-    """Windows whose finals are within a relative error, for the most sensitive aggregate."""
+    """The model of windows by error: the share of finals within `error`, of the worst aggregate."""
 
     range: float
     error: float
@@ -143,7 +144,7 @@ class ErrorQuality(QualityModel):
 
 @dataclass(frozen=True)
 class FreeJoinQuality(QualityModel):
-    """A free join: it loses a pair if it evicts one row before the other comes (semantics 26)."""
+    """The model of a free-order join: it loses pairs if it evicts rows too early."""
 
     ratio = "pairs over all pairs; lost is one whose later row finds the other evicted"
     band: tuple[float, float]
@@ -155,7 +156,7 @@ class FreeJoinQuality(QualityModel):
         return max(0.0, 1.0 - float(mine) - float(other))
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
-        """Return the slacks of least sum; no stream needs more than its latest row."""
+        """Return the slacks with the smallest sum, at most the largest degree of each stream."""
         latest = [p.degrees.largest for p in ports]
         if not slack or not all(latest):
             return [min(slack, most) for most in latest]
@@ -165,7 +166,7 @@ class FreeJoinQuality(QualityModel):
         return [min(k, most) for k, most in zip(both, latest, strict=True)]
 
     def _lost(self, ports: Sequence[Port], slack: Any) -> tuple[Any, Any]:
-        """Return the share of pairs that late rows of each side lose, for one slack or several."""
+        """Return the shares of pairs that late rows of each side lose; `slack` may be an array."""
         mine, other = (coarse(p.degrees) for p in ports)
         lag, epoch = ports[0].ahead - ports[1].ahead, min(p.epoch for p in ports)
         return free_losses(mine, other, Band(*self.band, lag=lag, epoch=epoch), slack)
@@ -173,11 +174,11 @@ class FreeJoinQuality(QualityModel):
 
 @dataclass(frozen=True)
 class OrderedJoinQuality(QualityModel):
-    """Pairs that a join emits in order of time (5.12): a row after the pair's time is late.
+    """The model of a time-order join (5.12): a row that arrives after its pair's time is late.
 
-    `time` names the time of a pair. The watermark of results is `behind` the window end, which is
-    the slack behind the slowest stream: a faster one waits for it in the sync buffer. So slacks
-    need not differ (QDJ 5.4, case 3).
+    `time` names the time of a pair. The watermark of the results is slack + `behind` granules
+    behind the slowest stream; rows of a faster stream wait in the sync buffer. So equal slacks
+    suffice (QDJ 5.4, case 3).
     """
 
     ratio = "pairs over all pairs; lost is one of which a row comes when its time is passed"
@@ -201,9 +202,10 @@ class OrderedJoinQuality(QualityModel):
 
 @dataclass(frozen=True)
 class SortedJoinQuality(QualityModel):
-    """Pairs of sorted streams: rows must arrive before the watermarks of their streams.
+    """The model of a join of sorted streams: rows must arrive before their stream's watermark.
 
-    Results wait for the slowest stream, so a faster one has slack for free: as much as it is ahead.
+    Results wait for the slowest stream. So a faster stream gets the distance that it is ahead as
+    additional slack, at no cost.
     """
 
     ratio = "pairs over all pairs; lost is one of which a row comes after its own watermark"
@@ -217,7 +219,7 @@ class SortedJoinQuality(QualityModel):
 
 
 def coarse(degrees: LatenessHistogram) -> LatenessHistogram:
-    """Return a histogram of at most `MODELLED` bins of late rows, with no row less late.
+    """Return `degrees` merged into at most `MODELLED` bins of late rows, rounded up.
 
     >>> fine = LatenessHistogram.of(np.arange(1_000), granule=1)
     >>> [int(np.count_nonzero(d.counts)) for d in (fine, coarse(fine))]
@@ -236,7 +238,7 @@ def coarse(degrees: LatenessHistogram) -> LatenessHistogram:
 
 
 def missing(degrees: LatenessHistogram, range: float, slack: float) -> float:
-    """Return the share of a window's rows that arrive after it closed.
+    """Return the share of a window's rows that arrive after the window has closed.
 
     >>> late = LatenessHistogram.of([0, 0, 0, 4], granule=1)
     >>> [round(missing(late, 10, k), 6) for k in (0, 2, 4)]
@@ -248,7 +250,7 @@ def missing(degrees: LatenessHistogram, range: float, slack: float) -> float:
 def aggregate_quality(
     degrees: LatenessHistogram, range: float, slack: float, error: float, sensitivity: Sensitivity
 ) -> float:
-    """Return the share of windows whose final result is within a relative error.
+    """Return the expected share of windows whose final has a relative error of at most `error`.
 
     `range` and `slack` are in granules.
 
@@ -289,7 +291,7 @@ def _poisson(mean: float, most: float) -> float:
 def _short_sum(mean: float, most: float, spread: float) -> float:
     if spread == 0:
         return _poisson(mean, most)
-    # Windows without missing rows are exact: only the rest is spread.
+    # Windows without missing rows are exact: only the others have a normal error.
     none = math.exp(-mean)
     deviation = math.sqrt(mean * (1 + spread**2))
     inside = _normal((most - mean) / deviation) - _normal((-most - mean) / deviation)

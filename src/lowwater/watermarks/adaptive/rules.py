@@ -1,19 +1,20 @@
-"""How a slack follows from a quality target: by the model of QDJ, and by feedback.
+"""Rules that choose a slack for a quality target: by the model of QDJ, by feedback, by PD control.
 
-The adapter asks a rule at the end of every step; a track interval has one or more steps. The rule
-returns the slack of the next step in granules. A model returns the quality of a slack, so the same
-rules serve joins in order of time, joins in any order, and aggregates.
+A *track* is one interval of the quality target, in one or more steps. The adapter asks a rule at
+the end of every step for the slack of the next step, in granules. A rule receives a model, which
+estimates quality by slack; so the same rules serve time-order joins, free-order joins and windows.
 
 `ModelRule` is the rule of the thesis, algorithms 2 to 4 unchanged (algorithm 2 tests K = 0 first).
 `FeedbackRule` is ours and differs in four ways.
 
-- It computes which quality the rest of the track still needs, and asks the model for the slack that
-  gives it. A track that is ahead of its target waits less.
-- It averages the lag of the streams over the last track instead of taking it at one moment.
-- A miss costs more than a wait. So it aims above the target by a margin that grows with every track
-  that misses and shrinks, 24 times more slowly, with every track that does not. In the long run one
-  track in 25 (`misses`) misses, as long as half of the room above the target suffices for that.
-- When late degrees change abruptly, it forgets the old ones (`distribution_changed`).
+- It computes the quality that the rest of the track needs, and asks the model for the slack with
+  that quality. So a track above its target waits less.
+- It uses lags between the streams at several moments of the last track instead of one moment.
+- It aims above the target by a margin, because a missed target is worse than a longer wait. The
+  margin grows with every track that misses the target and shrinks, 24 times more slowly, with every
+  other track. In the long run one track in 25 (`misses`) misses the target, unless that would need
+  a margin above half of 1 - target.
+- It forgets old late degrees after an abrupt change (`distribution_changed`).
 """
 
 from __future__ import annotations
@@ -28,30 +29,30 @@ from lowwater.watermarks.adaptive.lateness import LatenessHistogram, distributio
 Degrees: TypeAlias = tuple[LatenessHistogram, ...]
 QualityOf: TypeAlias = Callable[[Any], Any]
 Model: TypeAlias = Callable[[Degrees, Sequence[float]], QualityOf]
-"""From the late degrees of each stream and lags at several moments to the quality of a slack."""
+"""A function of the streams' late degrees and lags; it returns a function from slack to quality."""
 
 MOMENTS = 16
-"""The number of lags that are remembered."""
+"""The number of lags between the streams that a rule remembers."""
 VARIES = 0.1
-"""The weight of a track in the mean variation of results."""
+"""The weight of the newest track in the mean variation of the number of results."""
 BURST = 2.0
-"""How many mean variations more the rest of a track may have."""
+"""The size of a possible burst in the rest of a track, in mean variations of the results."""
 FRESH = 0.5**5
-"""The weight that fresh late degrees keep after a track: half after a fifth of one."""
+"""The weight of `fresh` late degrees after one track; it halves every fifth of a track."""
 PAID, SPENT = 2.0, 20.0
-"""With `overall`, the number of tracks over which a debt is paid, and a surplus is spent."""
+"""With `overall`, the number of tracks that make up for a deficit, and that use up a surplus."""
 
 
 @dataclass(frozen=True)
 class RuleInput:
-    """The measurements since the last choice.
+    """The measurements that a rule receives at the end of a step, since the last choice.
 
     - `degrees`: The late degrees of the new rows, by stream.
-    - `lags`: How far the first stream was ahead of the other, in granules, at several moments, the
+    - `lags`: How far the first stream was ahead of the second, in granules, at several moments, the
       newest last; empty for one stream.
-    - `given`, `wanted`: The number of final results; and with them the results that late rows would
-      have added, for the same times and for earlier ones.
-    - `passed`: The share of the track that has passed; 1 ends it.
+    - `given`, `wanted`: The number of produced results, and that number plus the number of results
+      lost to late rows. A lost result may belong to an earlier step.
+    - `passed`: The share of the track that has passed; 1 at the end of the track.
     """
 
     degrees: Degrees
@@ -63,7 +64,7 @@ class RuleInput:
 
 @dataclass(frozen=True)
 class PdState:
-    """The memory of a PD controller: its slack, the last error, and results as in `RuleState`."""
+    """The state of a PD controller: slack, last error, and result counts as in `RuleState`."""
 
     slack: float = 0.0
     error: float | None = None
@@ -75,18 +76,18 @@ class PdState:
 
 @dataclass(frozen=True)
 class RuleState:
-    """The memory of a rule.
+    """The state of a rule between two steps.
 
-    - `degrees`, `fresh`: Late degrees that fade by the track, and by the step.
-    - `lags`: The last lags of the streams.
-    - `given`, `wanted`: The results of the whole run, given and wanted.
-    - `now_given`, `now_wanted`: The results of this track.
-    - `usual`, `varies`: The results that a track usually wants, and their mean variation from track
-      to track.
-    - `passed`: The share of this track that has passed.
-    - `margin`: How far the rule aims above the target.
+    - `degrees`, `fresh`: Late degrees with a long memory, and with a short memory.
+    - `lags`: The last lags between the streams.
+    - `given`, `wanted`: The result counts of the whole run, as in `RuleInput`.
+    - `now_given`, `now_wanted`: The result counts of the current track.
+    - `usual`, `varies`: The usual value of `now_wanted` at the end of a track, and its mean
+      variation from track to track.
+    - `passed`: The share of the current track that has passed.
+    - `margin`: The distance above the target at which the rule aims.
     - `slack`: The last slack, in granules.
-    - `pd`: The state of the PD controller, if the rule is one.
+    - `pd`: The state of the PD controller; None for other rules.
     """
 
     VERSION: ClassVar[int] = 1
@@ -106,7 +107,7 @@ class RuleState:
     pd: PdState | None = None
 
     def counted(self, seen: RuleInput) -> RuleState:
-        """Return the state with the results of a step counted."""
+        """Return the state with the results and lags of a step added."""
         return replace(
             self,
             lags=(*self.lags, *map(float, seen.lags))[-MOMENTS:],
@@ -118,26 +119,26 @@ class RuleState:
         )
 
     def next_track(self) -> RuleState:
-        """Return the state at the beginning of the next track."""
+        """Return the state at the start of the next track."""
         now = self.now_wanted
         usual = (self.usual + now) / 2 if self.usual else now
         varies = self.varies + VARIES * (abs(now - (self.usual or now)) - self.varies)
         return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, varies=varies, passed=0.0)
 
     def over_all(self, aim: float, tracks: float = 1.0) -> float:
-        """Return the quality that the next tracks need for the whole run to reach the aim.
+        """Return the quality that the next `tracks` need for a whole run of quality `aim`.
 
-        Each track is expected to have as many results as usual.
+        Each of these tracks is expected to have the usual number of results.
         """
         if self.usual <= 0:
             return aim
         return aim + (aim * self.wanted - self.given) / (self.usual * tracks)
 
     def of_the_rest(self, aim: float) -> float:
-        """Return the quality that the rest of this track needs for the track to reach the aim.
+        """Return the quality that the rest of the track needs for a track of quality `aim`.
 
-        A debt is spread over the expected rest of the results. A surplus is spread over more, by
-        the variation of tracks: a burst at the end would use it up.
+        A deficit is spread over the expected remaining results. A surplus is spread over more
+        results, because a burst at the end of the track may use it up.
         """
         if self.usual <= 0 or self.passed <= 0:
             return aim
@@ -151,10 +152,11 @@ class RuleState:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRule:
-    """Algorithms 2 to 4: the smallest slack whose estimated quality is the target.
+    """The rule of QDJ, algorithms 2 to 4: the smallest slack whose estimated quality is the target.
 
-    The slack changes at the end of a track. Late degrees then fade by `decay`; the lag of the
-    streams is assumed constant. With `overall`, the target applies to all results so far.
+    The slack changes only at the end of a track; `decay` then reduces the weight of late degrees.
+    The lag between the streams is assumed constant. With `overall`, the target applies to the whole
+    run.
     """
 
     target: float
@@ -163,11 +165,11 @@ class ModelRule:
     granularity: int = 1
 
     def aiming_at(self, target: float) -> Self:
-        """Return the rule with another target."""
+        """Return the rule with a new target."""
         return replace(self, target=target)
 
     def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:
-        """Return the new state, and the slack of the next step."""
+        """Return the new state of the rule, and the slack of the next step in granules."""
         known = replace(known.counted(seen), degrees=_added(known.degrees, seen.degrees))
         if seen.passed < 1:
             return known, known.slack
@@ -179,7 +181,7 @@ class ModelRule:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedbackRule(ModelRule):
-    """The smallest slack with which the rest of the track still reaches the target."""
+    """The rule with feedback: the smallest slack with which the whole track meets the target."""
 
     misses: float = 0.04
 
@@ -191,7 +193,7 @@ class FeedbackRule(ModelRule):
         return replace(known, slack=slack), slack
 
     def _late(self, known: RuleState, seen: RuleInput) -> RuleState:
-        """Return the state with new late degrees; after an abrupt change, with these alone."""
+        """Return the state with new late degrees added; an abrupt change discards the old ones."""
         passed = max(0.0, seen.passed - known.passed)
         slow = _added(_faded(known.degrees, self.decay**passed), seen.degrees)
         fresh = _added(_faded(known.fresh, FRESH**passed), seen.degrees)
@@ -200,38 +202,38 @@ class FeedbackRule(ModelRule):
         return replace(known, degrees=slow, fresh=fresh)
 
     def _margin(self, known: RuleState) -> float:
-        """Return the margin above the target after a track."""
+        """Return the new margin above the target at the end of a track."""
         room = 1 - self.target
         margin = room / 10 if known.margin is None else known.margin
         pairs = (known.given, known.wanted) if self.overall else (known.now_given, known.now_wanted)
         missed = pairs[0] < self.target * pairs[1]
-        # The whole run never recovers from an aim below the target; a track can.
+        # With an aim below the target, the whole run would miss the target; a track may meet it.
         least = 0.0 if self.overall else -room / 2
         return min(max(least, margin + room / 10 * (missed - self.misses)), room / 2)
 
     def _need(self, known: RuleState) -> float:
-        """Return the quality that the slack must give by the model."""
+        """Return the estimated quality that the next slack must have."""
         room = 1 - self.target
         aim = self.target + (room / 10 if known.margin is None else known.margin)
         if self.overall:
-            # A steady slack is the cheapest: spend a surplus slowly, and pay a debt soon.
+            # A steady slack costs least: use up a surplus slowly, but make up for a deficit soon.
             owed = aim * known.wanted > known.given
             asked = known.over_all(aim, PAID if owed else SPENT)
         else:
             asked = known.of_the_rest(aim)
             if asked > 1 and known.of_the_rest(self.target) > 1:
-                asked = aim  # The track misses its target with any slack: do not wait for it.
-        # The last rows cost the most slack: make up for losses over a few steps.
+                asked = aim  # Every slack misses the target of this track: do not wait longer.
+        # The latest rows need the most slack: make up for losses over several steps instead.
         return min(asked, 1 - room / 20)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PdController:
-    """The baseline of QDJ (6.2.3): it follows the delivered quality alone, not late degrees.
+    """A proportional-derivative controller, the baseline of QDJ (6.2.3): it reads only quality.
 
-    The error is the target minus the quality of the last track. The slack moves by `proportional`
-    times the error plus `derivative` times its change, in granules per unit of quality. The thesis
-    tunes the gains by hand, `experiments.qdj.q1` by a grid.
+    The error is the target minus the measured quality of the last track. The slack changes by
+    `proportional` times the error plus `derivative` times the change of the error, in granules per
+    unit of quality. The thesis tunes both gains by hand, `experiments.qdj.q1` by a grid search.
 
     >>> rule = PdController(target=0.9, proportional=20, derivative=0)
     >>> known, slack = rule.step(PdState(), given=80, wanted=100, passed=1)
@@ -247,7 +249,7 @@ class PdController:
     def step(
         self, known: PdState, *, given: float, wanted: float, passed: float
     ) -> tuple[PdState, float]:
-        """Return the new state, and the slack of the next step; it moves when a track ends."""
+        """Return the new state, and the next slack; the slack changes only when a track ends."""
         now = (known.now_given + given, known.now_wanted + wanted)
         run = (known.given + given, known.wanted + wanted)
         judged = run if self.overall else now
@@ -263,17 +265,17 @@ class PdController:
 
 @dataclass(frozen=True)
 class PdRule:
-    """Slack by a PD controller; see `lw.pd_controller`. Late degrees are for the status only."""
+    """The rule of `lw.pd_controller`: a PD controller. Only the status reads the late degrees."""
 
     controller: PdController
     decay: float
 
     def aiming_at(self, target: float) -> PdRule:
-        """Return the rule with another target."""
+        """Return the rule with a new target."""
         return replace(self, controller=replace(self.controller, target=target))
 
     def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:
-        """Return the new state, and the slack of the next step."""
+        """Return the new state of the rule, and the slack of the next step in granules."""
         del model
         after, slack = self.controller.step(
             known.pd or PdState(), given=seen.given, wanted=seen.wanted, passed=seen.passed

@@ -1,8 +1,8 @@
-"""The quality tracker: the results of an operator, produced and lost (QDJ 6.1.1).
+"""The quality tracker: counts of the results that an operator produced and lost (QDJ 6.1.1).
 
-Operators count rows in windows, and pairs, when they produce and when they miss them. The error of
-a window is known when it closes, and grows when late rows miss it; the window then no longer counts
-as good.
+Operators count rows in closed windows and rows that missed them, or pairs produced and lost. A
+window counts as good when it closes. A good window becomes bad if late rows that missed it raise
+its relative error above the bound.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import SourceKey
 
 WATCHED = 512
-"""The number of closed windows that are remembered, to update their errors."""
+"""The number of closed windows that are remembered, so that late rows can update their errors."""
 
 
 Windows: TypeAlias = tuple[tuple[int, int, int], ...]
-"""Closed windows, each as (id, rows, missed rows)."""
+"""Closed windows, each as (wid, rows, missed rows)."""
 
 
 @dataclass(frozen=True)
 class TrackResult:
-    """The counts of an epoch.
+    """The quality counts of one epoch.
 
-    - `counts`: The number of produced and of lost items, of results, and of the rows in results.
+    - `counts`: The number of produced items, lost items, results, and rows in results.
     - `unseen`: The number of losses that could not be counted exactly.
-    - `windows`: The closed windows that are remembered.
+    - `windows`: The closed windows that are remembered after the epoch.
     """
 
     counts: tuple[int, int, int, int]
@@ -39,9 +39,10 @@ class TrackResult:
 def quality_of(
     what: str, measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> TrackResult:
-    """Return the pairs, rows or windows that an operator produced and lost in an epoch.
+    """Return the counts of pairs, rows or windows that an operator produced and lost in an epoch.
 
-    `windows` are the closed windows remembered so far, `error` is their allowed error.
+    `what` is the kind of item, `windows` are the remembered closed windows, and `error` is the
+    allowed relative error of a window.
     """
     results = _sum(measured, "results")
     if what == "pairs":
@@ -58,7 +59,7 @@ def quality_of(
 
 
 def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:
-    """Return by source the rows in closed windows, and the rows that missed their windows."""
+    """Return, by source, the number of rows in closed windows, and of rows that missed windows."""
     counts: dict[SourceKey, list[int]] = {}
     for m in measured:
         for place, pairs in enumerate((m.closed_of, m.missed_of)):
@@ -68,7 +69,7 @@ def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:
 
 
 def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
-    """Return the rows times the share of pairs with both rows in time, and the remaining rows."""
+    """Return (in time, lost): all rows, divided by the share of pairs with both rows in time."""
     rows, share = 0, 1.0
     for measured in sides:
         admitted, late = _sum(measured, "admitted"), _sum(measured, "late")
@@ -80,9 +81,9 @@ def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
 def _windows(
     measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> tuple[int, int, int, Windows]:
-    """Return how many windows are within the error, how many late rows pushed out, and the rest.
+    """Return (good, bad, unseen, windows): the new good and bad windows of an epoch.
 
-    The rest is the number of late rows whose windows are forgotten, and the remembered windows.
+    `unseen` is the number of late rows whose windows are forgotten; `windows` are remembered.
     """
     known = {wid: [rows, missed] for wid, rows, missed in windows}
     for m in measured:
