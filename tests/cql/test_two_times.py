@@ -263,7 +263,7 @@ MISTAKES = {
         "SELECT window_2, count(*) FROM a [RANGE 3]", 8, "'window_2' is not a column"
     ),
     "windows that overlap": (
-        f"SELECT count(*) [RANGE 10 SLIDE 5 WATTR a.t, b.t] {FROM}", 17, "side by side"
+        f"SELECT count(*) [RANGE 10 SLIDE 5 WATTR a.t, b.t] {FROM}", 17, "tumbling"
     ),
     "sessions": (f"SELECT count(*) [GAP 10 WATTR a.t, b.t] {FROM}", 17, "on one time"),
     "three times": (

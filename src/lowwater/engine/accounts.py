@@ -16,10 +16,7 @@ TALLIES = (
 
 
 def accounts_after(
-    before: Entry,
-    measured: Measures,
-    inputs: int,
-    contradictable: Collection[int],
+    before: Entry, measured: Measures, inputs: int, contradictable: Collection[int]
 ) -> Accounts:
     """Return the accounts after an epoch; raise HostError if the outcomes do not add up.
 

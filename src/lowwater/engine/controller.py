@@ -265,6 +265,20 @@ class Controller:
         return with_slack, memory
 
 
+class Forecast:
+    """The function that returns the context after each block, as if a block were an epoch."""
+
+    def __init__(self, controller: Controller, before: Entry) -> None:
+        self.controller, self.before = controller, before
+        self.entries: dict[int, Entry] = {}
+
+    def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
+        """Return the context after the next block of an input, given the block's measurements."""
+        entry = self.entries.get(number, self.before)
+        self.entries[number] = self.controller.foresee(entry, measured)
+        return self.entries[number].standing
+
+
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:
     """Return whether to send `moved`, watermarks that the clock alone has raised from `known`."""
     if not grain:

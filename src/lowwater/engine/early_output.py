@@ -77,10 +77,7 @@ def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputPro
 
 
 def _without_held(
-    arrived: Sequence[Completeness | None],
-    flow: Dataflow,
-    before: Entry,
-    measured: Measures,
+    arrived: Sequence[Completeness | None], flow: Dataflow, before: Entry, measured: Measures
 ) -> list[Completeness | None]:
     """Return `arrived`, the completeness of each input, reduced by the rows that are held."""
     without = list(arrived)

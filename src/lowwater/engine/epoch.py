@@ -25,11 +25,10 @@ from lowwater.control.prod import Prod
 from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
 from lowwater.engine.clock import Clock
-from lowwater.engine.controller import Controller
+from lowwater.engine.controller import Controller, Forecast
 from lowwater.engine.drop_output import dropped_packets
 from lowwater.engine.early_output import with_estimates
 from lowwater.engine.entry import Entry, Positions
-from lowwater.engine.forecast import Forecast
 from lowwater.engine.gap_fill import filled
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog

@@ -88,7 +88,8 @@ class _Gaps:
             named = {k: row[k] for k in (*([NAME] if self.plan.several else []), *self.plan.keys)}
             name = json.dumps(list(named.values()), default=str)
             past = groups.pop(name, ())
-            now = row["wid"], tuple([_number(row[v]) for v in self.values])
+            values = [row[v] for v in self.values]
+            now = row["wid"], tuple([None if v is None else float(v) for v in values])
             if past:
                 fills += self._between(row, named, past[-1], now, error)
             if len(past) > 1:
@@ -151,10 +152,6 @@ class _Gaps:
 def error_type(values: Sequence[str]) -> pa.DataType:
     """Return the type of the column of error bounds: a struct with a number per aggregate."""
     return pa.struct([(name, pa.float64()) for name in values])
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
 
 
 def _line(

@@ -111,8 +111,8 @@ class Transform:
             (kind,) = types_of(before, [condition])
             if not pa.types.is_boolean(kind):
                 raise SpecError(
-                    f"where: {step.condition!r} has type {kind}, not boolean; write one, like "
-                    f"'speed > 0'"
+                    f"where: {step.condition!r} has type {kind}, so it is not a condition; write "
+                    f"one, like 'speed > 0'"
                 )
             return cls(before, step, condition, tuple(before.names))
         kept = before.names if isinstance(step, WithColumns) else []

@@ -41,7 +41,7 @@ class PhysicalPlan:
             Gauge(
                 policy.bind(start.axis, measured_schema(start)),
                 wall=policy.clock == "wall",
-                grain=_idle_timeout(policy) // BEATS_PER_IDLE_TIMEOUT if fine else 0,
+                grain=ticks(policy.idle_timeout or "0 s") // BEATS_PER_IDLE_TIMEOUT if fine else 0,
             )
             for start, policy in zip(self.flow.inputs, self.policies, strict=True)
         )
@@ -54,10 +54,6 @@ class PhysicalPlan:
     def with_shards(self, shards: int) -> PhysicalPlan:
         """Return this plan with `shards` shards for each operator."""
         return replace(self, flow=self.flow.with_shards(shards))
-
-
-def _idle_timeout(policy: WatermarkPolicy) -> int:
-    return 0 if policy.idle_timeout is None else ticks(policy.idle_timeout, name="idle_timeout")
 
 
 def measured_schema(start: Input) -> pa.Schema:

@@ -135,7 +135,8 @@ def _deciding(
             "choose the slacks of both; give both streams the same policy"
         )
     track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
-    error, ordered = _error(one), bool(place.orders)
+    error = one.error if isinstance(one, Quality) else None
+    ordered = bool(place.orders)
     feature = "quality share" if error is None else "quality error"
     refuse(feature, plan.labels, f"lw.{_word(one)}")
     return SlackDecision(
@@ -169,10 +170,6 @@ def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule
         return PdRule(control, one.decay)
     overall = isinstance(one, Quality) and one.overall
     return FeedbackRule(target=_target(one), decay=one.decay, overall=overall)
-
-
-def _error(one: AdaptiveSlack) -> float | None:
-    return one.error if isinstance(one, Quality) else None
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import pyarrow as pa
-
 from lowwater.sources.files import Files
-from lowwater.sources.source import BlockSource, SourceBlock
+from lowwater.sources.source import SourceBlock
 
 _ENDING, _LAST = ".jsonl", "-last.jsonl"
 _FILE_BYTES = 8 << 20
@@ -50,14 +48,11 @@ class Spool(Files):
 
 
 @dataclass(frozen=True)
-class StdinSource(BlockSource):
+class StdinSource(Spool):
     """A source of lines from a file descriptor, after the bytes `first` that were already read."""
 
-    paced: ClassVar[bool] = True
-    schema: pa.Schema
     descriptor: int = 0
     first: bytes = b""
-    max_rows_per_epoch: int | None = None
 
     def prepare(self, folder: str) -> Spool:
         """Start a thread that spools lines to `folder`; return the source of the spooled files."""
@@ -66,22 +61,6 @@ class StdinSource(BlockSource):
         threading.Thread(target=spooler.run, daemon=True).start()
         path, limit = str(Path(folder).absolute()), self.max_rows_per_epoch
         return Spool(path, self.schema, "json", max_rows_per_epoch=limit)
-
-    def begin(self) -> str:
-        """Return the position before the first line."""
-        return ""
-
-    def available(self, start: str) -> str:
-        """Return `start`, because only the source that `prepare` returns has rows."""
-        return start
-
-    def blocks(self, start: str, end: str) -> Sequence[SourceBlock]:
-        """Return no blocks, because only the source that `prepare` returns has blocks."""
-        return []
-
-    def read(self, block: SourceBlock) -> pa.Table:
-        """Raise NotImplementedError: this source has no blocks."""
-        raise NotImplementedError
 
 
 class _Spooler:

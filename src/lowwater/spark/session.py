@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -131,10 +131,6 @@ def warm_up(spark: SparkSession) -> None:
     def touch() -> None:
         # If this fails, the first epoch starts the workers itself.
         with suppress(Exception):
-            spark.sparkContext.parallelize(range(2), 2).mapPartitions(_same).collect()
+            spark.sparkContext.parallelize(range(2), 2).mapPartitions(iter).collect()
 
     threading.Thread(target=touch, daemon=True).start()
-
-
-def _same(numbers: Iterable[int]) -> Iterable[int]:
-    return numbers

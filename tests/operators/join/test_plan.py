@@ -274,7 +274,7 @@ def test_what_a_port_needs_is_listed_for_each():
         (lambda: plan_of(Band(0, 1), time="late"), "time='late' is unknown"),
         (lambda: plan_of(Band(0, 1), "anti", time="max"), "time='max': an anti join"),
         (lambda: plan_of(Band(0, 1), suffix=""), "suffix=''"),
-        (lambda: plan_of(Band(0, 1), flush=GradualFlush(3)), "flush= spreads .* drop it"),
+        (lambda: plan_of(Band(0, 1), flush=GradualFlush(3)), "flush= spreads .* leave flush= out"),
         (
             lambda: JoinPlan((LEFT, RIGHT), wide("inner").axes, (("k", "v"),), Band(0, 1)),
             r"on=\('k', 'v'\): types int32 and string cannot be compared; cast",

@@ -18,12 +18,7 @@ from lowwater.aggregates.accumulators.base import (
     Slot,
     valid_mask,
 )
-from lowwater.aggregates.accumulators.sort_keys import (
-    decimal_words,
-    from_keys,
-    is_ranked,
-    to_keys,
-)
+from lowwater.aggregates.accumulators.sort_keys import decimal_words, from_keys, is_ranked, to_keys
 from lowwater.windows.axis import Axis
 
 _INT64 = pa.int64()

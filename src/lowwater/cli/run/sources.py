@@ -116,7 +116,8 @@ class ReadOptions:
             raise SpecError(f"{source}: {option}= {problem}; remove it")
         first = b"" if "schema" in options else _first_lines(sys.stdin.fileno())
         schema = _stdin_schema(named, first)
-        return StdinSource(schema, sys.stdin.fileno(), first, self.epoch_rows or _MOST_ROWS)
+        limit, at = self.epoch_rows or _MOST_ROWS, sys.stdin.fileno()
+        return StdinSource("", schema, max_rows_per_epoch=limit, descriptor=at, first=first)
 
 
 def files_of(path: Path, form: Format) -> list[Path]:

@@ -8,7 +8,6 @@ from functools import cached_property, reduce
 from typing import Any, Literal, Self
 
 import numpy as np
-import pyarrow as pa
 
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.builtin import Avg, Count, Extremum, Sum
@@ -18,6 +17,7 @@ from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals, intersection
 from lowwater.operators.operator import ROWS, LossCount, described
 from lowwater.operators.window.explain import WindowTexts
+from lowwater.schema import is_number
 from lowwater.shedding.drop_geometry import unread_rows
 from lowwater.watermarks.adaptive.quality_model import (
     ErrorQuality,
@@ -77,7 +77,7 @@ class WindowAnswers(WindowTexts):
     def numeric_aggregates(self) -> tuple[str, ...]:
         """The names of the aggregates whose results are numbers."""
         kinds = {name: a.result_type(self.schema) for name, a in self.aggregates.items()}
-        return tuple(name for name, kind in kinds.items() if _is_number(kind))
+        return tuple(name for name, kind in kinds.items() if is_number(kind))
 
     @property
     def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
@@ -191,8 +191,3 @@ def _sensitivity(aggregate: Aggregate) -> Sensitivity:
     """Return how an aggregate reacts to missing rows; if unknown, it is treated as a count."""
     matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
     return Sensitivity(kind=next(matching, "count"), rows=1)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

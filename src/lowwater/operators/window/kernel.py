@@ -99,15 +99,10 @@ class WindowKernel:
         )
         self.layout.prepare(packets)
         fresh = [PackedCells.from_bytes(p.payload) for p in packets if p.kind == "cells"]
-        epoch.counts["admitted"] += sum(map(_row_count, fresh))
+        epoch.counts["admitted"] += sum(int(packed.columns[0].to_numpy().sum()) for packed in fresh)
         completion.receive(fresh)
         rows = completion.admit_all([(p.seq, table_of(p)) for p in packets if p.kind == "rows"])
         watermarks = epoch.meta.watermarks.raised(control.marks).only_above()
         (self.flush or completion).advance(fresh, rows, watermarks)
         self.layout.finish(watermarks)
         return epoch.measured()
-
-
-def _row_count(packed: PackedCells) -> int:
-    """Return the number of rows in cells, whose first column is the row count."""
-    return int(packed.columns[0].to_numpy().sum())

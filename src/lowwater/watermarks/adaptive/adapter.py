@@ -86,10 +86,7 @@ class SlackAdapter:
         return AdapterMemory(inputs, tuple(d.begin() for d in self.decisions))
 
     def advance(
-        self,
-        memory: AdapterMemory,
-        reports: Sequence[InputReport],
-        measured: Measures,
+        self, memory: AdapterMemory, reports: Sequence[InputReport], measured: Measures
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
         """Return the memory after an epoch, and `reports` with the chosen slacks filled in."""
         if measured:
