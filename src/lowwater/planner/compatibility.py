@@ -180,8 +180,8 @@ RULES = (
     Rule("shed", ("flush",), "flush= emits results later than windows close", "leave flush= out"),
     Rule("shed", ("both times",), "windows lie on two times", "take windows on one time"),
     Rule("shed", ("allowed_lateness",),
-         "with allowed_lateness= a late row may reach a window after the log has forgotten that the "
-         "window was dropped",
+         "with allowed_lateness= a late row may reach a window after the log has forgotten that it "
+         "was dropped",
          "leave one of the two out"),
     Rule("shed", ("since",),
          "lw.punctuated(since=...) closes windows before earlier ones",
