@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 REMEMBERED = 64
-"""The number of epochs in a span: the clock remembers the largest difference of two spans."""
+"""The number of epochs in a span; the clock remembers the largest difference of each span."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class ClockMemory:
 
     - `newest`: The newest event time at the end of the last epoch.
     - `now`: The system clock at the end of the last epoch.
-    - `length`, `step`: The advance of the system clock, and of the newest event time, in the last
-      epoch.
+    - `length`: The advance of the system clock in the last epoch.
+    - `step`: The advance of the newest event time in the last epoch.
     - `ahead`: The largest difference (event time minus system time) in the previous span of epochs
       and in the current span.
     - `epochs`: The number of epochs in the current span.
@@ -42,7 +42,7 @@ class ClockMemory:
 
 @dataclass(frozen=True)
 class EventClock:
-    """An estimator of event time; `timed` if event times are microseconds, not other numbers."""
+    """An estimator of event time; `timed` is False if event times are plain numbers."""
 
     timed: bool = True
 
@@ -60,16 +60,16 @@ class EventClock:
         return replace(after, ahead=(*ahead[:-1], largest), epochs=epochs)
 
     def now(self, memory: ClockMemory, now: int) -> int | None:
-        """Return the event time when the system clock is `now`; None before the first row."""
+        """Return the estimated event time at system time `now`; None before the first row."""
         if memory.newest is None or not self.timed:
             return memory.newest
         return max(memory.newest, now + max(memory.ahead))
 
     def at_next_answer(self, memory: ClockMemory, now: int) -> int | None:
-        """Return the event time at the end of the next epoch; None before the first row."""
+        """Return the expected event time after the next epoch; None before the first row."""
         event = self.now(memory, now)
         return None if event is None else event + self.epoch(memory)
 
     def epoch(self, memory: ClockMemory) -> int:
-        """Return the expected advance of event time in an epoch."""
+        """Return the expected advance of event time in the next epoch, in ticks."""
         return max(memory.length if self.timed else 0, memory.step)

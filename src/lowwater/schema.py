@@ -57,7 +57,7 @@ def plain(schema: pa.Schema) -> pa.Schema:
 
 
 def plain_type(t: pa.DataType) -> pa.DataType:
-    """Return the Arrow type, among those of Spark's types, for values of type `t`."""
+    """Return the Arrow type that Spark would use for values of type `t`."""
     if pa.types.is_dictionary(t):
         return plain_type(t.value_type)
     if pa.types.is_large_string(t) or pa.types.is_string_view(t):

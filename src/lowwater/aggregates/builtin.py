@@ -165,7 +165,7 @@ class Spread(Aggregate):
 
 @dataclass(frozen=True)
 class FirstOrLast(Aggregate):
-    """The earliest or latest value of a column, by event time, that is not NULL."""
+    """The first or last value of a column in the order of event time; NULLs are skipped."""
 
     column: str
     last: bool

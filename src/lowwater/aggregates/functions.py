@@ -53,12 +53,12 @@ def stddev(column: str) -> Aggregate:
 
 
 def first(column: str) -> Aggregate:
-    """Return the earliest value of `column`, by event time, that is not NULL."""
+    """Return the first value of `column` in the order of event time; NULLs are skipped."""
     return FirstOrLast(column, last=False)
 
 
 def last(column: str) -> Aggregate:
-    """Return the latest value of `column`, by event time, that is not NULL."""
+    """Return the last value of `column` in the order of event time; NULLs are skipped."""
     return FirstOrLast(column, last=True)
 
 
@@ -70,12 +70,12 @@ def median(column: str, *, sketch: bool | Kll = False) -> Aggregate:
 def quantile(column: str, q: float | Sequence[float], *, sketch: bool | Kll = False) -> Aggregate:
     """Return the quantile `q` (0 to 1) of `column`; for a list of `q`, a list of quantiles.
 
-    The result is a double, interpolated like Spark's `percentile`: the number at position q·(n-1)
+    The result is a double, interpolated like Spark's `percentile`: the number at index q·(n-1)
     of n sorted numbers, counted from 0. NaN is the greatest number. An exact quantile keeps all
     values of a window in state.
 
     With `sketch=True`, or `sketch=kll(k=400)`, state is a KLL sketch of about 3·k values. With
-    k=200 the result is, in 99 % of cases, the exact quantile of a share within 0.0133 of q. It is
+    k=200, in 99 % of cases, the result is the exact quantile for some number in q ± 0.0133. It is
     exact for up to k values, and for q=0 and q=1. A KLL sketch is random and cannot be seeded: an
     epoch that runs again may return another result within this error.
 
@@ -119,8 +119,8 @@ def top_k(column: str, k: int, *, sketch: bool | FrequentItems = False) -> Aggre
     keeps all distinct values of a window in state.
 
     With `sketch=True`, or `sketch=frequent_items(lg_k=12)`, state has at most 0.75·2^lg_k values.
-    With lg_k=10 a count is too high by at most 0.34 % of the number of values in the window, and
-    every value with a larger count is in the list. The list may have fewer than k values, or be
+    With lg_k=10 a count is too high by at most 0.34 % of the number of values in the window. Values
+    with counts up to this error may be missing, so the list may have fewer than k values, or be
     NULL. Windows with up to 768 distinct values are exact.
 
     >>> import lowwater as lw

@@ -41,7 +41,7 @@ class HolisticAggregate(Aggregate):
 class Quantile(HolisticAggregate):
     """One or several quantiles of a column, interpolated like Spark's `percentile`.
 
-    For n sorted numbers x[0] ≤ … ≤ x[n-1] and the position p = q·(n-1), the quantile q is
+    For n sorted numbers x[0] ≤ … ≤ x[n-1] and the index p = q·(n-1), the quantile q is
     x[⌊p⌋] + (p - ⌊p⌋)·(x[⌈p⌉] - x[⌊p⌋]).
     """
 
@@ -91,7 +91,7 @@ class Quantile(HolisticAggregate):
         return counts + cells[1].arrays[0] if len(cells) > 1 else counts
 
     def _numbers(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
-        """Return, for each cell, the numbers at `places` among the cell's sorted values."""
+        """Return, for each cell, the sorted numbers at the indices `places[cell]`."""
         if self.sketch is None:
             return order_statistics(as_bags(cells), places)
         return KllCells(self.column, self.sketch).order_statistics(cells, places)

@@ -136,9 +136,9 @@ class KllCells(SketchAccumulator):
         return out
 
     def order_statistics(self, cells: AccumulatorColumns, places: np.ndarray) -> np.ndarray:
-        """Return, for each cell, estimates of the sorted numbers at `places[cell]`, counted from 0.
+        """Return, for each cell, estimates of its sorted numbers at the indices `places[cell]`.
 
-        Places after the last number return NaN. The first and the last number are exact.
+        Indices after the last number return NaN. The first and the last number are exact.
         """
         out = np.full(places.shape, np.nan)
         for i, sketch in self.sketches(cells):
@@ -250,7 +250,7 @@ class FrequentCells(SketchAccumulator):
 
 
 def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
-    """Return at least the `k` most frequent values of `sketch`, or all if it has fewer."""
+    """Return (value, count, low, high) for at least the `k` most frequent values, or for all."""
     kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
     # At most about 2k values have this count or more; the others are skipped.
     least = sketch.total_weight // (2 * k)

@@ -61,7 +61,7 @@ class _ObjectAccumulator(Accumulator):
         return AccumulatorColumns((out,))
 
     def values(self, rows: RawRows, codes: np.ndarray) -> list[tuple[int, Any]]:
-        """Return (cell, value) pairs in arrival order: one column without NULLs, or tuples."""
+        """Return (cell, value) pairs in arrival order; NULLs of a single column are skipped."""
         if len(self.columns) == 1:
             column = rows.column(self.columns[0]).to_pylist()
             return [(c, v) for c, v in zip(codes.tolist(), column, strict=True) if v is not None]
@@ -71,7 +71,7 @@ class _ObjectAccumulator(Accumulator):
 
 @dataclass(frozen=True)
 class PartialAccumulator(_ObjectAccumulator):
-    """A partial result: `lift_one` creates a partial of a value, `combine_two` combines two."""
+    """A partial result: `lift_one` makes one from a value, `combine_two` combines two of them."""
 
     columns: tuple[str, ...]
     lift_one: Callable[[Any], Any]
@@ -115,7 +115,7 @@ class FoldAccumulator(_ObjectAccumulator):
 
 
 class _ValueAccumulator(_ObjectAccumulator):
-    """Values, with their positions, that `incr` has not yet added to a state."""
+    """An accumulator of (position, value) pairs that `incr` has not yet added to a state."""
 
     folding: FoldAccumulator
 
@@ -195,7 +195,7 @@ class ResumableFold(_ValueAccumulator):
         return self.folded(_copy(state) if begun else self.folding.init(), values)
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return running states from window to window, down the rows of `grid`."""
+        """Return `grid` with a state in each cell, which continues the state of the cell above."""
         out = grid.arrays[0].copy()
         for column in range(out.shape[1]):
             before = NOTHING
@@ -211,7 +211,7 @@ class ResumableFold(_ValueAccumulator):
         return AccumulatorColumns((out,))
 
     def settle(self, cells: AccumulatorColumns, closed: np.ndarray) -> AccumulatorColumns:
-        """Return `cells` with values added to states in the cells that `closed` selects."""
+        """Return `cells`; where `closed` is True, the values of a cell are added to its state."""
         out = cells.arrays[0].copy()
         for i in np.flatnonzero(closed):
             if out[i] is not NOTHING:

@@ -51,7 +51,7 @@ mode='consistent')
 
 
 def early_of(text: str) -> ProdPolicy:
-    """Return the policy for early results that `text` describes.
+    """Return the policy that `text` describes for early results.
 
     >>> early_of("every 10 seconds"), early_of("before, accuracy 0.98")
     (EarlyEvery(period=10000000), AccuracyTarget(share=1.0, accuracy=0.98))
@@ -63,7 +63,7 @@ def early_of(text: str) -> ProdPolicy:
 
 
 def shed_of(text: str) -> ShedPolicy:
-    """Return the policy for dropping windows that `text` describes.
+    """Return the policy that `text` describes for dropping windows.
 
     >>> shed_of("latency 5 seconds, max gap 10").max_gap
     10
@@ -73,7 +73,7 @@ def shed_of(text: str) -> ShedPolicy:
 
 
 def sideline_of(text: str) -> Sideline:
-    """Return the policy for holding rows of a burst that `text` describes.
+    """Return the policy that `text` describes for holding the rows of a burst.
 
     >>> sideline_of("every 3, max delay 1 minute")
     Sideline(every=3, max_delay=60000000)

@@ -40,7 +40,7 @@ def output_into(log: Path) -> Iterator[None]:
 
 @contextmanager
 def logging_into(log: Path) -> Iterator[None]:
-    """Write the log of this process to the file `log`, such as Py4J's messages after Ctrl-C."""
+    """Write log messages of this process, such as Py4J's after Ctrl-C, to the file `log`."""
     handler = logging.FileHandler(log, encoding="utf-8")
     logging.getLogger().addHandler(handler)
     try:

@@ -17,9 +17,9 @@ Ticks = npt.NDArray[np.int64]
 class Completeness:
     """The expected number of rows, and the arrived share of them, for bins of event time.
 
-    Bin i is `[edges[i], edges[i + 1])`. `weight[i]` is the expected final number of rows, in any
-    unit, evenly spread; `share[i]` is the share of these rows that has arrived. Before the first
-    edge all rows have arrived, after the last edge none; `typical` is the rows per tick there.
+    Bin i is `[edges[i], edges[i + 1])`. `weight[i]` is proportional to the number of expected rows
+    in the bin, evenly spread; `share[i]` is the share of them that has arrived. Before all bins
+    every row has arrived, after all bins none; `typical` is the weight per tick outside the bins.
 
     >>> arrived = Completeness(np.array([0, 10, 20]), np.array([1.0, 0.5]), np.array([30.0, 10.0]))
     >>> arrived.completeness([0, 10], [20, 20]).tolist()
@@ -33,7 +33,7 @@ class Completeness:
 
     @classmethod
     def until(cls, time: int) -> Completeness:
-        """Return a step: all rows before `time` have arrived, and no rows after `time`.
+        """Return the completeness of a stream of which exactly the rows before `time` have arrived.
 
         Operators that read the results of other operators use this completeness.
 
@@ -81,12 +81,12 @@ class Completeness:
 
     @classmethod
     def _cut(cls, several: Sequence[Completeness]) -> tuple[Ticks, list[tuple[Floats, Floats]]]:
-        """Return the merged edges, and the (arrived, expected) rows of each item between them."""
+        """Return the merged edges, and each item's (arrived, expected) rows between these edges."""
         edges = np.unique(np.concatenate([a.edges for a in several]))
         return edges, [a.between(edges) for a in several]
 
     def between(self, edges: Ticks) -> tuple[Floats, Floats]:
-        """Return the number of arrived rows, and of expected rows, between neighbouring `edges`."""
+        """Return (arrived, expected), the numbers of rows between neighbouring `edges`."""
         at = self._offsets(edges)
         arrived = np.diff(self._until(at, self.weight * self.share, 0))
         return arrived, np.diff(self._until(at, self.weight))
@@ -114,7 +114,7 @@ class Completeness:
         return np.asarray(ticks, np.float64) - float(self.edges[0])
 
     def _until(self, offset: Floats, per_bin: Floats, beyond: float = 1.0) -> Floats:
-        """Return the sum of `per_bin` from the first edge to each offset; before it, negative."""
+        """Return the sum of `per_bin` from the first edge to `offset`; negative if `offset` is."""
         knots = self._offsets(self.edges)
         sums = np.concatenate([[0.0], np.cumsum(per_bin)])
         outside = np.minimum(offset, 0.0) + beyond * np.maximum(offset - knots[-1], 0.0)

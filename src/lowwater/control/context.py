@@ -19,7 +19,7 @@ class InputProgress:
 
     @property
     def lag(self) -> int:
-        """The distance of the watermark behind the newest time; 0 if either is unknown."""
+        """The ticks from the watermark to the newest time; 0 if one of the two is unknown."""
         known = self.newest is not None and self.marks.low is not None
         return max(0, self.newest - self.marks.low) if known else 0  # type: ignore[operator]
 
@@ -29,7 +29,7 @@ class EpochContext:
     """The decisions in force when an epoch begins, fixed by the control log.
 
     - `inputs`: The progress of each input.
-    - `ports`: The watermarks at the ports of all operators, which decide which rows are late.
+    - `ports`: The watermarks at the ports of all operators; rows behind them are late.
     - `wall`: The wall clock, if the `max_ahead` of an input counts from it; else None.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.

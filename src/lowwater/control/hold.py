@@ -23,7 +23,7 @@ class HeldInterval:
 class HoldDecision:
     """The intervals to hold from the next epoch on, and the rows to release in the next epoch.
 
-    `release` has, for each port of a hold operator, the number of rows that each shard releases.
+    `release` is {port of a hold operator: {shard: number of rows to release}}.
     """
 
     held: tuple[HeldInterval, ...] = ()

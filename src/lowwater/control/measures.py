@@ -15,7 +15,7 @@ Counts: TypeAlias = Mapping[str, int]
 
 @dataclass(frozen=True)
 class ArrivalCounts:
-    """The row counts of a block: by bin of event time (`counts`), and of late degree (`late`).
+    """The row counts of a block: by bin of time (`counts`), and by bin of late degree (`late`).
 
     `first` is the number of the first bin in `counts`. `newest` is the newest time, if any.
     """
@@ -28,7 +28,7 @@ class ArrivalCounts:
 
 @dataclass(frozen=True)
 class LatenessSection:
-    """The late degrees in a section (a run of rows) of a block, of one source or of all (None).
+    """The late degrees in a section, a run of a block's rows; `source` None means all sources.
 
     - `first`, `last`: The running maximum of time at both ends of the section.
     - `largest`: The largest late degree in ticks.
@@ -49,12 +49,12 @@ class InputMeasure:
 
     - `rows`, `valid`: The number of rows, and of rows with a usable time.
     - `newest`: The newest time.
-    - `counts`: By operator that the rows reach, the number of rows by outcome.
+    - `counts`: {operator: {outcome: number of rows}}, for the operators that read the rows.
     - `sources`: The newest time of each source.
-    - `tail`: The last increases of the newest time: row positions among valid rows, and times.
+    - `tail`: The last increases of the newest time, as (row numbers among valid rows, times).
     - `marks`: The watermarks that punctuations set.
     - `arrivals`, `late`: Counts of arrivals and late degrees, for policies that learn from them.
-    - `prods`: The prods that rows of a stream of prods request.
+    - `prods`: The prods that the rows request, if the input is a stream of prods.
     - `last`: Whether the input has ended.
     - `waiting`: The number of rows that wait at the source; None if unknown.
     """
@@ -82,9 +82,9 @@ class ShardMeasure:
     """The measurements of one shard of an operator.
 
     - `cells`, `bytes`: The size of the shard's state.
-    - `counts`: The number of rows by outcome, of results, and of pairs made and lost by a join.
-    - `closed`, `missed`: By window id, the rows in closed windows, and the rows that missed them.
-    - `closed_of`, `missed_of`: By source, the same numbers of rows.
+    - `counts`: The number of rows by outcome, of results, and of pairs that a join made and lost.
+    - `closed`, `missed`: (wid, number of rows), for rows in closed windows, and for missed rows.
+    - `closed_of`, `missed_of`: (source, number of rows), for the same rows.
     - `held`: By held interval, the number of rows that were held in the epoch.
     """
 
@@ -105,7 +105,7 @@ class ShardMeasure:
 
 @dataclass(frozen=True)
 class RouteMeasure:
-    """The measurements of an operator's routes: rows by next operator, and early rows by prod."""
+    """Row counts of an operator: {next operator: {outcome: rows}}, and {prod: early results}."""
 
     VERSION: ClassVar[int] = 1
     KIND: ClassVar[str] = "route"
@@ -118,7 +118,7 @@ class RouteMeasure:
 class WaitingResult:
     """An early result that waits for its final result.
 
-    - `key`, `group`, `hash`: The text of window and group, the text and the hash of the group.
+    - `key`, `group`, `hash`: Window and group as text, the group as text, the group's hash.
     - `wid`, `window`: The id and the end of the window.
     - `share`, `rows`: The share and the number of the window's rows that had arrived.
     - `lead`, `at`: The time from the early result to the window's end, in slides, and the clock
@@ -141,7 +141,7 @@ class WaitingResult:
 
 @dataclass(frozen=True)
 class EarlyNews:
-    """The finals for which early results of an operator waited, by key, and new early results."""
+    """The finals that early results of an operator waited for, by key, and new early results."""
 
     finals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     early: tuple[WaitingResult, ...] = ()
@@ -165,7 +165,7 @@ class EpochMeasure:
     """The measurements of a whole epoch.
 
     - `early`: The number of early results.
-    - `learned`: By operator, new early results, and the finals of earlier ones.
+    - `learned`: By operator, new early results, and the finals of waiting early results.
     - `finals`: By operator, the finals that gap filling remembers.
     - `took`: The duration of the epoch in ticks.
     """

@@ -20,7 +20,7 @@ class ControlMessage:
     - `marks`: The watermarks that have risen.
     - `prods`: Requests for early results.
     - `as_if`: The watermarks that the operator assumes while it answers the prods.
-    - `arrived`: The expected completeness at the answer; None if answers are not scaled up.
+    - `arrived`: The expected completeness when prods are answered; None if values are not scaled.
     - `release`: The number of held rows that each shard releases.
     """
 

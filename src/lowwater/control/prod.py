@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 class Prod:
     """A request for early results of the windows that end after `since` and up to `upto` (ticks).
 
-    A prod without bounds requests all open windows. `where` selects groups by result columns and
-    their values as text. `operator` answers the prod; None for all operators with results.
+    A prod without bounds requests all open windows. `where` selects groups: {result column: value
+    as text}. Only `operator` answers the prod; if None, all operators with results do.
     """
 
     since: int | None = None

@@ -53,9 +53,9 @@ class InputReport:
     - `rows`, `newest`: The number of rows, and the newest time among them.
     - `sources`: The newest time of each source.
     - `tails`: For each block, the number of rows with a usable time, and the last increases of the
-      newest time: row positions and times.
+      newest time: row numbers and times.
     - `marks`: The watermarks that punctuations of the stream set.
-    - `out`: The watermark of the input that was in force.
+    - `out`: The watermark of the input that was in force during the epoch.
     - `slack`, `slacks`: The slack that the adapter chose for the input, and for single sources.
     """
 

@@ -1,8 +1,8 @@
 """Retuned settings: new values for settings of policies while a query runs.
 
-The controller applies a change at the end of an epoch and writes it to that entry of the control
-log and to all later entries; every decision uses the values in its own entry. A restarted query
-keeps the new values. If the query's code now sets a different value than before, the code wins.
+The controller applies a change at the end of an epoch and writes it to the epoch's entry in the
+control log and to all later entries; every decision uses the values in its own entry. A restarted
+query keeps the new values. If the query's code now sets another value than before, the code wins.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RetuneRequest:
-    """A request to retune a query: new values by the names of settings."""
+    """A request to retune a query; `values` is {setting: new value}."""
 
     values: Mapping[str, Any]
 
@@ -31,7 +31,7 @@ class Override:
 def settled(
     before: Mapping[str, Override], asked: Iterable[object], written: Mapping[str, Any], epoch: int
 ) -> dict[str, Override]:
-    """Return the overrides after an epoch: `before`, if still valid, and requests in `asked`."""
+    """Return the overrides after an epoch: valid ones in `before`, and the requests in `asked`."""
     overrides = {n: t for n, t in before.items() if n in written and written[n] == t.written}
     for request in (one.values for one in asked if isinstance(one, RetuneRequest)):
         overrides |= {n: Override(v, written[n], epoch) for n, v in request.items() if n in written}
@@ -39,5 +39,5 @@ def settled(
 
 
 def in_force(tuned: Mapping[str, Override], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the retuned values that replace values in the query's code, by setting."""
+    """Return {setting: retuned value} for the overrides in `tuned` that are still valid."""
     return {name: one.value for name, one in settled(tuned, (), written, 0).items()}

@@ -31,7 +31,7 @@ class WatermarkPair:
         return WatermarkPair(change(self.second), (change(self.joint[0]), change(self.joint[1])))
 
     def with_other(self, other: WatermarkPair, choose: Callable[[int, int], int]) -> WatermarkPair:
-        """Return the pair with `choose` applied to the two values of each watermark."""
+        """Return the pair whose watermarks `choose` computes from those of `self` and `other`."""
         (a, b), (c, d) = self.joint, other.joint
         return WatermarkPair(choose(self.second, other.second), (choose(a, c), choose(b, d)))
 
@@ -54,7 +54,7 @@ class Watermarks:
     nominal: int | None = None
 
     def of(self, source: SourceKey) -> int | None:
-        """Return the watermark of `source`: its own or `low`, the higher of both."""
+        """Return the watermark of `source`: the higher of its own watermark and `low`."""
         own = self.sources.get(source)
         if own is None or self.low is None:
             return self.low if own is None else own
@@ -102,7 +102,7 @@ class Watermarks:
         return replace(self, low=first[1], ranges=tuple(rest), nominal=self.low)
 
     def settled(self) -> Watermarks:
-        """Return the watermarks with `low` raised over the ranges that are adjacent to `low`."""
+        """Return the watermarks with `low` raised to the end of a range that adjoins it, if any."""
         if self.low is None or not self.ranges:
             return self
         first, *rest = self.complete

@@ -15,7 +15,7 @@ from lowwater.errors import CqlError, SpecError
 def cql_error(
     problem: str, text: str, node: exp.Expr | list[exp.Expr], hint: str | None = None
 ) -> CqlError:
-    """Return a CqlError at the position of `node`, or of the first node in a list."""
+    """Return a CqlError at the position of `node`, or of the first node if `node` is a list."""
     return CqlError(problem, text, position(node[0] if isinstance(node, list) else node), hint)
 
 
@@ -36,12 +36,12 @@ def errors_at(text: str, node: exp.Expr) -> Iterator[None]:
 
 
 def set_position(node: exp.Expr, at: int) -> None:
-    """Store `at`, the position in the text at which `node` begins."""
+    """Store `at` as the position of `node`: the index in the text at which it begins."""
     node.meta["start"] = at
 
 
 def position(node: exp.Expr) -> int:
-    """Return the position of `node`, else of its first child with a position, else of a parent."""
+    """Return the position of `node`; if unset, the first one inside `node`, else in a parent."""
     near: exp.Expr | None = node
     while near is not None:
         if "start" in near.meta:
@@ -54,7 +54,7 @@ def position(node: exp.Expr) -> int:
 
 
 def suggestion(word: str, known: Iterable[str], *, otherwise: str | None = None) -> str | None:
-    """Return a hint with the word of `known` closest to `word`; `otherwise` if none is close.
+    """Return a hint that names the word of `known` closest to `word`; `otherwise` if none is close.
 
     >>> suggestion("minuts", ["minute", "minutes"])
     "did you mean 'minutes'?"

@@ -1,7 +1,7 @@
 """The aggregates that a CQL text may call, by name.
 
 To add an aggregate, add a `Call` to AGGREGATES with the function that makes the aggregate. If the
-aggregate has more arguments than a column, also pass the function that returns its arguments.
+aggregate has arguments besides a column, also pass the function that returns its arguments.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _column(aggregate: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of CQL that makes an aggregate from `least` to `most` arguments."""
+    """A CQL function that makes an aggregate; it has at least `least`, at most `most` arguments."""
 
     make: Callable[..., Aggregate]
     arguments: Callable[[Any], tuple[Any, ...]] = _column

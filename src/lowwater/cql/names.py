@@ -29,7 +29,7 @@ def identifier(name: str) -> exp.Identifier:
 
 
 def column(*path: str) -> exp.Column:
-    """Return the column with the dotted name `path`: a stream or outer columns, then the column.
+    """Return the column whose dotted name has the parts `path`, such as a stream and its column.
 
     >>> column("a", "ts").sql("spark")
     'a.ts'
@@ -51,7 +51,7 @@ def spark_text(node: exp.Expr) -> str:
 
 
 def default_name(node: exp.Expr) -> str:
-    """Return the name of an item of SELECT without AS: the name of a column, else the text."""
+    """Return the name of a SELECT item `node` without AS: its column's name, else its text."""
     return node.name if isinstance(node, exp.Column) else normal_form(node)
 
 
@@ -69,7 +69,7 @@ def conjunction(conditions: Iterable[exp.Expr]) -> exp.Expr:
 
 
 def extreme_of(node: exp.Expr) -> tuple[Time, list[exp.Expr]] | None:
-    """Return the name and the arguments of a call `max(a.ts, b.ts)` or `min(…)`, else None."""
+    """Return (name, arguments) of a call `max(a.ts, b.ts)` or `min(a.ts, b.ts)`, else None."""
     if isinstance(node, exp.Greatest | exp.Least):
         return "max" if isinstance(node, exp.Greatest) else "min", [node.this, *node.expressions]
     if isinstance(node, exp.Anonymous) and len(node.expressions) > 1:

@@ -29,7 +29,7 @@ ROW_NUM = "row-num"
 
 
 class Length(exp.Expression):
-    """A length of `kind` time (`300 seconds`), rows (`10 rows`), number (`5`), or unbounded."""
+    """A length; its `kind` is time (`300 seconds`), rows (`10 rows`), number (`5`) or unbounded."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
 
@@ -121,7 +121,7 @@ UNITS = {
 
 
 def unit_of(word: str) -> str | None:
-    """Return the unit that `word` names, in the singular; None if it names no unit.
+    """Return the unit that `word` names, in the singular; None if `word` names no unit.
 
     >>> unit_of("mins"), unit_of("Second"), unit_of("WATTR")
     ('minute', 'second', None)
@@ -131,7 +131,7 @@ def unit_of(word: str) -> str | None:
 
 
 def length(terms: Sequence[tuple[str, str | None]]) -> Length | None:
-    """Return the length of `terms`, numbers with units; None if the units do not fit together."""
+    """Return the length of the (number, unit) pairs in `terms`; None if the units do not fit."""
     units = [unit for _, unit in terms]
     if units == [None]:
         return Length(this=terms[0][0], kind="number")

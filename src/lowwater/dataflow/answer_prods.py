@@ -77,7 +77,7 @@ def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
 def matched(
     operator: Operator, number: int, rows: pa.Table, prods: Sequence[Prod]
 ) -> tuple[np.ndarray, dict[int, int]]:
-    """Return a mask of the rows that prods request, and the number of rows that match each prod."""
+    """Return a mask of the rows that `prods` request, and {prod's number: number of such rows}."""
     wanted = np.zeros(len(rows), bool)
     matches: dict[int, int] = {}
     for prod in prods:
@@ -99,7 +99,7 @@ def _within(operator: Operator, rows: pa.Table, prod: Prod) -> np.ndarray:
 
 
 def _ends(operator: Operator, rows: pa.Table) -> np.ndarray:
-    """Return the window end of each result in ticks; for rows without windows, the time."""
+    """Return the window end of each result in ticks; for rows without windows, their time."""
     if isinstance(operator.plan, WindowPlan):
         return window_ticks(rows)[1]
     axis = operator.times[0]
@@ -150,7 +150,7 @@ def completeness(
 
 
 def window_ticks(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts and the ends of the results' windows, in ticks."""
+    """Return (starts, ends) of the results' windows, in ticks."""
     window = rows.column("window").combine_chunks()
     start, end = (_ticks(pc.struct_field(window, name)) for name in ("start", "end"))
     return start, end
@@ -163,7 +163,7 @@ def _ticks(column: pa.Array) -> np.ndarray:
 
 
 def completed(plan: OperatorPlan, rows: pa.Table, share: np.ndarray | None) -> pa.Table:
-    """Return results extrapolated to all rows of their windows, given the arrived share."""
+    """Return results extrapolated from the arrived `share` of a window's rows to all its rows."""
     if share is None:
         return rows
     for name, aggregate in plan.named_aggregates.items():

@@ -1,7 +1,7 @@
 """Delivery: rows at a port of an operator become packets.
 
-For a window aggregate, rows ahead of the watermark are reduced to cells at once: packets grow with
-the number of groups and panes, not of rows. Rows behind the watermark are sent as whole rows,
+For a window aggregate, rows ahead of the watermark are reduced to cells at once, so that packets
+grow with groups and panes, not with rows. Rows behind the watermark are sent as whole rows,
 because they may be emitted as late rows. Other operators receive only whole rows.
 """
 
@@ -65,7 +65,7 @@ def _together(batches: Sequence[Batch]) -> RawRows:
 def _to_windows(
     plan: WindowPlan, rows: Batch, watermarks: Watermarks
 ) -> tuple[list[Packet], Batch]:
-    """Return packets of the rows to send whole, and the rows to reduce to cells."""
+    """Return packets of the rows that are sent whole, and the rows that become cells."""
     rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = _behind(plan, rows, watermarks)
     dead = np.zeros(len(rows), bool)

@@ -48,8 +48,8 @@ class Transform(Protocol):
 class Route:
     """The way of rows to a port of an operator.
 
-    `on` is the time column of the rows. `by` selects the watermarks that the port receives: of the
-    same column, or of two times. `hold` is the operator that holds rows of the route, if any.
+    `on` is the time column of the rows. `by` names the watermarks that the port receives: of
+    `on`, or of two times jointly. `hold` is the operator that holds rows of the route, if any.
     """
 
     operator: int
@@ -130,7 +130,7 @@ class Dataflow:
     outputs: tuple[Output, ...]
 
     def with_shards(self, shards: int) -> Dataflow:
-        """Return the dataflow with a number of shards for each operator."""
+        """Return the dataflow with `shards` shards for each operator that can have several."""
         sharded = (replace(o, plan=o.plan.with_shards(shards)) for o in self.operators)
         return replace(self, operators=tuple(sharded))
 
@@ -141,7 +141,7 @@ class Dataflow:
 
     @cached_property
     def numbers(self) -> Mapping[tuple[int, int], int]:
-        """The number of each port, by (operator, port of the operator)."""
+        """{(operator, port of the operator): number of the port}."""
         return {port: number for number, port in enumerate(self.ports)}
 
     @cached_property
@@ -154,7 +154,7 @@ class Dataflow:
 
     @cached_property
     def holds(self) -> Mapping[int, int]:
-        """The operators that hold rows, each with the operator that needs the held rows."""
+        """{operator that holds rows: operator that needs the held rows}."""
         routes = chain.from_iterable(i.routes for i in self.inputs)
         return {r.hold: r.operator for r in routes if r.hold is not None}
 
@@ -208,16 +208,16 @@ class Dataflow:
             for route in operator.routes:
                 coming[route.operator, route.port].append(out[route.by or route.on])
         for hold, held_for in self.holds.items():
-            # A hold judges lateness by the watermark that the stream would have without holds.
+            # A hold compares rows with the watermark that the stream would have without holds.
             ports[self.numbers[hold, 0]] = Watermarks(ports[self.numbers[held_for, 0]].nominal)
         return tuple(ports)
 
     def as_if_ended(
         self, inputs: Sequence[InputProgress], prods: Sequence[Prod]
     ) -> tuple[Watermarks, ...]:
-        """Return the watermarks of all ports with which operators answer prods.
+        """Return, for all ports, the watermarks with which operators answer prods.
 
-        An operator that feeds other operators answers as if the streams had ended, because they
+        An operator that feeds others answers as if the streams had ended, because the others
         may need any of its results. An operator that only feeds outputs computes no window after
         the last window that a prod requests.
         """
@@ -256,7 +256,7 @@ class Dataflow:
         return [a if self.operators[operator].routes else None for (operator, _), a in shares]
 
     def only_leaves(self, number: int) -> bool:
-        """Return whether results feed no operator, and are emitted at once when windows close."""
+        """Return whether operator `number` feeds only outputs, at once when its windows close."""
         plan, routes = self.operators[number].plan, self.operators[number].routes
         return plan.flush is None and not routes and plan.second is None
 
@@ -281,7 +281,7 @@ def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Waterma
 def _final(
     plan: OperatorPlan, marks: Watermarks, inputs: Sequence[InputProgress] | None
 ) -> Watermarks:
-    """Return the watermarks of a port; once its streams have ended, they close all windows."""
+    """Return the watermarks of a port; at the end of its streams, these close all windows."""
     if marks.low is None or marks.low < END or inputs is None:
         return marks
     newest = max((i.newest for i in inputs if i.newest is not None), default=None)

@@ -60,7 +60,7 @@ class Piece(Protocol):
 
 P = TypeVar("P", bound=Piece)
 Foresee = Callable[[int, InputMeasure], EpochContext]
-"""A function of an input and its next block's measurements: the context after the block."""
+"""A function from an input and a measurement of its block to the context after the block."""
 
 
 def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
@@ -146,8 +146,8 @@ def ingest_epoch(
 ) -> Iterator[Packet]:
     """Yield the packets of an epoch's blocks; `standing` is the context before the epoch.
 
-    With consistent slack, the watermark after the previous block decides which rows of a block are
-    late: `foresee(number, measures)` returns the context after the next block of an input.
+    With consistent slack, the watermark after a block decides which rows of the next block are
+    late: `foresee(input, measure)` returns the context after a block with that measurement.
     """
     contexts: dict[int, EpochContext] = {}
     for portion in portions(flow, blocks):
@@ -183,7 +183,7 @@ def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, se
 
 
 def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None) -> np.ndarray:
-    """Return a mask of the rows that are more than `max_ahead` ahead."""
+    """Return a mask of the rows that are too far ahead, by the `max_ahead` of the input."""
     known = [t for t in (newest, wall if start.by_wall else None) if t is not None]
     if start.max_ahead is None or not known:
         return np.zeros(len(ticks), bool)
@@ -191,7 +191,7 @@ def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None
 
 
 def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
-    """Return each row's late degree: its distance behind the newest earlier row."""
+    """Return each row's late degree, in ticks: its distance behind the newest time so far."""
     if not len(block):
         return block.ticks
     sound = block.sound
@@ -217,7 +217,7 @@ def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
 
 
 def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start of the interval of each punctuation, and a mask of known starts."""
+    """Return (starts, known): where each punctuation's interval starts, if that is known."""
     kind = table.schema.field(start.mark_since).type
     return Axis(str(start.mark_since), kind).to_ticks(table.column(start.mark_since))
 
@@ -227,7 +227,7 @@ def _take_marks(
 ) -> tuple[Watermarks | None, list[Packet]]:
     """Return the watermarks of punctuations, and control packets with these watermarks.
 
-    A port that reads several streams gets no packet: one stream cannot advance its watermark.
+    A port that reads several streams gets no packet: one stream cannot advance it alone.
     """
     if not len(rows):
         return None, []
@@ -267,7 +267,7 @@ def _punctuated(start: Input, rows: pa.Table, ticks: np.ndarray) -> Watermarks:
 
 
 def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, int]:
-    """Return the newest tick of each source, by the value of the source column."""
+    """Return {source: its newest tick}; `column` contains the source of each row."""
     codes, sources = group_values(column)
     newest = np.full(len(sources), FIRST_TICK)
     np.maximum.at(newest, codes, ticks)

@@ -37,7 +37,7 @@ NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
 
 @dataclass
 class RouteResult:
-    """The packets sent along routes, and the counts of rows by outcome at each operator."""
+    """The packets sent along routes, and {operator: {outcome: number of rows}} as `counts`."""
 
     packets: list[Packet]
     counts: dict[int, dict[str, int]]
@@ -109,7 +109,7 @@ def _split_held(route: Route, block: Batch, standing: EpochContext) -> tuple[Bat
 def _arrive(
     flow: Dataflow, operator: int, port: int, blocks: Sequence[Batch], standing: EpochContext
 ) -> tuple[list[Packet], dict[str, int]]:
-    """Return the packets of rows that arrive at a port, and the counts of these rows."""
+    """Return the packets of rows that arrive at a port, and {outcome: number of rows}."""
     packets, sound = [], []
     for block in blocks:
         fine = block.keep(block.sound)

@@ -50,7 +50,7 @@ class _Shard:
         return any(o.operator == self.number for o in self.flow.outputs)
 
     def place(self, n: int) -> int:
-        """Return the place in arrival order of the shard's packet `n` at the next operators.
+        """Return the place of the shard's packet `n` in the arrival order of the next operators.
 
         Released rows are placed before all other rows of the epoch.
         """
@@ -59,7 +59,7 @@ class _Shard:
         return placed(start, self.shard << 24 | n)
 
     def pass_on(self, results: Sequence[pa.Table]) -> list[Packet]:
-        """Return packets of `results` for the next operators, and measurements of row counts."""
+        """Return packets of `results` for the next operators, and packets with counts of rows."""
         packets = []
         for n, rows in enumerate(results if self.operator.routes else ()):
             sent = self._send(rows, n)
@@ -79,7 +79,7 @@ class _Shard:
         return packets
 
     def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
-        """Return the early results that prods request, and the number of matches of each prod."""
+        """Return a packet of early results that prods request, and one with matches per prod."""
         wanted, matches = matched(self.operator, self.number, rows, prods)
         measure = measure_packet(self.shard, self.place(n), RouteMeasure(answers=matches))
         if not wanted.any():

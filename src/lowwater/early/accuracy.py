@@ -1,4 +1,4 @@
-"""Accuracy of early results: of one result, and running means by group (PROD 3.4, 6.2)."""
+"""The accuracy of one early result, and tallies of accuracies by group (PROD 3.4, 6.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FADE = 0.5 ** (1 / 100.0)  # the weight of a result halves after a hundred othe
 def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
     """Return the accuracy max(0, 1 − |F − E| / |F|) of early values E and finals F.
 
-    Equal values, or two NaN, have accuracy 1. Otherwise, F = 0, a NaN or an infinity gives 0.
+    Equal values, or two NaN, have accuracy 1. Other pairs with F = 0, NaN or infinity have 0.
 
     >>> accuracy([90.0, 0.0, 1.0, np.nan, np.nan], [100.0, 0.0, 0.0, np.nan, 1.0]).tolist()
     [0.9, 1.0, 0.0, 1.0, 0.0]
@@ -38,7 +38,7 @@ def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
 def judged(
     early: Sequence[Any], final: Sequence[Any], seconds: Sequence[float], judge: Judge | None = None
 ) -> Floats:
-    """Return the accuracy of each pair of values, by the user's function `judge` if it is set."""
+    """Return the accuracy of each (early, final) pair, computed by `judge` if it is not None."""
     if judge is not None:
         triples = zip(early, final, seconds, strict=True)
         return np.array([float(judge(e, f, s)) for e, f, s in triples], np.float64)
@@ -56,7 +56,7 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 @dataclass(frozen=True)
 class AccuracyTally:
-    """The number of results, and the recent mean, overall mean and worst of their accuracies."""
+    """The number of results, and the recent mean, the mean and the minimum of their accuracies."""
 
     count: int = 0
     recent: float | None = None
@@ -80,7 +80,7 @@ class AccuracyTally:
         return AccuracyTally(count, *(round(v, 6) for v in (recent, mean, worst)))
 
     def to_json(self) -> list[float | None]:
-        """Return the tally as a list, the shortest JSON, because every group has a tally."""
+        """Return the list [count, recent, mean, worst], which is shorter in JSON than an object."""
         return [self.count, self.recent, self.mean, self.worst]
 
     @classmethod
@@ -91,7 +91,7 @@ class AccuracyTally:
 
 @dataclass(frozen=True)
 class RunningAccuracy:
-    """The accuracy of all early results of an aggregate, and of each group.
+    """The accuracies of an aggregate: one tally of all early results, and one of each group.
 
     The first `MOST_GROUPS` groups have their own tallies; other groups share the tally "others".
     """
@@ -102,7 +102,7 @@ class RunningAccuracy:
     groups: dict[str, AccuracyTally] = field(default_factory=dict)
 
     def advance(self, accuracies: npt.ArrayLike, groups: Sequence[str] = ()) -> RunningAccuracy:
-        """Return the running accuracy plus `accuracies`; `groups` has their groups, or is empty."""
+        """Return the tallies plus `accuracies`; `groups` has the group of each, or is empty."""
         values = np.asarray(accuracies, np.float64)
         tallies = dict(self.groups)
         places: dict[str, list[int]] = {}
@@ -121,10 +121,10 @@ _TENTHS, _LEAN, _KEEP = 10, 5.0, 0.5 ** (1 / 200)
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """The expected accuracy by missing share: a mean per tenth, shrunk towards a common line.
+    """The expected accuracy for a missing share: the mean of its tenth, moved towards a line.
 
-    The line is 1 − κ · missing share. κ = `lost` / `missing` is learned; it begins at one half,
-    with the weight of `_LEAN` pairs.
+    The line is 1 − κ · missing share, with the weight of `_LEAN` windows. κ = `lost` / `missing`
+    is learned, and begins at one half.
     """
 
     lost: float = 0.5 * _LEAN
@@ -140,7 +140,7 @@ class ExpectedAccuracy:
         return np.asarray(np.clip((total + _LEAN * line) / (weight + _LEAN), 0.0, 1.0))
 
     def learn(self, missing: Floats, accuracies: Floats) -> ExpectedAccuracy:
-        """Return the expectation after the early results of one more window."""
+        """Return the expected accuracy, updated by the early results of one more window."""
         place, share = _tenth(missing), 1 / len(accuracies)
         weight = np.bincount(place, minlength=_TENTHS) * share
         total = np.bincount(place, accuracies, minlength=_TENTHS) * share

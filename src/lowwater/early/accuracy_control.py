@@ -1,13 +1,13 @@
 """Steering: the choice of the aggressiveness for a target accuracy of early results (PROD 6.2 c).
 
-The loss of an early result, 1 − accuracy, grows with the aggressiveness a: as √a if the missing
+The loss of an early result is 1 − accuracy. It grows with the aggressiveness a, as √a if missing
 rows are independent. Steering finds the largest a whose expected loss is 1 − target, by stochastic
 approximation in log a (Robbins & Monro 1951). Each window changes a by
 
-    log a += η · (1 − loss / (1 − target)),
+    log a += η · (1 − loss / (1 − target)).
 
 The mean change is zero only if the mean loss is 1 − target. So the mean accuracy converges to the
-target for any shape of the loss. The step size η begins large and falls to a floor; with the floor,
+target for any shape of the loss. The rate η begins large and falls to a floor; due to the floor,
 steering follows a change of the stream within some dozens of windows.
 """
 
@@ -22,11 +22,11 @@ from lowwater.errors import SpecError
 
 _FIRST, _FLOOR = 0.5, 0.06
 _WORST = -4.0
-"""The largest decrease of log a by one window, in units of η."""
+"""The smallest change of log a by one window, divided by η."""
 
 
 class Observation(NamedTuple):
-    """The aggressiveness of the prod of a window, and the mean accuracy of the window's groups."""
+    """The aggressiveness of a window's prod, and the mean accuracy of the window's groups."""
 
     aggressiveness: float
     accuracy: float
@@ -44,7 +44,7 @@ class SteeringMemory:
 
 @dataclass(frozen=True)
 class Steering:
-    """A controller that finds the largest aggressiveness with the target as mean accuracy.
+    """A controller that finds the largest aggressiveness whose mean accuracy is `target`.
 
     `most` is the largest allowed aggressiveness, in slides.
 
@@ -70,7 +70,7 @@ class Steering:
         return self.most / 1000
 
     def begin(self) -> SteeringMemory:
-        """Return the memory before the first observation: a tenth of the largest aggressiveness."""
+        """Return the first memory, with a tenth of the largest allowed aggressiveness."""
         return SteeringMemory(self.most / 10)
 
     def aggressiveness(self, memory: SteeringMemory) -> float:
@@ -80,7 +80,7 @@ class Steering:
     def advance(
         self, memory: SteeringMemory, observations: Iterable[Observation]
     ) -> SteeringMemory:
-        """Return the memory after `observations`, one for each window with finals, in order."""
+        """Return the memory after `observations` of windows with finals, in window order."""
         now, seen = memory.aggressiveness, memory.seen
         for at, accuracy in observations:
             # The aggressiveness has changed since the prod: scale the loss to the current one.

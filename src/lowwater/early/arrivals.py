@@ -22,16 +22,16 @@ from lowwater.control.measures import ArrivalCounts
 MOST_BINS = 128
 """The largest number of bins of event time; longer spans have wider bins."""
 SETTLED = 0.95
-"""A bin updates the rates once this share of its rows has arrived."""
+"""A bin updates the rates when this share of its rows has arrived."""
 HALF_LIVES = (8.0, 64.0, 512.0)
-"""The half-lives of the competing rates, in bins; the best forecast wins."""
+"""The half-lives of the competing rates, in bins; the rate with the smallest error is used."""
 _JUDGED = 0.5 ** (1 / 256)
 _SHIFT = 50  # keeps two mantissa bits of a double: four bins per power of two
 _ONE = (1023 << 2) - 1  # so that a degree of 1 is in bin 1, and 0 alone in bin 0
 
 
 def count_arrivals(ticks: Ticks, degrees: Ticks, width: int) -> ArrivalCounts:
-    """Return the row counts of a block by event time, in bins of `width`, and by late degree.
+    """Return a block's row counts per bin of event time (`width` ticks) and of late degree.
 
     Ingest calls this function for every block. Only the newest `MOST_BINS` bins are counted.
     """
@@ -81,7 +81,7 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate of rows per bin: weight, mean and mean square of past bins, and error of forecasts."""
+    """Rows per bin: the weight of past bins, their mean and mean square, and the forecast error."""
 
     seen: float = 0.0
     mean: float = 0.0
@@ -95,9 +95,9 @@ class ArrivalsMemory:
 
     - `newest`: The newest event time.
     - `first`, `counts`: The number of the first bin, and the row counts from that bin on.
-    - `next`: The next bin that updates the rates.
+    - `next`: The number of the next bin that updates the rates.
     - `late`: The histogram of late degrees.
-    - `slack`: The distance of the watermark behind the newest time; later rows are not admitted.
+    - `slack`: The distance of the watermark behind the newest time; rows beyond it are late.
     - `rates`: The competing rates, one for each of `HALF_LIVES`.
     """
 
@@ -113,10 +113,10 @@ class ArrivalsMemory:
 
 
 class Arrivals:
-    """A model that learns the `Completeness` of one input, in about 128 counts and 200 late bins.
+    """A model of the `Completeness` of one input; it keeps about 128 counts and 200 late bins.
 
-    A bin has `width` ticks, or more if `span`, the time that all bins cover, would need more than
-    `MOST_BINS` bins. The weight of late degrees halves after `span` · `patience` ticks.
+    All bins together cover `span` ticks. A bin has `width` ticks, or more if there would be more
+    than `MOST_BINS` bins. The weight of late degrees halves after `span` · `patience` ticks.
     """
 
     def __init__(self, width: int, span: int, *, patience: float = 4.0) -> None:
@@ -150,7 +150,7 @@ class Arrivals:
     def _counted(
         self, parts: Sequence[tuple[int, int, Sequence[int]]]
     ) -> tuple[int, int, tuple[int, ...]]:
-        """Return newest time, first bin and summed counts of `parts`, without the oldest bins."""
+        """Return (newest time, first bin, sums of counts) of `parts`, without the oldest bins."""
         end = max(first + len(counts) for _, first, counts in parts)
         begin = max(min(first for _, first, _ in parts), end - self.bins)
         total = np.zeros(end - begin, np.int64)
@@ -163,7 +163,7 @@ class Arrivals:
     def _settled(
         self, memory: ArrivalsMemory, first: int, newest: int, low: int | None
     ) -> ArrivalsMemory:
-        """Return the memory after each nearly complete bin has updated the rates once."""
+        """Return the memory with rates that are updated by the bins that became nearly complete."""
         share = self._share(memory, newest)
         ready = share >= SETTLED
         ready[-1] = False  # this bin has the newest row and is not over
@@ -197,8 +197,8 @@ class Arrivals:
     def arrived(self, memory: ArrivalsMemory, now: int) -> Completeness:
         """Return the completeness of the input at the event time `now`.
 
-        Rates have a Gamma distribution with mean μ, variance V and β = μ / V. A bin of which the
-        share s has arrived, `count` rows, has the expected final number of rows
+        Rates have a Gamma distribution with mean μ, variance V and β = μ / V. If `count` rows of a
+        bin have arrived, and s is their expected share, its expected final number of rows is
         count + (1 − s) · (β·μ + count) / (β + s).
         """
         if memory.first is None:
@@ -232,7 +232,7 @@ class Arrivals:
         return Completeness(edges, share, weight, mean / self.width)
 
     def _stretched(self, memory: ArrivalsMemory, now: int) -> ArrivalsMemory:
-        """Return the memory with empty bins added up to `now`, so that silence counts."""
+        """Return the memory with empty bins added up to the event time `now`."""
         assert memory.first is not None  # noqa: S101
         end = now // self.width + 1
         missing = end - memory.first - len(memory.counts)
@@ -242,9 +242,9 @@ class Arrivals:
         return replace(memory, first=end - len(counts), counts=counts)
 
     def rate(self, memory: ArrivalsMemory) -> tuple[float, float]:
-        """Return the mean number of rows per bin, and the variance in excess of Poisson.
+        """Return the mean of rows per bin, and the excess of their variance over this mean.
 
-        Both values are from the half-life with the smallest error of forecasts.
+        Both values are from the rate with the smallest error of forecasts.
         """
         if not memory.rates[0].seen:
             assert memory.newest is not None  # noqa: S101
@@ -256,7 +256,7 @@ class Arrivals:
 
 
 def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
-    """Return the sum of the histograms `lists`, the first of them multiplied by `fade`."""
+    """Return the sum of the histograms `lists`; the first one is multiplied by `fade`."""
     total = np.zeros(max(len(x) for x in lists))
     for i, one in enumerate(lists):
         total[: len(one)] += np.asarray(one, np.float64) * (fade if i == 0 else 1.0)
@@ -266,7 +266,7 @@ def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
 def _taught(rates: Sequence[Rate], bins: Floats, skipped: int) -> tuple[Rate, ...]:
     """Return the rates updated by `skipped` empty bins and then by `bins`.
 
-    Each update needs the update before, so arrays of three numbers would not be faster.
+    Each update needs the previous one, so arrays of three rates would not be faster.
     """
     turns = [(0.0, skipped)] * (skipped > 0) + [(rows, 1) for rows in bins.tolist()]
     taught = []

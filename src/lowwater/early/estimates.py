@@ -66,5 +66,5 @@ def estimates(
 
 
 def estimates_of(given: Any) -> Estimates:
-    """Return `given` as `Estimates`; `given` may also be the argument `how` alone."""
+    """Return `given` as `Estimates`; a text, such as "raw", is the setting `how`."""
     return given if isinstance(given, Estimates) else Estimates(given)

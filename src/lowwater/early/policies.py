@@ -19,7 +19,7 @@ _SOME = 16
 
 @dataclass(frozen=True)
 class WindowEnds:
-    """The ends of windows of one or more window specs, if the specs fix the ends in advance."""
+    """The window ends of one or more window specs; these ends are known in advance."""
 
     windows: tuple[ScheduledWindow, ...]
 
@@ -48,7 +48,7 @@ class WindowEnds:
 
 @dataclass(frozen=True)
 class EarlyOutput:
-    """An operator whose results the query emits, and its window ends; None if they are unknown."""
+    """An operator whose results the query emits; `grid` has its window ends, None if unknown."""
 
     operator: int
     grid: WindowEnds | None
@@ -137,7 +137,7 @@ class EarlyOnDemand(ProdPolicy):
 
 @dataclass(frozen=True)
 class EarlyEvery(ProdPolicy):
-    """A policy that requests the window that ends next, once per `period` (system clock)."""
+    """A policy that requests the window that ends next, every `period` ticks of system time."""
 
     period: int
 
@@ -153,7 +153,7 @@ class EarlyEvery(ProdPolicy):
 
 
 def _next(one: EarlyOutput, moment: Moment) -> Prod:
-    """Return the prod for the operator's window that ends next, or for all without known ends."""
+    """Return a prod for the window of `one` that ends next, or for all if ends are unknown."""
     event = moment.event
     if one.grid is None or event is None:
         return Prod(operator=one.operator)
@@ -163,7 +163,7 @@ def _next(one: EarlyOutput, moment: Moment) -> Prod:
 
 @dataclass(frozen=True)
 class EarlyBefore(ProdPolicy):
-    """A policy that requests each window a `share` of its slide before its end (PROD 4.4)."""
+    """A policy that requests each window `share` · slide before the window's end (PROD 4.4)."""
 
     share: float
 
@@ -194,7 +194,7 @@ class EarlyBefore(ProdPolicy):
     def one(
         self, memory: OutputMemory, one: EarlyOutput, moment: Moment
     ) -> tuple[OutputMemory, list[Prod]]:
-        """Return the new memory for operator `one`, and its prod if a prod is due."""
+        """Return the new memory for operator `one`, and the list of its due prods (one or none)."""
         last, event, at_answer = memory.last, moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
             return memory, []
@@ -211,8 +211,8 @@ class EarlyBefore(ProdPolicy):
 class AccuracyTarget(EarlyBefore):
     """A policy that requests windows as early as a target accuracy allows (PROD 6.2 c).
 
-    `share` is the largest lead. Steering counts the lead back from the final result, not from the
-    end of the window: if rows are late, even the end of the window may be too early.
+    `share` is the largest lead. Steering measures the time from an early result to its final,
+    not to the window's end: if rows are late, results at that end may still be inaccurate.
     """
 
     accuracy: float
@@ -248,7 +248,7 @@ class AccuracyTarget(EarlyBefore):
 
 
 def early_every(period: Duration) -> EarlyEvery:
-    """Return a policy that requests the window that ends next, once per `period` (system clock).
+    """Return a policy that requests the window that ends next, every `period` of system time.
 
     >>> early_every("10 seconds")
     EarlyEvery(period=10000000)
@@ -260,10 +260,10 @@ def early_every(period: Duration) -> EarlyEvery:
 
 
 def early_before(share: float | None = None, *, accuracy: float | None = None) -> EarlyBefore:
-    """Return a policy that requests each window a `share` of its slide before it ends.
+    """Return a policy that requests each window `share` · slide before the window's end.
 
-    With `accuracy`, the policy requests windows as early as the mean accuracy of the early results
-    allows; `share` is then the upper bound, by default a whole slide.
+    With `accuracy`, the policy requests windows as early as possible for early results with this
+    mean accuracy; `share` is then the upper bound, by default 1.
 
     >>> early_before(0.25)
     EarlyBefore(share=0.25)

@@ -19,7 +19,7 @@ from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
 from lowwater.event_clock import ClockMemory, EventClock
 
 Observed = Mapping[int, Sequence[tuple[float, float]]]
-"""By operator, the (lead, accuracy) of early results that now have finals."""
+"""By operator, (lead in slides, accuracy) of each early result that now has its final."""
 
 PROD_TALLIES = ("asked", "answered", "empty", "early")
 """The counts of prods, of prods answered with rows, of prods without rows, and of early rows."""
@@ -59,7 +59,7 @@ class EarlyMemory:
 
 @dataclass(frozen=True)
 class Prodder:
-    """The component that collects the prods of policies, streams of prods and `run.prod()`.
+    """The component that collects prods from policies, from streams and from `run.prod()`.
 
     - `policies`: The policies that request prods.
     - `asked`: The operators that answer prods.
@@ -84,7 +84,7 @@ class Prodder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the policies that can change while the query runs."""
+        """The policies' settings; they can change while the query runs."""
         return {n: v for policy in reversed(self.policies) for n, v in policy.settings.items()}
 
     def tuned(self, values: Mapping[str, Any]) -> Prodder:
@@ -141,7 +141,7 @@ class Prodder:
         return memory.clock.now is not None and bool(self._ask(memory, report.now, {})[1])
 
     def learned(self, memory: EarlyMemory, operator: int) -> LearnerMemory:
-        """Return the memory of the learner of operator `operator`."""
+        """Return the learner's memory for operator number `operator`."""
         if operator in memory.learned or operator not in self.learning:
             return memory.learned.get(operator, LearnerMemory())
         return self.learning[operator].begin()
@@ -159,7 +159,7 @@ class Prodder:
     def _learn(
         self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[dict[int, LearnerMemory], Observed]:
-        """Return the learners' memories after an epoch, and the new (lead, accuracy) pairs."""
+        """Return, by operator, the learner's memory and the new (lead, accuracy) pairs."""
         learned, observed = dict(memory.learned), {}
         for measured in report.measured.epoch:
             for number, news in measured.learned.items():

@@ -25,7 +25,7 @@ class Checkpoint:
 
     @classmethod
     def at(cls, path: str) -> Checkpoint:
-        """Return the checkpoint at `path`, made absolute because executors read the folder, too."""
+        """Return the checkpoint at `path`; executors read it, too, so the path becomes absolute."""
         local = path.removeprefix("file://")
         return cls(local if "://" in local else str(Path(local).absolute()))
 
@@ -92,7 +92,7 @@ class Checkpoint:
 
 
 def _difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Return the differences of two query descriptions as text, each with the path of the field."""
+    """Return the differences between two query descriptions as text, with the paths of fields."""
     as_read = json.loads(json.dumps(wanted))  # JSON turns tuples into lists
     return "; ".join(_differences(stored, as_read, "its"))
 

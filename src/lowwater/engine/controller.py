@@ -164,7 +164,7 @@ class Controller:
     def _with_prods(
         self, control: Control, before: Entry, report: EpochReport
     ) -> tuple[EarlyMemory | None, Control]:
-        """Return the new memory of early results, and `control` with the prods that are due."""
+        """Return (new memory of early results, `control` with the prods that are due)."""
         if self.prodder is None:
             return None, control
         memory, prods = self.prodder.advance(_early(before), report)
@@ -230,7 +230,7 @@ class Controller:
     def _advance(
         self, before: Entry, measured: Measures, now: int, *, ending: bool = False
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
-        """Return each input's policy memory and progress, and the memory of adaptive slack."""
+        """Return (policy memory by input, progress by input, memory of adaptive slack)."""
         memory, progress = [], []
         reports, adapting = self._reports(before, measured)
         for number, (gauge, known, report) in enumerate(
@@ -254,7 +254,7 @@ class Controller:
     def _reports(
         self, before: Entry, measured: Measures
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
-        """Return the epoch's report on each input with its slack, and adaptive slack's memory."""
+        """Return (a report with the slack for each input, the memory of adaptive slack)."""
         known = self._inputs(before)
         mine = (measured.of_input(n) for n in range(len(known)))
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
@@ -266,7 +266,7 @@ class Controller:
 
 
 class Forecast:
-    """The function that returns the context after each block, as if a block were an epoch."""
+    """A function that returns the context after each block, as if each block were an epoch."""
 
     def __init__(self, controller: Controller, before: Entry) -> None:
         self.controller, self.before = controller, before

@@ -79,7 +79,7 @@ def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputPro
 def _without_held(
     arrived: Sequence[Completeness | None], flow: Dataflow, before: Entry, measured: Measures
 ) -> list[Completeness | None]:
-    """Return `arrived`, the completeness of each input, reduced by the rows that are held."""
+    """Return the completeness of each input, `arrived`, without the rows that are held."""
     without = list(arrived)
     for number, start in enumerate(flow.inputs):
         waiting = [_waiting(route.hold, before, measured) for route in start.routes]
@@ -167,7 +167,7 @@ class _Judge:
         return tuple([WaitingResult(*row) for row in zip(*columns.values(), strict=True)])
 
     def finals(self, results: Sequence[pa.Table]) -> dict[str, tuple[float, ...]]:
-        """Return the finals of recorded early rows, by the key of window and group."""
+        """Return {key of window and group: final values} for the recorded early rows."""
         waiting = self.known.sample.waiting
         if self.learning is None or not waiting or not results:
             return {}
@@ -186,7 +186,7 @@ class _Judge:
         }
 
     def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of the rows whose group is in the sample, and the group hashes."""
+        """Return (indices, group hashes) of the rows whose group is in the sample."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
         hashes = shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
@@ -194,7 +194,7 @@ class _Judge:
         return chosen, hashes[chosen]
 
     def _keys(self, rows: pa.Table, chosen: np.ndarray) -> list[tuple[str, str]]:
-        """Return, for each row in `chosen`, the key of window and group, and the group as text."""
+        """Return (key of window and group, group as text) for each row at an index in `chosen`."""
         assert isinstance(self.plan, WindowPlan)  # noqa: S101
         names = [n for n in ("wid", NAME) if n in rows.column_names]
         some = rows.take(pa.array(chosen))
@@ -211,6 +211,6 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _each(estimates: Mapping[str, Estimate], field: str) -> pa.Array:
-    """Return a struct column with `field` of the estimates of every aggregate; NaN becomes NULL."""
+    """Return a struct column with `field` of each aggregate's estimates; NaN becomes NULL."""
     columns = [pa.array(getattr(e, field), from_pandas=True) for e in estimates.values()]
     return pa.StructArray.from_arrays(columns, list(estimates))

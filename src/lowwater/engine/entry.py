@@ -1,7 +1,7 @@
 """Records of the control log: one opening and one entry per epoch, as versioned JSON.
 
 Some fields are reserved and still empty: checksums that chain the records, the token of the run
-that owns the checkpoint, and segments by range of key groups.
+that owns the checkpoint, and the state segments of each range of key groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_BATCH = -1
 
 @dataclass(frozen=True)
 class Positions:
-    """The read positions of a query: one per block source, by input, and Spark's last batch."""
+    """How far a query has read: {input: position} of block sources, and Spark's last batch."""
 
     inputs: Mapping[int, Json] = field(default_factory=dict)
     batch: int = NO_BATCH
@@ -53,13 +53,13 @@ class Opening:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Opening:
-        """Return the opening from the bytes of `to_bytes`."""
+        """Return the opening that `to_bytes` returned as bytes."""
         return decode(cls, _json(payload))
 
 
 @dataclass(frozen=True)
 class OutputTable:
-    """A record of one table for a sink: the query's output, the kind and the number of rows."""
+    """A record of one table for a sink: the name of the output, the kind of rows, their number."""
 
     output: str
     kind: str
@@ -80,7 +80,7 @@ class SegmentRange:
 
 @dataclass(frozen=True)
 class ShardAccount:
-    """The size of a shard's state after an epoch, and the number of rows received so far."""
+    """The size of a shard's state after an epoch, and the number of rows it has received so far."""
 
     cells: int = 0
     bytes: int = 0

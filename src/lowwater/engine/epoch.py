@@ -168,7 +168,7 @@ class EpochLoop:
     # -- what an epoch reads ----------------------------------------------------------------------
 
     def take_blocks(self) -> bool:
-        """Run an epoch over new blocks, or repeat the unfinished epoch; return whether one ran."""
+        """Run the unfinished epoch again, or an epoch over new blocks; return whether one ran."""
         with self.lock:
             if self._repeat():
                 return True
@@ -179,7 +179,7 @@ class EpochLoop:
             return True
 
     def take_blocks_or_due(self, *, by_clock: bool) -> bool:
-        """Run an epoch over new blocks, else a due epoch without rows; return whether an epoch ran.
+        """Run an epoch over new blocks, or without rows if one is due; return whether an epoch ran.
 
         An epoch without rows is also due at the end of all inputs.
         """

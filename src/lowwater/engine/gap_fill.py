@@ -2,8 +2,8 @@
 
 A filled row is emitted once both neighbouring finals are known. The error bound is learned from
 windows that were not dropped: each final is compared with the line between its own neighbours.
-If two finals are n windows apart, a random walk strays from the line between them, d windows after
-the first, by √(d·(n − d)/n) times its usual step.
+Results are modelled as a random walk. Between finals of windows 0 and n, the expected distance of
+window d from the line is √(d·(n − d)/n) times the usual change from one window to the next.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lowwater.windows.sliding import Sliding
 ERROR = HIDDEN + "error"
 """The hidden column with the error bounds of filled values."""
 GROUPS = 2_000
-"""The largest number of groups with filled results; the log stores the last finals of each."""
+"""The largest number of groups with filled results; the log stores each group's last finals."""
 MEMORY = 0.95
 """The factor by which the weight of earlier errors shrinks with each new error."""
 
@@ -166,7 +166,7 @@ def _stray(at: int, span: int) -> float:
 
 
 def _usual(error: Sequence[float] | None) -> float:
-    """Return the mean step of an aggregate, from its sum of errors; NaN before three finals."""
+    """Return the mean of an `error` (weighted sum, weight); NaN before three finals."""
     return float("nan") if error is None or not error[1] else error[0] / error[1]
 
 

@@ -24,7 +24,7 @@ Positions = Mapping[int, Json]
 class BlockInputs:
     """The block sources of a run, by input number.
 
-    `empty` are the inputs without any row, which have no last block to end them. In a `bounded`
+    `empty` are the inputs without rows: they end although they have no last block. In a `bounded`
     run, an input ends when its source has no further block.
     """
 
@@ -34,7 +34,7 @@ class BlockInputs:
 
     @classmethod
     def of(cls, sources: Sequence[object], folder: str, *, bounded: bool) -> BlockInputs:
-        """Return the inputs of `sources`, prepared for reading; `folder` is for their files."""
+        """Return the inputs of `sources`, prepared for reading; they may write to `folder`."""
         inputs = cls(bounded=bounded)
         for number, source in enumerate(sources):
             inputs.add(number, source, folder)

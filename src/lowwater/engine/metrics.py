@@ -157,7 +157,7 @@ def open_windows(flow: Dataflow, status: Status) -> int | None:
 
 
 def lag_of(status: Status) -> float | None:
-    """Return the distance of the watermark from the newest time; None if either is unknown."""
+    """Return newest time minus watermark, in seconds or as a number; None if one is unknown."""
     if status.watermark is None or status.newest is None:
         return None
     return _number(status.newest) - _number(status.watermark)

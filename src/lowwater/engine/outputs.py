@@ -109,12 +109,12 @@ class OutputWriter:
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The columns of a late row: the row, its lateness and the windows that it missed."""
+        """The columns of a late row, of its late degree and of the windows that it missed."""
         return self._together(self._late)
 
     @cached_property
     def malformed_schema(self) -> pa.Schema:
-        """The columns of a malformed row: the row and the reason."""
+        """The columns of a malformed row, and a column with the reason."""
         return self._together(self._malformed)
 
     @property
@@ -242,7 +242,7 @@ def plan_writers(plan: PhysicalPlan) -> dict[str, OutputWriter]:
 
 
 def prepare(writers: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -> None:
-    """Call `prepare` of each sink, before a run, with the schema and the key of its rows."""
+    """Before a run, call `prepare` of each sink with the schema and the key of its rows."""
     for name, writer in writers.items():
         for kind, schema in writer.schemas.items():
             sink = sinks[name].sink(kind)

@@ -1,4 +1,4 @@
-"""Pending outputs: the tables of an epoch after its tasks and before its sinks.
+"""Pending outputs: the tables of an epoch that are not yet written to the sinks.
 
 The tables of an epoch are written to one file of the checkpoint before the epoch's entry is
 appended, and to the sinks afterwards. If a run is killed in between, the next run writes the tables
@@ -36,7 +36,7 @@ class PendingTable:
 
 
 class PendingOutputs:
-    """The sinks of a run by output, and the store of pending tables; `folder=None` stores none."""
+    """The sinks of a run by output, and a `folder` of pending tables (None: do not store them)."""
 
     def __init__(
         self,

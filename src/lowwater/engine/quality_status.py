@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lowwater.watermarks.adaptive.decision import SlackDecision
 
 UNSEEN = 0.01
-"""Largest share of incompletely counted losses for which quality is labelled "measured"."""
+"""Quality is "measured" if at most this share of the losses was not counted in full."""
 SHORT = 0.5
 """The status warns if more than this share of the intervals is shorter than an epoch."""
 
@@ -55,7 +55,7 @@ class QualityStatus:
     met
         The share of intervals that reached the target.
     slack
-        The slack in force by input, in units of its time; `sources` has the slack by source.
+        {input: slack in force}, as a timedelta or a number; `sources` is {source: slack in force}.
     of_sources
         The overall quality of each source that closes its groups separately.
     intervals

@@ -75,8 +75,8 @@ class Run(ABC):
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
         `accuracy` are parameters of `lw.early_before`, `max_gap` is a parameter of `lw.shed`. The
         change takes effect when the running epoch ends. The control log records the change, so a
-        restarted query keeps it. If the restarted query's code sets a different value than it did
-        when it was retuned, the code wins.
+        restarted query keeps it. But if the value in the query's code was edited after the retune,
+        the restarted query uses the value in the code.
         """
         given = {
             "quality": quality,

@@ -19,7 +19,7 @@ class Accuracy:
     """The accuracy of early results, from 0 to 1.
 
     `count` is the number of early results compared with their finals. `recent` is the accuracy of
-    the latest of them, `mean` the mean accuracy of all, `worst` the lowest accuracy. `groups` has
+    the latest results, `mean` the mean accuracy of all, `worst` the lowest accuracy. `groups` has
     these values for each group in the sample.
     """
 
@@ -44,9 +44,9 @@ class Status:
         the window attribute. The watermark is None before the first watermark is known and after
         the stream has `ended`.
     cells, state_bytes
-        Number of partial aggregates and stored rows in state, and their size.
+        Number of partial aggregates and stored rows in state, and their size in bytes.
     skew
-        Rows of the busiest shard, divided by the mean of all shards.
+        Rows of the busiest shard, divided by the mean number of rows per shard.
     rows_per_second
         Rows of the newest epoch, divided by its duration; None if the duration is unknown.
     operators

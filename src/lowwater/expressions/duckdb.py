@@ -60,7 +60,7 @@ def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
 
 
 def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """Return a node that returns in DuckDB the result of `node` in Spark."""
+    """Return a node whose result in DuckDB equals the result of `node` in Spark."""
     from sqlglot import exp
 
     def inside(part: exp.Expr) -> pa.DataType:
@@ -87,7 +87,7 @@ def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 def _typed(node: exp.Literal) -> exp.Expr:
-    """Return a number in arithmetic as a cast to its type in Spark; other nodes unchanged."""
+    """Return `node` cast to its type in Spark if it is a number in arithmetic, else unchanged."""
     from sqlglot import exp
 
     arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)

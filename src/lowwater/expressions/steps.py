@@ -21,7 +21,7 @@ from lowwater.expressions.evaluate import (
 from lowwater.schema import plain_type
 
 Named: TypeAlias = tuple[tuple[str, str], ...]
-"""Pairs of a column's name and its expression."""
+"""Tuples of a column's name and its expression."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _listed(columns: Named) -> str:
 
 @dataclass(frozen=True)
 class Transform:
-    """A step that was checked for its input tables; `schema` is the schema after the step."""
+    """A step, checked against the schema of its input; `schema` is the schema after the step."""
 
     schema: pa.Schema
     step: Step

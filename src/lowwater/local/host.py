@@ -120,7 +120,7 @@ class _TableReader:
 def until_the_end(
     inputs: Sequence[Iterator[Sequence[Sized]]],
 ) -> Iterator[tuple[list[Sequence[Sized]], list[bool]]]:
-    """Yield, for each epoch, the blocks of every input, and whether each input ends.
+    """Yield, for each epoch, two lists: the blocks of each input, and whether each input ends.
 
     The last epoch has no blocks: it passes the end of the streams to the operators.
     """

@@ -92,7 +92,7 @@ def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
 
 
 def steps_of(node: Node) -> tuple[Step, ...]:
-    """Return the steps of `node` since its source, or since its last operator or union."""
+    """Return the steps of `node` after its source, or after its last operator or union."""
     if isinstance(node, Project):
         return (*steps_of(node.of), node.step)
     return node.steps if isinstance(node, Source) else ()
@@ -108,7 +108,7 @@ def sources_of(node: Node) -> list[Source]:
 
 
 def source_column(node: Node) -> str | None:
-    """Return the column of `node` whose values have separate watermarks, else None."""
+    """Return the column whose values each have their own watermark; None if `node` has none."""
     if isinstance(node, Source):
         column = node.watermark.source
     elif isinstance(node, Project):
@@ -122,7 +122,7 @@ def source_column(node: Node) -> str | None:
 
 
 def paired_times(node: Node) -> Mapping[str, int]:
-    """Return the columns of `node` that are times of a join below, each with its side (OOP 7)."""
+    """Return {column: side} for the columns of `node` that are times of a join below (OOP 7)."""
     if isinstance(node, Project):
         before = paired_times(node.of)
         origins = {name: node.transform.origin(name) for name in node.schema.names}

@@ -17,7 +17,7 @@ from lowwater.control.watermark import Watermarks
 TICK = "__tick"
 """The time of the row in ticks."""
 LATE_DEGREE = "__late_degree"
-"""The late degree of the row: its distance behind the newest earlier row."""
+"""The late degree of the row in ticks: its distance behind the newest time that had arrived."""
 KEPT = "__kept"
 """Whether the row has passed all filters; ingest removes the other rows after measuring times."""
 BEHIND = "__behind"
@@ -29,7 +29,7 @@ DEAD = "__dead"
 
 
 def without_hidden(table: pa.Table) -> pa.Table:
-    """Return `table` without the hidden columns of a port."""
+    """Return `table` without the hidden columns that rows have at a port."""
     hidden = [c for c in (TICK, LATE_DEGREE, DEAD, BEHIND) if c in table.column_names]
     return table.drop_columns(hidden)
 

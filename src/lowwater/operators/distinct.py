@@ -26,7 +26,7 @@ from lowwater.operators.unary import UnaryPlan
 from lowwater.ticks import FIRST_TICK
 
 _STRIDE = 8
-"""The number of rows that the first step of a search examines; each step doubles it."""
+"""The number of rows that a search examines first; each further round examines twice as many."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class DistinctPlan(UnaryPlan):
 class DistinctKernel(RowKernel):
     """One epoch of one shard of a distinct.
 
-    A row behind the watermark that repeats no row in state is late, because it may repeat an
-    evicted row. A dead row (`DEAD`) is always late: the state cannot decide if it is a repeat,
-    since evictions depend on how the stream was cut into epochs.
+    A row behind the watermark is late if it repeats no row in state, because it may repeat an
+    evicted row. A dead row (`DEAD`) is always late: whether the row that it repeats has been
+    evicted depends on how the stream was cut into epochs.
     """
 
     def __init__(self, plan: DistinctPlan, shard: int, state: Mapping[str, bytes]) -> None:
@@ -127,7 +127,7 @@ class DistinctKernel(RowKernel):
 def first_arrivals(
     code: np.ndarray, ticks: np.ndarray, near: Band, candidates: np.ndarray
 ) -> np.ndarray:
-    """Return a mask of the candidates that are not near an earlier new row of equal code.
+    """Return a mask of the new rows: the candidates that repeat no new row before them.
 
     Each round marks the first undecided row of every code as new and rejects the rows near it. A
     row is near at most two new rows, so the cost of all rounds is linear in the number of rows.
@@ -177,7 +177,7 @@ def _advanced(
 def follows_near(
     code: np.ndarray, ticks: np.ndarray, near: Band, new: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Return a mask of the `rows` that arrived after a near row of equal code in `new`."""
+    """For each of `rows`, return whether it repeats one of `new` that arrived before it."""
     t = ticks[rows]
     by_time = SortedRows(code, ticks, new)
     place, which = spread(*by_time.between(code[rows], near.first(t), near.last(t)))

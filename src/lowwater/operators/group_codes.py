@@ -1,7 +1,7 @@
 """Group codes: small integers in place of groups, so that keys are read only once.
 
-Each key column is coded first, then the combination of the columns. Only the distinct groups, far
-fewer than the rows, are hashed to a shard or kept with their key values.
+Each key column is coded first, then the combination of the columns. Only the distinct groups
+are hashed to a shard or kept with their key values; there are far fewer groups than rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_BOUND = 1 << 61
 def compact(codes: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the codes renumbered without gaps, and the old code of each new code.
 
-    Old codes are in [0, bound); the order is kept. Dense codes use a table, sparse codes a sort.
+    Old codes are in [0, bound). Their order is kept. Dense codes need no sort, sparse codes do.
     """
     if bound <= max(4 * len(codes), _DENSE_FLOOR):
         used = np.flatnonzero(np.bincount(codes, minlength=bound))
@@ -67,7 +67,7 @@ def _code_integers(column: pa.Array) -> tuple[np.ndarray, int]:
 
 
 def group_rows(columns: Sequence[pa.Array], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the group code of each of the `n` rows, and the first row of each group."""
+    """Return the group code of each of the `n` rows, and the index of each group's first row."""
     if not columns:
         return np.zeros(n, np.int64), np.zeros(min(n, 1), np.int64)
     codes, bound = code_column(columns[0])

@@ -52,7 +52,7 @@ class HoldPlan(UnaryPlan):
 
     @property
     def late_schemas(self) -> tuple[pa.Schema, ...]:
-        """An empty tuple, since only the window operator judges lateness."""
+        """An empty tuple, since a hold emits no late rows."""
         return ()
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
@@ -75,11 +75,11 @@ class HoldKernel:
         self.waiting: dict[int, tuple[int, int]] = {
             int(n): (first, end) for n, first, end in (meta["waiting"] if meta else ())
         }
-        """The places `[first, end)` of the waiting rows, by the number of their held interval."""
+        """The places `[first, end)` of the waiting rows of each held interval, by its number."""
         self.rows = RowStore(0, state, self.out.changes, meta["rows"] if meta else None)
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Release rows, hold the new rows, raise the watermark, and return the step."""
+        """Release rows, hold new rows, raise the watermark, and return changes and emissions."""
         control = [ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control"]
         released = self._release(sum(c.release.get(self.shard, 0) for c in control))
         tables = [table_of(p) for p in packets if p.kind == "rows"]
@@ -96,7 +96,7 @@ class HoldKernel:
         return self.out
 
     def _release(self, count: int) -> int:
-        """Emit the first `count` waiting rows, or all if fewer wait, and return their number."""
+        """Emit the first `count` waiting rows, or all if fewer wait, and return how many."""
         left, limit = count, None
         for number, (first, end) in sorted(self.waiting.items()):
             if not left:

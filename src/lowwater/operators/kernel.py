@@ -26,7 +26,7 @@ from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Packet
 
 META = "meta"
-"""The entry of a shard's state with the watermarks and the index of the other entries."""
+"""The name of the state entry with the watermarks and the index of the other entries."""
 Composition: TypeAlias = tuple[str, ...]
 """The names of the strategies that a kernel is composed of."""
 
@@ -42,12 +42,12 @@ class Step:
 class Kernel(Protocol):
     """One epoch of one shard of an operator, built as `factory(plan, shard, state)`.
 
-    - **Pure.** The step depends on plan, shard, state and packets alone: no clock, no randomness,
+    - **Pure.** The result depends on plan, shard, state and packets alone: no clock, no randomness,
       no hash that differs between processes. A second run returns the same bytes.
     - **Inputs are not modified.** A kernel changes neither its state nor its packets; it returns
       the changes.
-    - **Data before control.** Rows are judged by the watermarks in force before the epoch; then
-      the kernel acts on the watermarks that the control packets bring.
+    - **Data before control.** Lateness is decided by the watermarks in force before the epoch;
+      then the kernel acts on the watermarks in the control packets.
     - **Every row is accounted for.** The last emission is a measurement whose counts add up:
       admitted + late (+ outside + duplicates) is the number of rows received.
     - **Bounded state.** The kernel deletes state that no future row or watermark needs. An epoch
@@ -56,7 +56,7 @@ class Kernel(Protocol):
     """
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch and return its step. Called once, with `packets` in arrival order."""
+        """Return the epoch's changes and emissions. Called once; `packets` are in arrival order."""
 
 
 KernelFactory: TypeAlias = Callable[[Any, int, Mapping[str, bytes]], Kernel]
@@ -96,7 +96,7 @@ def register(
 
 @cache
 def registered() -> Mapping[type, Registration]:
-    """Return all registered kernels by plan class, after importing every operator."""
+    """Import every operator, and return {plan class: registration} for all kernels."""
     package = import_module("lowwater.operators")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         import_module(module.name)
@@ -121,7 +121,7 @@ def kernel_of(plan: OperatorPlan) -> Registration:
 def step(
     plan: OperatorPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
 ) -> Step:
-    """Run one epoch of one shard, and return its step: changes to `state`, and emissions."""
+    """Run one epoch of one shard, and return its changes to `state` and its emissions."""
     kernel = kernel_of(plan).factory(plan, shard, state)
     return kernel.run(sorted(packets, key=lambda p: p.seq))
 
@@ -149,7 +149,7 @@ class StateOverlay(Mapping[str, bytes]):
 
 @dataclass(frozen=True)
 class StatePart(Mapping[str, bytes]):
-    """A read-only view of the entries of `state` under `prefix`, by their names without it."""
+    """A read-only view of the entries of `state` under `prefix`; their names omit the prefix."""
 
     state: Mapping[str, bytes]
     prefix: str

@@ -1,7 +1,7 @@
 """Late rows: their columns and their late degrees.
 
-A late row has the columns of the row that arrived, then `late_degree`, then for windows the name
-and the bounds of the missed windows, then `admitted`: whether the row still entered some results.
+A late row has the columns of the row that arrived, then `late_degree`, then (only at a window
+operator) columns about the missed windows, then `admitted`: whether some results contain the row.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def free(name: str, taken: Sequence[str], suffix: str = "_") -> str:
 def late_rows(
     schema: pa.Schema, rows: pa.Table, admitted: np.ndarray, more: Sequence[pa.Array] = ()
 ) -> pa.Table:
-    """Return `rows` as late rows of `schema`; `more` are the values of the columns of windows."""
+    """Return `rows` as late rows of `schema`; `more` are the columns about missed windows."""
     own = [rows.column(name) for name in schema.names[: len(schema) - len(more) - 2]]
     return pa.table([*own, rows.column(LATE_DEGREE), *more, pa.array(admitted)], schema=schema)
 
@@ -67,7 +67,7 @@ def late_tables(
 
 
 def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:
-    """Return late rows whose late degrees also respect `newest`, the times of earlier blocks."""
+    """Return `rows` with late degrees raised to at least the distance behind the times `newest`."""
     if not newest:
         return rows
     at = len(plan.schemas[port])

@@ -100,13 +100,13 @@ class OperatorPlan(Protocol):
 
     @property
     def rounds_marks(self) -> bool:
-        """Whether watermarks are rounded down to the positions at which the operator acts."""
+        """Whether watermarks are rounded down to the times at which the operator acts."""
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return the watermarks of a port, rounded down to positions at which the operator acts."""
+        """Return the watermarks of a port, rounded down to times at which the operator acts."""
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermarks of the results, by time column."""
+        """Return the watermarks of the results, as {time column: watermarks}."""
 
     def explain(self) -> list[str]:
         """Return lines that describe the results and the state of the operator."""
@@ -136,7 +136,7 @@ class OperatorPlan(Protocol):
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """The two time columns of a join's results, each with its port; else empty."""
+        """The two time columns of a join's results, as {column: port}; empty if not a join."""
         return {}
 
     @property
@@ -146,12 +146,12 @@ class OperatorPlan(Protocol):
 
     @property
     def group_keys(self) -> Mapping[str, pa.DataType]:
-        """The columns of `group_by`, each with its type."""
+        """The columns of `group_by`, as {column: type}."""
         return {}
 
     @property
     def named_aggregates(self) -> Mapping[str, Aggregate]:
-        """The aggregates, by the names of their result columns."""
+        """The aggregates, as {result column: aggregate}."""
         return {}
 
     @property
@@ -161,7 +161,7 @@ class OperatorPlan(Protocol):
 
     @property
     def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows with a fixed range and slide in time, each with its name."""
+        """The windows with a fixed range and slide in time, as pairs (name, window)."""
         return ()
 
     @property
@@ -184,7 +184,7 @@ class OperatorPlan(Protocol):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The largest distances, before and after a row's time, of a result that needs the row."""
+        """How many ticks a result's time can be (before, after) the time of a row that it needs."""
         return (0, 0)
 
     @property
@@ -193,7 +193,7 @@ class OperatorPlan(Protocol):
         return self.reach[1]
 
     def unread(self, results: Intervals) -> Intervals:
-        """Return the intervals of time whose rows contribute only to results in `results`."""
+        """Return the intervals whose rows contribute only to results with times in `results`."""
         return shrunk(results, *self.reach)
 
     def without_windows(self, results: Intervals) -> Self:
@@ -201,7 +201,7 @@ class OperatorPlan(Protocol):
         return self
 
     def counting_rows(self) -> Self:
-        """Return a plan with the same state whose results also contain their number of rows."""
+        """Return the plan with a count of rows added to its results; the state stays the same."""
         return self
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
@@ -209,7 +209,7 @@ class OperatorPlan(Protocol):
         return ports[0]
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the losses at a slack; raise TypeError if the operator has none."""
+        """Return the model of losses by slack; raise TypeError if the operator has none."""
         raise TypeError(f"{self.word} has no quality to model")
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:

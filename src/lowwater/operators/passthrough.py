@@ -55,7 +55,7 @@ class PassthroughKernel:
         self.plan, self.shard = plan, shard
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Return a step that emits all rows of `packets`."""
+        """Return emissions with all rows of `packets`, and no changes to state."""
         out, rows = Step(), 0
         for seq, packet in enumerate(p for p in packets if p.kind == "rows"):
             table = table_of(packet).drop_columns([TICK, LATE_DEGREE, DEAD])

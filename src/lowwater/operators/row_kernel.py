@@ -43,7 +43,7 @@ class PortRows:
 
     @classmethod
     def of(cls, schema: pa.Schema, packets: Sequence[Packet]) -> PortRows:
-        """Return the rows of all packets of a port with the columns `schema`."""
+        """Return the rows of `packets`, all from one port, whose columns are `schema`."""
         tables = [table_of(p) for p in packets]
         sizes = np.cumsum([0, *map(len, tables)])
         hidden = [(TICK, pa.int64()), (LATE_DEGREE, pa.int64()), (DEAD, pa.bool_())]
@@ -92,7 +92,7 @@ class RowKernel:
         self._packets = 0
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch and return its step; `packets` are in arrival order."""
+        """Return the changes and emissions of the epoch; `packets` are in arrival order."""
         arrivals = [
             PortRows.of(schema, [p for p in packets if p.kind == "rows" and p.port == port])
             for port, schema in enumerate(self.row_plan.schemas)

@@ -1,4 +1,4 @@
-"""The row queue: rows in state that wait, and are removed by (time, arrival).
+"""The row queue: rows that wait in state, and are removed in the order of (time, arrival).
 
 The queue takes whole buckets from a row store without reading or writing them. Flagged rows of such
 a bucket do not belong to the queue and are not counted. Removing rows from the front rewrites
@@ -26,7 +26,7 @@ class RowQueue(RowStore):
         """Move the buckets of `store` with times before `limit` to the queue.
 
         If a bucket also has times after `limit`, its rows before `limit` move only if they are at
-        least half of its rows.
+        least half of the bucket.
         """
         for bucket in [b for b in store.all if b.low < limit]:
             if bucket.high < limit:
@@ -42,7 +42,7 @@ class RowQueue(RowStore):
             self._delete(bucket)
 
     def _take_most(self, store: RowStore, bucket: RowBucket, limit: int) -> None:
-        """Move the rows of `bucket` before `limit`, if they are at least half of its rows."""
+        """Move the rows with times before `limit`, if they are at least half of `bucket`."""
         rows = store.read(bucket)
         before = rows.ticks < limit
         queued = before & ~rows.flags
@@ -79,7 +79,7 @@ class RowQueue(RowStore):
         return count
 
     def first(self, count: int) -> list[StoredRows]:
-        """Remove and return the first `count` waiting rows, by bucket and (time, arrival)."""
+        """Remove the first `count` waiting rows by (time, arrival), and return them by bucket."""
         taken = []
         while count > 0:
             bucket = self.all[0]
@@ -108,7 +108,7 @@ def waiting_in(bucket: RowBucket) -> int:
 
 
 def run_of(ticks: np.ndarray, start: int, count: int) -> np.ndarray:
-    """Return the positions of the `count` times from rank `start` on, by (time, position).
+    """Return the elements `[start : start + count]` of a stable argsort of `ticks`.
 
     >>> run_of(np.array([5, 3, 5, 9, 3]), 1, 3).tolist()
     [4, 0, 2]

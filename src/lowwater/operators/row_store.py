@@ -285,7 +285,7 @@ def _flags_of(bucket: RowBucket) -> str:
 
 
 def intervals(ticks: np.ndarray) -> list[tuple[int, int]]:
-    """Return the positions [start, end) of buckets of about `TARGET_ROWS` rows in sorted `ticks`.
+    """Divide sorted `ticks` into buckets of about `TARGET_ROWS` rows; return indices [start, end).
 
     >>> intervals(np.array([3, 3, 8]))
     [(0, 3)]
@@ -296,5 +296,5 @@ def intervals(ticks: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """Return the first position of each distinct value in sorted `values`."""
+    """Return the index at which each distinct value first occurs in sorted `values`."""
     return np.flatnonzero(np.append(True, values[1:] != values[:-1]))

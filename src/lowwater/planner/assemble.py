@@ -89,7 +89,7 @@ class _Assembler:
         return number
 
     def _lead(self, node: Node, axis: Axis, steps: Steps = ()) -> list[tuple[str, int, str, Steps]]:
-        """Return the inputs and operators that feed `node`, each with the steps up to `node`."""
+        """Return (kind, number, time column, steps) of each input or operator that feeds `node`."""
         if isinstance(node, Union):
             return [way for of in node.of for way in self._lead(of, axis, steps)]
         if isinstance(node, Project):
@@ -100,7 +100,7 @@ class _Assembler:
         return [("input", number, axis.column, rest)]
 
     def _input(self, leaf: Source, axis: Axis, steps: Steps) -> tuple[int, Steps]:
-        """Return the number of the input for `leaf`, and the rest of `steps` after this input."""
+        """Return the number of the input for `leaf`, and the `steps` that run after the input."""
         split = _measured_after(leaf.watermark, axis.column, steps)
         before, rest = steps[:split], steps[split:]
         for number, (known, on, known_steps) in enumerate(self.leaves):

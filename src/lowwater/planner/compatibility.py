@@ -208,7 +208,7 @@ def rule_for(feature: str, labels: Collection[str]) -> Rule | None:
 
 
 def features_of(labels: Collection[str]) -> Iterator[tuple[str, Rule | None]]:
-    """Yield each feature and the rule, or None, that refuses it for a query with `labels`."""
+    """Yield each feature, and the rule that refuses it for a query with `labels` (or None)."""
     for feature in FEATURES:
         yield feature, rule_for("shed" if feature == "shed fill" else feature, labels)
 

@@ -75,7 +75,7 @@ SPANS = 2
 
 
 def _arrivals(flow: Dataflow) -> Arrivals | None:
-    """Return the bins that count arrivals; None if no window's end is known before its rows."""
+    """Return the bins that count arrivals; None if no window ends at a time known in advance."""
     plans = (operator.plan for operator in flow.operators)
     ends = [WindowEnds(windows) for plan in plans if (windows := plan.scheduled_windows)]
     if not ends:
@@ -122,7 +122,7 @@ def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
 
 
 def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
-    """Return the group keys that the windows of all outputs have in common, with their types."""
+    """Return {group key: type} for the group keys that the windows of all outputs have."""
     keys = [flow.operators[o.operator].plan.group_keys for o in flow.outputs]
     return {k: t for k, t in keys[0].items() if all(k in other for other in keys)}
 

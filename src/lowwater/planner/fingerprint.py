@@ -15,7 +15,7 @@ STATE_VERSION = 6
 
 
 def fingerprint(assembly: PhysicalPlan, shards: int) -> dict[str, Any]:
-    """Return the description of the plan `assembly`, and the digest of this description."""
+    """Return the version, a description of the plan `assembly`, and the description's digest."""
     flow = assembly.flow
     described: dict[str, Any] = {}
     for start, source, policy in zip(flow.inputs, assembly.sources, assembly.policies, strict=True):

@@ -26,7 +26,7 @@ class Flush:
     keep: int | None = None
 
     def of(self, axis: Axis, size: int | None) -> GradualFlush:
-        """Return this flush in ticks of the window attribute (axis); `size` is that of a window."""
+        """Return this flush with its delay in ticks; `size` is the length of a window in ticks."""
         delay = self._ticks(axis, size)
         if delay <= 0:
             raise SpecError(f"flush: max_delay={self.max_delay!r} must be greater than zero")
@@ -81,7 +81,7 @@ def smooth_windows(flush: Any, plan: WindowPlan) -> GradualFlush | None:
 
 
 def smooth_join(flush: Any, axis: Axis, band: Band | SameWindow) -> GradualFlush | None:
-    """Return the flush for the rows of a join without a partner; None if `flush` is None."""
+    """Return the flush for a join's rows that have no partner; None if `flush` is None."""
     given = _given(flush)
     size = band.size if isinstance(band, SameWindow) else None
     return None if given is None else given.of(axis, size)

@@ -23,7 +23,7 @@ BEATS_PER_IDLE_TIMEOUT = 4
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A dataflow, a source and a watermark policy for each input, and the other policies."""
+    """A dataflow, the source and the watermark policy of each input, and the other policies."""
 
     flow: Dataflow
     sources: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Plans adaptive slack: finds the operators that streams feed, and how slacks are chosen."""
+"""Plans adaptive slack: finds the operators that streams feed, and plans the choice of slacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chosen(policy: WatermarkPolicy) -> AdaptiveSlack | None:
 
 
 def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
-    """Return a plan that measures late degrees and chooses slacks, if a policy needs it."""
+    """Return `assembly`; if a policy has adaptive slack, add the adapter that chooses slacks."""
     policies = {n: c for n, p in enumerate(assembly.policies) if (c := chosen(p)) is not None}
     if not policies:
         return assembly
@@ -83,7 +83,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Way:
-    """A path from an input to a port; `first`: it has no join, `order`: the operator that sorts."""
+    """A path from an input to a port; `first` means without joins, `order` is a sort operator."""
 
     input: int
     first: bool = True
@@ -93,7 +93,7 @@ class _Way:
 def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
     """Yield the first windows and joins that the inputs in `targets` feed.
 
-    The place of a join lists all these inputs, also if their rows pass another join before.
+    A join lists all inputs in `targets` that feed it, even if their rows pass another join first.
     """
     coming: dict[tuple[int, int], list[_Way]] = {p: [] for p in flow.ports}
 
@@ -125,7 +125,7 @@ def _deciding(
     granule: int,
     parts: frozenset[int],
 ) -> SlackDecision:
-    """Return how slacks are chosen for `place`; raise SpecError if its losses have no model."""
+    """Return the slack decision for `place`; raise SpecError if its losses have no model."""
     plan, name = flow.operators[place.operator].plan, flow.operators[place.operator].name
     mine = [targets[n] for port in place.ports for n in port]
     one = max(mine, key=_target)
@@ -173,7 +173,7 @@ def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:
-    """Return the operators of `flow`, which count the losses that `decisions` need."""
+    """Return the operators of `flow`, changed to count the losses that `decisions` need."""
     operators = list(flow.operators)
     for one in decisions:
         if one.measured is not None:

@@ -79,7 +79,7 @@ def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
 
 
 def _back(flow: Dataflow, number: int) -> int:
-    """Return how much older, in ticks, input rows may be than rows that operator `number` reads."""
+    """Return how many ticks older input rows may be than the rows that operator `number` reads."""
     spans = (
         operator.plan.made_from + _back(flow, below)
         for below, operator in enumerate(flow.operators)

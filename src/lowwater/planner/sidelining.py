@@ -53,7 +53,7 @@ def sideline_of(sideline: Sidelining) -> Sideline | None:
 
 
 def _check(flow: Dataflow) -> None:
-    """Raise SpecError if a window of `flow` cannot close before an earlier window."""
+    """Raise SpecError if windows of `flow` can close only in the order of time."""
     for number in sorted(flow.front):
         refuse("sideline", flow.operators[number].plan.labels, _NEEDED)
     if any(i.axis.kind != "time" for i in flow.inputs):
@@ -113,7 +113,7 @@ def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: in
 
 
 def _keys(plan: OperatorPlan, route: Route) -> tuple[str, ...]:
-    """Return the group keys by their names before the steps; empty if a step computes a key."""
+    """Return the names of the group keys before the route's steps; () if a step computes a key."""
     columns: list[str | None] = list(plan.group_keys)
     for step in reversed(route.steps):
         columns = [None if column is None else step.origin(column) for column in columns]

@@ -73,7 +73,7 @@ def _lateness(given: Any, plan: WindowPlan) -> int:
 
 
 def _takes_ranges(plan: WindowPlan, of: Node) -> bool:
-    """Return whether punctuation may complete an interval before earlier ones (`since=`)."""
+    """Return whether an interval may be complete while earlier rows may still come (`since=`)."""
     columns = (getattr(leaf.watermark, "since", None) for leaf in sources_of(of))
     since = next((column for column in columns if column is not None), None)
     if since is not None:

@@ -24,7 +24,7 @@ from lowwater.windows.axis import Axis
 
 
 def distinct(of: Node, columns: Sequence[str], within: Any) -> Apply:
-    """Return a node with the rows of `of`, without rows that repeat `columns` near in time."""
+    """Return a node with the rows of `of`, without duplicates; see `Stream.distinct`."""
     chosen = tuple(dict.fromkeys(columns)) or tuple(of.schema.names)
     for column in chosen:
         if column not in of.schema.names:

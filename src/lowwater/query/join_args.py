@@ -55,7 +55,7 @@ class JoinArgs:
 
 
 def usual_time(how: How, order: Order) -> Time:
-    """Return the default of `time=`; pairs in time order have the later time (QDJ 4.2)."""
+    """Return the default of `time=`: for order="time", the later time of a pair (QDJ 4.2)."""
     if how == "full" or (how == "inner" and order == "time"):
         return "max"
     return "other" if how == "right" else "self"

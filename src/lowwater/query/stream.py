@@ -57,7 +57,7 @@ class Stream(SingleQuery):
 
     @property
     def times(self) -> tuple[Axis, ...] | None:
-        """The time columns with a watermark in results of operators; None for rows of a source."""
+        """For results of operators, the time columns that have a watermark; for a source, None."""
         return self.node.times
 
     def axis(self, column: Any) -> Axis:
@@ -66,7 +66,7 @@ class Stream(SingleQuery):
 
     @property
     def jointly(self) -> Mapping[str, int]:
-        """The two time columns of a join result, each with its side: 0 for self, 1 for other."""
+        """The two time columns of a join result, as {column: side}; side 0 is self, 1 is other."""
         return paired_times(self.node)
 
     @property
@@ -169,8 +169,8 @@ class Stream(SingleQuery):
             The key columns: a name, several names, or {name in this stream: name in `other`}.
             With None, all rows near in time join.
         band
-            The smallest and the largest `other - self`, `("-2 seconds", "3 seconds")`, inclusive;
-            or `lw.same_window("10 seconds")`.
+            `("-2 seconds", "3 seconds")`: the smallest and the largest difference of times, `other`
+            minus self, both allowed. Or `lw.same_window("10 seconds")`.
         how
             "inner", "left", "right", "full", or "anti": the rows of this stream without a partner.
             Rows without a partner are emitted when no partner can arrive any more.
@@ -178,7 +178,7 @@ class Stream(SingleQuery):
             The event time of a result: the time of "self" or "other", the "min" or "max" of both
             times (in a new column), or "both" times. Results keep the time columns of both rows.
         order
-            "time" emits results in the order of their time (QDJ 4), by default `time="max"`. Each
+            "time" emits results in the order of their time (QDJ 4); the default time is "max". Each
             result waits for the watermarks of both streams, and late rows are dropped.
         suffix
             The suffix of those columns of `other` whose names exist in this stream, too.
@@ -246,15 +246,15 @@ class Stream(SingleQuery):
             join, `("ts", "ts_other")`, a result has one window per time: `window` and `window_2`.
         slide_on
             The order in which a `slide` in rows counts rows: arrival order (by default), or
-            `lw.rank("ts")`. With a column, a window ends at every multiple of `slide` in it.
+            `lw.rank("ts")`. With a column, a value that is a multiple of `slide` ends a window.
         partition_by
             Columns that partition the stream before windows are formed: each partition has its own
             windows and row numbers.
         origin
             A point where a window starts; by default 1970-01-01 or 0, as in Spark's `window()`.
         gap
-            The gap of session windows, instead of `range` and `slide`: a session ends if no row has
-            a time less than `gap` after its last row.
+            The gap of session windows, instead of `range` and `slide`: rows less than `gap`
+            apart are in the same session.
         flush
             `lw.slow_flush(max_delay="2 windows")` spreads the results of windows with many groups
             over time, instead of emitting all at once.
@@ -307,7 +307,7 @@ class Stream(SingleQuery):
 class Query(Stream):
     """A window aggregate that is ready to run: the result of `stream.window(...).agg(...)`.
 
-    A query is again a stream; the time of its rows is `window`, the last tick of the window.
+    A query is again a stream; the time of a row is the last tick of its `window`.
     """
 
     node: Apply

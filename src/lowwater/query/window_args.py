@@ -35,7 +35,7 @@ class WindowArgs:
 
 @dataclass(frozen=True)
 class ResolvedWindow:
-    """A checked window: its attribute (axis), its kind, row numbering, and second attribute."""
+    """A checked window: its window attribute (axis), kind, row numbering and second attribute."""
 
     axis: Axis
     spec: WindowSpec
@@ -179,7 +179,7 @@ def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWi
 
 
 def _sliding_by_rows(args: WindowArgs, axis: Axis, over: Node) -> RowWindow:
-    """Return a window whose slide counts rows, or follows the column `slide_on`."""
+    """Return a window whose slide counts rows, or is measured on the column `slide_on`."""
     if args.origin is not None:
         raise SpecError(
             f"origin={args.origin!r} does not go with a slide in rows: windows end where rows are; "

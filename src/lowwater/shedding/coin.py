@@ -3,9 +3,9 @@
 A slot is an interval of result times (`drop_geometry`). One toss drops all slots of a batch, or
 keeps all. After the longest allowed run of dropped slots, the next slot is always kept. If the coin
 would have dropped that slot, one drop is *owed*: a later slot that the coin would keep is dropped
-instead, unless its run becomes too long. So runs stay bounded, and the share of drops is met.
+instead, unless the run becomes too long. So runs stay bounded, and the share of drops is met.
 
-Independent tosses often have long series of equal results, and the load would vary. So each toss
+Independent tosses would have long series of equal results, and the load would vary. So each toss
 corrects the excess of earlier tosses. A random part remains, so that drops do not follow a period
 in the data.
 """
@@ -22,12 +22,12 @@ from lowwater.intervals import Intervals
 CHANCE = 0.5
 """The width of the range of random numbers around 1/2; a narrow range drops more evenly."""
 OWED_RUNS = 4
-"""The largest number of owed drops, in longest runs; more could not be made up for."""
+"""The largest number of owed drops, divided by the length of the longest allowed run."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The parameters of a drop: share of slots, `batch` slots per toss, at most `most` in a row."""
+    """The rule of drops: a `share` of slots, `batch` slots per toss, at most `most` in a row."""
 
     share: float
     batch: int
@@ -47,7 +47,7 @@ class Place:
     - `owed`: The number of drops that are owed.
     - `number`, `left`, `drop`: The number of the next batch, the remaining slots of the current
       batch, and whether the coin dropped the current batch.
-    - `carry`: The number of dropped batches that the tosses so far are short of the share.
+    - `carry`: The number of batches that the share requires so far, minus the dropped batches.
     """
 
     slot: int
@@ -59,7 +59,7 @@ class Place:
     carry: float = 0.0
 
     def skipped_to(self, slot: int) -> Place:
-        """Return the state before `slot`; slots in between without a decision were kept."""
+        """Return the state before `slot`; skipped slots had no decision, so they were kept."""
         return Place(slot, number=self.number + 1) if slot > self.slot else self
 
     def step(self, rule: Rule) -> tuple[Place, bool]:
@@ -95,7 +95,7 @@ def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]
 
 
 def dropped_runs(first: int, dropped: list[bool]) -> Intervals:
-    """Return the runs [start, end) of dropped slots; `dropped` has the slots from `first` on.
+    """Return the runs [start, end) of dropped slots; `dropped[i]` belongs to slot `first` + i.
 
     >>> dropped_runs(7, [True, True, False, True])
     ((7, 9), (10, 11))

@@ -3,7 +3,7 @@
 A drop divides result times into *slots* of length δ: all windows with results in one slot are kept
 or dropped together (DROP 3.2). A slot needs the rows of an interval of length ω. In DROP, a result
 has the time of its window's first row, so a slot needs rows after its own time. Here, a result has
-the time of its window's last tick, so a slot needs rows before. The "- 1" of DROP is one tick here.
+the time of its window's last tick, so a slot needs earlier rows. The "- 1" of DROP is a tick here.
 
 Dropped results and skipped rows are described by intervals of time. A row is skipped if and only if
 all its windows are dropped (DROP 3.4, rule 1).
@@ -24,28 +24,28 @@ from lowwater.windows.sliding import Sliding
 
 @dataclass(frozen=True)
 class Params:
-    """The parameters ω and δ: a slot needs the rows of `size` ticks, and has `slide` ticks."""
+    """ω = `size` and δ = `slide`, in ticks: a slot has δ ticks, and needs the rows of ω ticks."""
 
     size: int
     slide: int
 
     @property
     def overlap(self) -> int:
-        """The smallest number of slots that need a row: ⌊ω/δ⌋. A shorter run skips no rows."""
+        """The smallest number of slots that need the same row, ⌊ω/δ⌋; shorter runs skip no rows."""
         return self.size // self.slide
 
     def spared(self, run: int) -> int:
-        """Return the length of the interval of skipped rows if `run` slots in a row are dropped."""
+        """Return how many ticks of rows are skipped if `run` slots in a row are dropped."""
         return max(0, (run + 1) * self.slide - self.size)
 
 
 @dataclass(frozen=True)
 class Root:
-    """The windows of an operator whose results the query emits.
+    """The windows of one operator; the query emits their results.
 
     - `operator`, `spec`, `name`: The operator's number, window spec and name.
-    - `back`: The largest time before a window's start of a row that can affect the window, through
-      earlier operators.
+    - `back`: How many ticks before a window's start a row can affect the window, through previous
+      operators.
     - `gap`: The number of results that may be missing in a row.
     - `query`: The name of the query that emits the results.
     """
@@ -59,12 +59,12 @@ class Root:
 
     @property
     def params(self) -> Params:
-        """ω and δ of these windows alone."""
+        """The parameters ω and δ of these windows alone."""
         return Params(self.spec.range + self.back, self.spec.slide)
 
     @property
     def phase(self) -> int:
-        """The result times modulo the slide."""
+        """The remainder of each result time divided by the slide."""
         return (self.spec.origin + self.spec.range - 1) % self.spec.slide
 
 
@@ -72,7 +72,7 @@ class Root:
 class Slots:
     """The slots of a drop: slot k has the result times [anchor + k·slide, anchor + (k+1)·slide).
 
-    A slot needs the rows from `lead` ticks before its start on; `size` is ω.
+    The first row that a slot needs is `lead` ticks before its start; `size` is ω in ticks.
     """
 
     anchor: int
@@ -106,7 +106,7 @@ class Slots:
 
     @property
     def params(self) -> Params:
-        """ω and δ."""
+        """The parameters ω and δ of the slots."""
         return Params(self.size, self.slide)
 
     def start(self, slot: int) -> int:
@@ -114,16 +114,16 @@ class Slots:
         return self.anchor + slot * self.slide
 
     def first_after(self, newest: int) -> int:
-        """Return the first slot that needs no row up to `newest`."""
+        """Return the first slot that needs only rows after `newest`."""
         return (newest + self.lead - self.anchor) // self.slide + 1
 
     def gap(self, roots: Sequence[Root]) -> int:
-        """Return the number of slots that may be dropped in a row within the gap of every root."""
+        """Return how many slots may be dropped in a row, so that no root's gap is exceeded."""
         return min(root.gap // (self.slide // root.spec.slide) for root in roots)
 
 
 def window_runs(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the runs [first, end) of ids of windows with result times in `results`.
+    """Return the ids of windows with result times in `results`, as runs [first, end).
 
     >>> window_runs(Sliding(range=10), ((9, 10), (20, 40)))
     ((0, 1), (2, 4))
@@ -136,7 +136,7 @@ def window_runs(spec: Sliding, results: Intervals) -> Intervals:
 
 
 def unread_rows(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the times of rows that belong only to windows with result times in `results`.
+    """Return the times whose rows belong only to windows with result times in `results`.
 
     >>> unread_rows(Sliding(range=10, slide=5), ((14, 40),))
     ((10, 35),)
@@ -165,7 +165,7 @@ def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position in `at`, the next position outside all intervals, or itself.
+    """Return, for each position p in `at`, the first position ≥ p outside all intervals.
 
     >>> next_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, 2, 2, 6]
@@ -174,7 +174,7 @@ def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position in `at`, the last position outside all intervals, or itself.
+    """Return, for each position p in `at`, the last position ≤ p outside all intervals.
 
     >>> last_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, -1, 2, 4]
@@ -183,7 +183,7 @@ def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position in `at`, the interval that contains it, or the next interval."""
+    """Return, for each position in `at`, the interval that contains it, or else the next one."""
     edges = np.array([*intervals, (0, 0)], np.int64)
     return edges[np.searchsorted(edges[:-1].reshape(-1), at, "right") // 2]
 
@@ -191,9 +191,9 @@ def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 def needed_windows(
     results: Intervals, spec: Any, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of the first and the last kept window in each range [first, last].
+    """Return the ids of the first and the last kept window from each `first` to its `last`.
 
-    If all windows of a range are dropped, the last id is smaller than the first id.
+    If all these windows are dropped, the last id is smaller than the first id.
     """
     if not results or not isinstance(spec, Sliding):
         return first, last

@@ -23,9 +23,9 @@ from lowwater.shedding.drop_geometry import Params
 EPOCHS_TO_ANSWER = 3
 """The largest number of epochs between the arrival of a row and its result."""
 MARGIN = 0.8
-"""The share of the bound at which the model aims, because the length of epochs varies."""
+"""The model aims at this share of the bound, because the length of epochs varies."""
 MEMORY = 0.9
-"""The factor on the weight of past epochs after every epoch."""
+"""The weight of past epochs is multiplied by this factor after every epoch."""
 RISING, FALLING = 0.9, 0.5
 """The weight of the newest epoch in the arrival rate: if the rate rises, and if it falls."""
 FORGETTING = 0.5
@@ -42,7 +42,7 @@ PATIENCE = 8
 class Epoch:
     """The measurements of an epoch; times in ticks.
 
-    - `took`, `elapsed`: The duration of the epoch, and the time since the end of the epoch before.
+    - `took`, `elapsed`: The duration of the epoch, and the time since the previous epoch's end.
     - `kept`, `shed`: The number of kept rows, and of shed rows.
     - `results`: The number of results.
     - `waiting`: The number of rows that wait at the sources after the epoch; None if unknown.
@@ -85,7 +85,7 @@ class Costs:
 
 
 def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
-    """Return the largest excess of recent epochs over their expected durations, as a share.
+    """Return the largest recent value of duration / expected duration − 1; older values fade.
 
     >>> surprise(0.0, Costs(100, 1, 0, 0), Epoch(150, 150, 20, 0))
     0.25
@@ -104,7 +104,7 @@ class CostMemory:
 
 
 def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
-    """Return the memory after an epoch, and the costs by least squares, none of them negative."""
+    """Return the memory after an epoch, and the costs of a least-squares fit, at least 0 each."""
     row = np.array([1.0, epoch.kept, epoch.shed, epoch.results])
     products = MEMORY * np.array(memory.products) + np.outer(row, row)
     sums = MEMORY * np.array(memory.sums) + row * epoch.took
@@ -112,7 +112,7 @@ def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
 
 
 def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
-    """Return the best fit of any subset of the four costs, without negative costs."""
+    """Return the costs with the best fit; costs that would be negative are 0."""
     best: tuple[float, np.ndarray] = np.inf, np.zeros(len(sums))
     for chosen in product((True, False), repeat=len(sums)):
         mine = list(compress(range(len(sums)), chosen))
@@ -145,15 +145,15 @@ class ExpectedLoad:
 class LoadMemory:
     """The memory of the load model.
 
-    - `now`, `elapsed`: The clock at the end of the last epoch, and the time since the epoch before.
+    - `now`, `elapsed`: The clock at the end of the last epoch, and that epoch's `elapsed`.
     - `costs`, `cost`: The sums of the fit, and the fitted costs.
-    - `surprise`: The largest excess of recent epochs over their expected durations, as a share.
+    - `surprise`: The largest recent value of duration / expected duration − 1.
     - `rate`, `results`: The expected rows per tick, and results per row.
     - `waiting`: The number of rows that waited at the sources after the last epoch.
     - `share`, `run`: The share of windows to drop, and the number of slots to drop in a row.
     - `load`: The arriving work divided by the capacity.
     - `beyond`: The number of epochs in a row in which the bound could not be met.
-    - `closed`: The operators of shut-down queries, with the arrival rate at the shut-down.
+    - `closed`: {operator of a shut-down query: arrival rate at the shut-down}.
     """
 
     VERSION: ClassVar[int] = 1
@@ -197,7 +197,7 @@ class DropRequirement:
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the age of results, `latency` in ticks, with at most `most` drops in a row.
+    """A bound on the age of results, `latency` ticks; at most `most` slots are dropped in a row.
 
     With a larger `surprise`, the model aims further below the bound.
     """
@@ -213,7 +213,7 @@ class Bound:
         return self.most / (self.most + 1)
 
     def needs(self, costs: Costs, coming: ExpectedLoad, epoch: Epoch) -> DropRequirement:
-        """Return the share of windows to drop for the expected load `coming`.
+        """Return the drops that the expected load `coming` requires after `epoch`.
 
         Under overload, the rows of a kept window arrive faster than they are processed. The bound
         is therefore reduced by the delay that builds up during one window.
@@ -238,7 +238,7 @@ class Bound:
         return DropRequirement(min(share, self.limit), run, load, reachable=share <= self.limit)
 
     def early(self, run: int) -> float:
-        """Return the share of the rows of `run` = n slots that are skipped: ((n+1)δ - ω) / nδ."""
+        """Return the share of rows that n = `run` dropped slots skip: ((n+1)δ - ω) / nδ."""
         return self.params.spared(run) / (run * self.params.slide)
 
     def run(self, share: float) -> int:
@@ -269,8 +269,8 @@ def settled(before: float, share: float) -> float:
 def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
     """Return the recent arrival rate in rows per tick; it follows a rise faster than a fall.
 
-    If sources report waiting rows, the rate is the arrivals during the epoch. Otherwise, an epoch
-    is assumed to read the rows that arrived during the epoch before.
+    If sources report waiting rows, the arrivals during `epoch` are known. Otherwise, `epoch` is
+    assumed to have read the rows that arrived during the previous epoch.
     """
     if epoch.waiting is not None:
         arrived, within = epoch.rows + epoch.waiting - (memory.waiting or 0), epoch.elapsed
@@ -284,6 +284,6 @@ def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
 
 
 def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the open query with the most rows, to shut down next; None if only one is open."""
+    """Return the operator with the most rows outside `closed`; None if fewer than two are left."""
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

@@ -40,7 +40,7 @@ def shed(
     ----------
     max_gap
         The largest number of results that may be missing in a row, or the longest time without
-        results ("10 minutes"). For several queries, a gap by name: `{"fast": 60, "slow": 5}`.
+        results ("10 minutes"). For several queries, give a gap per name: `{"fast": 60, "slow": 5}`.
     share
         The share of windows to drop.
     latency
@@ -48,8 +48,8 @@ def shed(
     seed
         The seed of the random choice of windows.
     fill
-        "linear" also emits interpolated rows for dropped windows, between the finals before and
-        after: `kind` is "filled", and `error` is a bound on the error.
+        "linear" also emits rows for dropped windows, interpolated between the nearest finals. These
+        rows have the kind "filled", and `error` is a bound on their error.
 
     >>> shed(max_gap=10, share=0.3)
     ShedPolicy(max_gap=10, share=0.3, latency=None, seed=0, fill=False)
@@ -84,7 +84,7 @@ def check_gaps(max_gap: Any) -> None:
 
 
 def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
-    """Return the gap of `query`; raise SpecError if `max_gap` and `queries` have other names."""
+    """Return the gap of `query`; raise SpecError if the names in `max_gap` and `queries` differ."""
     if not isinstance(max_gap, Mapping):
         return max_gap  # type: ignore[no-any-return]
     odd = [n for n in (*max_gap, *queries) if n not in queries or n not in max_gap]
@@ -108,7 +108,7 @@ def plain(max_gap: Any) -> Any:
 
 
 def results_in(gap: Gap, slide: int) -> int:
-    """Return `gap` as a number of results of windows with slide `slide`.
+    """Return `gap` as a number of results, if results are `slide` ticks apart.
 
     >>> results_in("1 minute", 10_000_000), results_in(5, 10_000_000)
     (6, 5)

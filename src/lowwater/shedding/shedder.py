@@ -24,13 +24,13 @@ from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, resu
 from lowwater.ticks import BEGIN, END
 
 AHEAD = 4
-"""Decisions are made ahead for this many times the number of slots of a recent epoch."""
+"""Decisions are made ahead for this many times the slots by which recent epochs advanced."""
 LEAST_RUNS, MOST_RUNS = 8, 500
 """The smallest and the largest number of runs for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals that are remembered, to count their late rows as shed."""
 TIRED = 0.7
-"""A shut-down query restarts below this share of the arrival rate at the shut-down."""
+"""A query restarts when the arrival rate is below this share of the rate at its shut-down."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DroppedInterval:
     """An interval of result times whose drop is final, for the output `dropped`.
 
     - `start`, `end`: The interval.
-    - `share`, `load`: The share of windows to drop at that time, and the load.
+    - `share`, `load`: The share of windows to drop and the load, both at the time of the decision.
     - `reason`: The cause: a fixed share, a bound on latency, or a query that is shut down.
     - `operator`: The operator of the query that was shut down; None for all queries.
     """
@@ -57,7 +57,7 @@ class ShedMemory:
 
     - `load`: The memory of the load model.
     - `place`: The state of the decisions on slots that have begun; None before the first row.
-    - `until`, `rule`: The slot before which decisions were made, and the rule of the decisions.
+    - `until`, `rule`: The first slot without a decision, and the rule of the decisions.
     - `stride`: The number of slots by which recent epochs advanced.
     - `windows`: The number of windows dropped so far.
     - `news`: The dropped intervals that became final in the last epoch.
@@ -147,7 +147,7 @@ class LoadShedder:
         return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
-        """Return the decisions' state before `first`, and the dropped runs that have begun."""
+        """Return the state before slot `first`, and the newly begun runs of dropped slots."""
         place, rule = memory.place, memory.rule
         if place is None or rule is None:
             return Place(first), ()
@@ -175,12 +175,12 @@ class LoadShedder:
         return news
 
     def _windows(self, runs: Intervals) -> int:
-        """Return the number of windows in `runs` of slots."""
+        """Return the number of windows in the slots of `runs`."""
         each = sum(self.slots.slide // root.spec.slide for root in self.roots)
         return each * sum(end - start for start, end in runs)
 
     def _times(self, runs: Intervals) -> Intervals:
-        """Return the intervals of result times of `runs` of slots."""
+        """Return `runs` of slots as intervals of result times."""
         return tuple((self.slots.start(a), self.slots.start(b)) for a, b in runs)
 
     def _rule(self, load: LoadMemory) -> Rule:
@@ -220,7 +220,7 @@ class LoadShedder:
         )
 
     def _epoch(self, memory: LoadMemory, report: EpochReport, took: int) -> Epoch:
-        """Return the measurements of an epoch that the load model reads."""
+        """Return the load model's measurements of an epoch that took `took` ticks."""
         rows = sum(m.rows * self.inputs.get(m.input, 0) for m in report.measured.inputs)
         shed = sum(counts.get("shed", 0) for _, counts in report.measured.counts())
         sources = [m for m in report.measured.inputs if m.waiting is not None]
@@ -237,7 +237,7 @@ class LoadShedder:
     def _shut(
         self, closed: Mapping[int, float], report: EpochReport, beyond: int, rate: float
     ) -> dict[int, float]:
-        """Return the operators of shut-down queries, with the arrival rate at the shut-down."""
+        """Return {operator of a shut-down query: arrival rate at the shut-down} after an epoch."""
         shut = {n: at for n, at in closed.items() if rate > TIRED * at}
         if beyond and beyond % PATIENCE == 0:
             rows = dict.fromkeys((root.operator for root in self.roots), 0)
@@ -265,6 +265,6 @@ class LoadShedder:
 
 
 def _still_known(over: Intervals, report: EpochReport) -> Sequence[tuple[int, int]]:
-    """Return the past dropped intervals that are not complete, and the newest of the others."""
+    """Return the intervals in `over` that are not complete, and the last `REMEMBERED` intervals."""
     low = min((BEGIN if w.low is None else w.low for w in report.ports), default=BEGIN)
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

@@ -15,14 +15,14 @@ from lowwater.sidelining.policy import Sideline
 from lowwater.windows.sliding import Sliding
 
 TOLERATED = 4
-"""The newest time may be behind event time by a slide divided by this without a burst."""
+"""In a burst, the newest time is behind event time by more than a slide divided by this number."""
 QUEUED = 256
 """The approximate maximum of entries in a queue; in a longer queue, neighbours are merged."""
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The number of rows of held interval number `interval` that arrived at time `arrived`."""
+    """A number of held rows of held interval `interval` that arrived at clock `arrived`."""
 
     interval: int
     arrived: int
@@ -32,7 +32,7 @@ class HeldRows:
 Queue: TypeAlias = tuple[HeldRows, ...]
 """The rows that a shard holds, in the order of their release."""
 Queues: TypeAlias = dict[int, dict[int, Queue]]
-"""The queues by hold operator, and by shard."""
+"""The queues, as {hold operator: {shard: queue}}."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class SidelineMemory:
     prodded: dict[int, int] = field(default_factory=dict)
 
     def held_rows(self, hold: int | None) -> list[HeldRows]:
-        """Return the rows that hold operator `hold` has in all shards."""
+        """Return the held rows of hold operator `hold` in all shards."""
         queues = {} if hold is None else self.queues.get(hold, {})
         return [rows for queue in queues.values() for rows in queue]
 
@@ -75,7 +75,7 @@ class BurstWindow:
 
 @dataclass(frozen=True)
 class HoldPoint:
-    """A hold operator between an input and another operator, with the number of its port."""
+    """A hold operator after an input; `port` is the number of the hold operator's port."""
 
     operator: int
     port: int
@@ -130,7 +130,7 @@ class Sideliner:
         held: Sequence[HeldInterval],
         report: EpochReport,
     ) -> tuple[int, int] | None:
-        """Return the interval to hold, in whole panes, if a burst has hit windows; else None."""
+        """Return the (start, end) of whole panes to hold if a burst has hit windows; else None."""
         newest, event = newest_time(window, report), self._event(report)
         answered = prodded.get(window.operator)
         arrived = sum(map(report.measured.rows, window.inputs))
@@ -141,7 +141,7 @@ class Sideliner:
         return free_interval(window, end, held, report) if hit else None
 
     def _event(self, report: EpochReport) -> int | None:
-        """Return event time by the event clock that early results use."""
+        """Return the current event time, by the same event clock as for early results."""
         newest = latest(*(newest_time(w, report) for w in self.windows))
         return self.clock.now(self.clock.advance(report.clock, newest, report.now), report.now)
 
@@ -161,7 +161,7 @@ class Sideliner:
     def _release(
         self, hold: HoldPoint, memory: SidelineMemory, report: EpochReport
     ) -> tuple[SidelineMemory, dict[int, int]]:
-        """Return the memory after a release, and the number of rows that each shard releases."""
+        """Return the memory after a release, and {shard: number of rows to release}."""
         number = hold.operator
         queues = memory.queues.get(number, {})
         waiting = {shard: sum(one.rows for one in queue) for shard, queue in queues.items()}
@@ -228,7 +228,7 @@ def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
 
 
 def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Return how many rows of `quota` each shard releases, in proportion to its held rows.
+    """Return how `quota` rows are divided among shards, in proportion to their held rows.
 
     >>> _shared(4, {0: 6, 1: 2})
     {0: 3, 1: 1}
@@ -244,7 +244,7 @@ def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
 
 
 def _overdue(queue: Queue, late: int) -> int:
-    """Return the number of rows to release so that all rows that arrived up to `late` are out."""
+    """Return how many rows to release, so that no row that arrived up to `late` is left."""
     last = max((i for i, one in enumerate(queue) if one.arrived <= late), default=-1)
     return sum(one.rows for one in queue[: last + 1])
 
@@ -263,7 +263,7 @@ def _without(queue: Queue, rows: int) -> Queue:
 
 
 def _shortened(queue: Sequence[HeldRows]) -> Queue:
-    """Return `queue`; if it is too long, with neighbours merged under the earlier arrival time."""
+    """Return `queue`; in a long queue, neighbours are merged and get the earlier arrival time."""
     if len(queue) <= QUEUED:
         return tuple(queue)
     shorter: list[HeldRows] = []

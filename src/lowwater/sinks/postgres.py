@@ -100,7 +100,7 @@ class Postgres(Sink):
         into = f"INSERT INTO {self._name} ({own})"
         if not self.key:
             return f"{into} SELECT {own} FROM staged"  # noqa: S608
-        # Of several rows of a window in one epoch the last is stored, an early row only if alone.
+        # Of several rows of a window in one epoch, the last is stored that is not early, if any.
         best = f"{PLACE} DESC" if "kind" not in names else f"kind = 'early', {PLACE} DESC"
         by, rest = _listed(self.key), [n for n in names if n not in self.key]
         news = ", ".join(f"{_quoted(n)} = EXCLUDED.{_quoted(n)}" for n in rest)

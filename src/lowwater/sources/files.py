@@ -43,7 +43,7 @@ class Files(BlockSource):
         return ""
 
     def names(self, after: str, to: str | None = None) -> list[str]:
-        """Return the names after `after`, up to and including `to`, in order."""
+        """Return the sorted file names that are greater than `after` and at most `to`."""
         stop = min(x for x in (to, self.until, "\U0010ffff") if x is not None)
         return [n for n in file_names(Path(self.path), self.format, after) if n <= stop]
 
@@ -94,7 +94,7 @@ class Files(BlockSource):
 
 
 def _within(sizes: Iterable[int], limit: int) -> int:
-    """Return the number of leading `sizes` whose sum is at most `limit`, at least 1."""
+    """Return how many of the first `sizes` have a sum of at most `limit`; at least 1."""
     return max(1, sum(1 for _ in takewhile(lambda total: total <= limit, accumulate(sizes))))
 
 
@@ -123,8 +123,8 @@ def files(
 
     New files are read as they appear. File names must sort in arrival order, and a file must appear
     whole: write it under another name and rename it. An epoch reads at most `files_per_epoch` files
-    and `max_rows_per_epoch` rows, but at least one file; without limits, about 256 MB. Python
-    workers read the files, so raw rows never enter the JVM. csv and json need a `schema`.
+    and `max_rows_per_epoch` rows, but at least one file; without limits, it reads about 256 MB.
+    Python workers read the files, so raw rows never enter the JVM. csv and json need a `schema`.
     """
     folder = Path(path)
     if not folder.is_dir():

@@ -53,7 +53,7 @@ def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
 
 
 def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
-    """Return the rows of the row groups [first, end) of a Parquet file, or of all for None."""
+    """Return the rows of row groups [first, end) of a Parquet file; None means all row groups."""
     with pq.ParquetFile(path) as file:
         have = set(file.schema_arrow.names)
         present = [name for name in schema.names if name in have]
@@ -63,14 +63,14 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
 
 
 def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
-    """Return the sorted names, after `after`, of the visible files of a format."""
+    """Return the sorted names of visible files of format `form`, without names up to `after`."""
     names = (path.name for path in folder.iterdir())
     endings = ENDINGS[form]
     return sorted(n for n in names if n > after and n[0] not in "._" and n.endswith(endings))
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Return intervals [first, end) of row groups, each with about the rows of one block."""
+    """Return the (first, end) row groups of each block; a block has about `BLOCK_ROWS` rows."""
     cuts, rows = [0], 0
     for group, size in enumerate(sizes):
         if rows and rows + size > BLOCK_ROWS:
@@ -89,7 +89,7 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return the number of rows of a file; for csv and json, its lines without a csv header."""
+    """Return the number of rows of a file; for csv and json, of its lines without a csv header."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:
@@ -208,7 +208,7 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
 
 
 def _read_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the schema for a column that DuckDB inferred as `kind`."""
+    """Return the column type to use if DuckDB inferred the type `kind`."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC")
     if pa.types.is_time(kind) or pa.types.is_null(kind):

@@ -23,7 +23,7 @@ from lowwater.windows.axis import Axis
 class Replay(BlockSource):
     """A source of recorded rows in arrival order, `speed` times as fast as they were recorded.
 
-    Without `arrival`, rows keep the order of the file. Without `speed`, all are ready at once.
+    Without `arrival`, rows keep the order of the file. Without `speed`, all rows are ready at once.
     """
 
     path: str
@@ -91,8 +91,8 @@ def replay(
     """Return a source that replays a file, `speed` times as fast as its rows were recorded.
 
     `arrival` names the column of arrival times: timestamps, or seconds as integers. Rows are in the
-    order of `arrival`, or of the file if `arrival` is None. With `speed=None` all are ready at
-    once. csv and json need a `schema`. A restarted query continues from its checkpoint.
+    order of `arrival`, or of the file if `arrival` is None. With `speed=None`, all rows are
+    ready at once. csv and json need a `schema`. A restarted query continues from its checkpoint.
     """
     file = Path(path)
     if not file.is_file():

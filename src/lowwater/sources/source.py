@@ -18,7 +18,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class SourceBlock:
-    """A block of rows: `what` identifies the rows for `read`; `last` if the stream ends after it.
+    """A block of rows. `what` identifies it for `read`; `last` is whether the stream ends with it.
 
     `rows` is the number of rows, or None if it is unknown.
     """
@@ -74,7 +74,7 @@ class BlockSource(ABC):
         return None
 
     def bounded(self) -> BlockSource:
-        """Return this source with an end: after the block that is now the last block."""
+        """Return this source with an end after the block that is now the last one."""
         return self
 
     def prepare(self, folder: str) -> BlockSource:

@@ -49,7 +49,7 @@ class Spool(Files):
 
 @dataclass(frozen=True)
 class StdinSource(Spool):
-    """A source of lines from a file descriptor, after the bytes `first` that were already read."""
+    """A source of lines from `descriptor`; the bytes `first` were already read and come first."""
 
     descriptor: int = 0
     first: bytes = b""

@@ -84,7 +84,7 @@ class Inputs(BlockInputs):
         )
 
     def rows(self, batch: DataFrame, query: StreamingQuery) -> DataFrame:
-        """Return the rows of a micro-batch, to be read by Spark."""
+        """Return the rows of a micro-batch as a DataFrame that Spark reads."""
         if not self.files:
             return batch
         read = read_by_spark(list(self.frames.values()), batch, query)

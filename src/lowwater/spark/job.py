@@ -1,6 +1,6 @@
 """The Spark job of an epoch: ingest next to the rows, a shuffle by shard, then the kernels.
 
-The tasks carry the control in force. Rows of DataFrames are the rows of one micro-batch.
+Every task receives the control in force. Rows of DataFrames come from one micro-batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Parquet scans: ingest reads the files of DataFrames that only read Parquet.
 
 Spark lists the files of a micro-batch, and their rows never enter the JVM. Arrow must read exactly
-the rows that Spark would read. A scan checks this once for the stream, and for each file by its
-footer. If anything differs or is unknown, Spark reads the files.
+the rows that Spark would read. A scan checks this once for the stream, and once in the footer of
+each file. If anything differs or is unknown, Spark reads the files.
 """
 
 from __future__ import annotations

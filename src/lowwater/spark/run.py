@@ -44,7 +44,7 @@ STDERR = Console(stderr=True)
 POLL_SECONDS = 0.02
 """The pause before sources without new rows are read again."""
 LONGEST_TICK_SECONDS = 5.0
-"""The longest duration of a tick (see `_on_tick`); Spark can stop the query between ticks."""
+"""The longest duration of `_on_tick`; Spark can stop the query between two calls of it."""
 INTERRUPTED = "java.lang.InterruptedException"
 _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
@@ -54,7 +54,7 @@ class SparkRun(Run):
 
     Each micro-batch of DataFrames is an epoch. While Spark waits for data, epochs without
     DataFrame rows run if other inputs, control or the clock require them. If Lowwater reads all
-    inputs itself, a micro-batch is only a tick: its row is ignored, it runs any number of epochs,
+    inputs itself, a micro-batch is only a signal: its row is ignored, it runs any number of epochs,
     and the control log records the blocks that an epoch reads.
     """
 
@@ -133,7 +133,7 @@ class SparkRun(Run):
             self.epochs.take_batch(batch, rows, files or {})
 
     def _on_tick(self, frame: DataFrame, batch: int) -> None:
-        """Run epochs while blocks arrive; with a trigger, one epoch per tick (micro-batch).
+        """Run epochs while blocks arrive; with a trigger, run one epoch per micro-batch.
 
         The control log records the blocks of each epoch. So Spark need not plan a micro-batch for
         each epoch, which would take nearly as long as the epoch.
@@ -200,7 +200,7 @@ class SparkRun(Run):
             self.stop()
 
     def _follow(self) -> None:
-        """Wait until all blocks are read; in a terminal, show the progress of a recording."""
+        """Wait until all blocks are read; in a terminal, show progress if the total is known."""
         shown = self.inputs.total is not None and sys.stderr.isatty()
         with Progress(transient=True, disable=not shown, console=STDERR) as bar:
             task = bar.add_task("rows", total=self.inputs.total)

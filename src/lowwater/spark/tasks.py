@@ -112,7 +112,7 @@ class IngestRows:
             yield start, pa.concat_tables(mine)
 
     def _apart(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the number and the rows of each input that has rows in `batch`."""
+        """Yield (number, rows) of each input that has rows in `batch`."""
         table = pa.Table.from_batches([batch])
         if len(self.inputs) == 1:
             (start,) = self.inputs
@@ -244,7 +244,7 @@ def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> p
 
 
 def to_packets(rows: pa.Table | pa.RecordBatch) -> list[Packet]:
-    """Return the packets in the rows of `to_batch`."""
+    """Return the packets that `to_batch` returned as rows."""
     names = (name for name in _SCHEMA.names if name != PARTITION)
     columns = (rows.column(name).to_pylist() for name in names)
     return [Packet(*row) for row in zip(*columns, strict=True)]

@@ -61,13 +61,13 @@ class QueryColumns:
 
     @cached_property
     def slide(self) -> float:
-        """The smallest slide of the windows in seconds, or in units of a number; 0 if none."""
+        """The smallest slide of a window, in seconds, or as a number if not `timed`; 0 if none."""
         plan = self.flow.operators[self._writer.output.operator].plan
         return min((window.slide for _, window in plan.fixed_windows), default=0) / self._scale
 
     @property
     def _scale(self) -> int:
-        """The number of ticks in a second, or in one unit of a number."""
+        """The number of ticks in a second or, if not `timed`, in 1."""
         return TICKS_PER_SECOND if self.timed else self.flow.inputs[0].axis.per_unit
 
     def about(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class QueryColumns:
         return ", ".join(show(row[k]) for k in self.keys)
 
     def table_row(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """Return a result as texts by column, for the table of results."""
+        """Return a result as {column: text}, for the table of results."""
         return {name: show_in_row(row, name) for name in row if name not in HIDDEN}
 
     def late_row(self, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Dashboard:
         return f'<a href="{self.url}">{self.url}</a>'
 
     def _poll(self) -> None:
-        """Publish every epoch to the open pages, until the page closes."""
+        """Send the newest status and rows to the open pages, until `close` is called."""
         published, last = None, False
         # Publish once more after the close: the page should show the end of the run.
         while not last:
@@ -84,7 +84,7 @@ class Dashboard:
         return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return the current settings that a slider can show; a duration becomes seconds."""
+        """Return {setting: value} of the settings that a slider can show, durations in seconds."""
         settings = dict(self.run.settings)
         if isinstance(settings.get("max_gap"), str):
             settings["max_gap_seconds"] = ticks(settings.pop("max_gap")) / 1e6

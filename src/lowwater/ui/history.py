@@ -156,7 +156,7 @@ class History:
 
 
 def accuracy_record(status: Status) -> dict[str, dict[str, Any]]:
-    """Return the accuracy of early values by column."""
+    """Return the accuracy of early values as {column: {measure: value}}."""
     names = ("count", "recent", "mean", "worst")
     return {c: {n: getattr(a, n) for n in names} for c, a in status.accuracy.items()}
 

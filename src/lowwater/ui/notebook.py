@@ -118,7 +118,7 @@ def html_of(outcome: Outcome) -> str:
 
 
 def _results_plot(results: pa.Table, keys: Sequence[str]) -> str:
-    """Return a plot of the first column of numbers by window end; empty if there is none."""
+    """Return an SVG plot of the first column of numbers by window end; empty if none exists."""
     schema = results.schema
     if "window" not in schema.names or not pa.types.is_struct(schema.field("window").type):
         return ""
@@ -146,7 +146,7 @@ def _listed(rows: pa.Table, what: str) -> str:
 
 
 def _status_texts(status: Status, results: int) -> dict[str, str]:
-    """Return the status of a run as texts by subject; `results` is the number of finals."""
+    """Return the status of a run as {subject: text}; `results` is the number of finals."""
     parts = [f"{status[a]:,} {a}" for a in (*GONE, "sidelined") if status[a]]
     known = "–" if status.watermark is None else shown(status.watermark)
     texts = {
@@ -171,7 +171,7 @@ def _status_texts(status: Status, results: int) -> dict[str, str]:
 
 
 def _facts(texts: Mapping[str, str]) -> str:
-    """Return `texts`, which are keyed by subject, as an HTML table."""
+    """Return `texts`, {subject: text}, as an HTML table."""
     lines = "".join(
         f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(text)}</td></tr>'
         for name, text in texts.items()
@@ -194,12 +194,12 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 8, 8, 22
 COLOURS = ("#2f86c6", "#d07a1f", "#2f9e77", "#a75fc0")
 """The colours of the first groups, readable on light and on dark; other groups are not drawn."""
 Windows = Mapping[float, Mapping[str, Any]]
-"""The results of a group, by the end of the window and by kind."""
+"""The results of a group as {end of the window: {kind: result}}."""
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """A mapping from values to positions in the plot."""
+    """A mapping from values to places in the plot; `x` and `y` are the (least, greatest) values."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -212,7 +212,7 @@ class _Frame:
 
 
 def plot(groups: Mapping[str, Windows], value: str, *, timed: bool) -> str:
-    """Return an SVG plot of the column `value` with a line per group; empty without points."""
+    """Return an SVG plot of the column `value` with a line per group; empty if it has no points."""
     first = dict(list(groups.items())[: len(COLOURS)])
     by_group = {group: list(_points(windows, value)) for group, windows in first.items()}
     places = [(x, y) for points in by_group.values() for x, y, _ in points]

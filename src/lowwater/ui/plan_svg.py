@@ -43,7 +43,7 @@ def picture(flow: Dataflow) -> str:
 
 
 def _layout(flow: Dataflow) -> tuple[list[Box], list[tuple[int, int, str]]]:
-    """Return the boxes, and the arrows: first box, second box, and the steps as a label."""
+    """Return the boxes, and the arrows as (index of first box, index of second box, label)."""
     boxes = [
         Box(0, f"input {n + 1}" if len(flow.inputs) > 1 else "input", _input_lines(i), "end")
         for n, i in enumerate(flow.inputs)

@@ -35,7 +35,7 @@ _MOST_PAGES = 16
 """The largest number of open pages."""
 _MOST_BYTES = 4_096
 _ALIVE_SECONDS = 10.0
-"""The interval between comments that keep a silent connection open."""
+"""The time between comments that keep a silent connection open."""
 
 
 class Channel:
@@ -48,7 +48,7 @@ class Channel:
         self.closed, self.pages = False, 0
 
     def count(self, change: int) -> None:
-        """Count an opened (+1) or closed (-1) page."""
+        """Add `change`, 1 or -1, to the number of open pages."""
         with self.changed:
             self.pages += change
             self.changed.notify_all()
@@ -68,7 +68,7 @@ class Channel:
             self.changed.wait_for(lambda: not self.pages, timeout=seconds)
 
     def after(self, received: int | None) -> tuple[int | None, bytes]:
-        """Wait for the event after number `received` and return it; a snapshot if it was missed."""
+        """Wait for the event after `received`; return (number, event), or a snapshot if missed."""
         with self.changed:
             if received is not None:
                 self.changed.wait_for(

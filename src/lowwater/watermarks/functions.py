@@ -190,9 +190,9 @@ def pd_controller(
 ) -> PdSlack:
     """Return a policy that sets the slack by a proportional-derivative controller of quality.
 
-    After each interval the slack grows by `proportional` times the error, target minus measured
-    quality, plus `derivative` times the change of the error. The controller does not measure late
-    degrees, so its gains must be tuned; `lw.quality` needs no tuning.
+    The error is the target minus the measured quality. After each interval the slack grows by
+    `proportional` times the error plus `derivative` times the change of the error. Both gains must
+    be tuned, because the controller does not measure late degrees; `lw.quality` needs no tuning.
     """
     return PdSlack(
         target=target,

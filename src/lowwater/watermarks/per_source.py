@@ -1,4 +1,4 @@
-"""Watermarks per source: the slowest source limits the stream's (WID 7.2)."""
+"""Watermarks per source: the slowest source limits the stream's watermark (WID 7.2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PerSource(WatermarkPolicy):
-    """A policy with the minimum watermark of the active sources; `each` is their policy."""
+    """A policy: the watermark is the minimum over active sources; each source has policy `each`."""
 
     column: str
     each: Slack | AdaptiveSlack

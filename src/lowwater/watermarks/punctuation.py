@@ -19,8 +19,8 @@ from lowwater.windows.axis import Axis
 class Punctuation(WatermarkPolicy):
     """A policy that reads punctuations: rows in which the column `when` is true.
 
-    A punctuation promises that no later row (with the same value of `by`) has an earlier time. If
-    `since` is not NULL, the promise covers only times from `since` up to the punctuation's time.
+    A punctuation with time t promises that no later row (with the same value of `by`) has a time
+    before t. If `since` is not NULL, it promises this only for times from `since` up to t.
     """
 
     when: str
@@ -78,8 +78,8 @@ class PunctuationMemory:
 class PunctuationTracker(Tracker[PunctuationMemory]):
     """A tracker that collects the watermarks of the stream's punctuations.
 
-    With punctuations by group, the stream's watermark is the minimum over all groups, and exists
-    once every group has a watermark.
+    With punctuations by group, the stream's watermark is the minimum of the groups' watermarks.
+    There is none until every group has a watermark.
     """
 
     memory_type = PunctuationMemory

@@ -19,7 +19,7 @@ MAX_ROWS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Slack(WatermarkPolicy):
-    """A policy: the newest admitted time minus `span`, or the newest before the last `rows`."""
+    """A policy with a fixed slack: the distance `span` in time, or the number of rows `rows`."""
 
     span: Any = None
     rows: Any = None
@@ -61,7 +61,7 @@ class TimeSlackMemory:
 
 
 class TimeSlack(Tracker[TimeSlackMemory]):
-    """A tracker: newest time minus `span`; if `span` is None, minus the slack of the adapter."""
+    """A tracker: the watermark is the newest time minus `span` (if None, the adapter's slack)."""
 
     memory_type = TimeSlackMemory
 
@@ -81,7 +81,7 @@ class TimeSlack(Tracker[TimeSlackMemory]):
 
 @dataclass(frozen=True)
 class RowSlackMemory:
-    """The number of rows, and the increases of the newest time: rows `at`, times `newest`."""
+    """The number of rows, and each increase of the newest time: its row number and its new time."""
 
     VERSION: ClassVar[int] = 1
 
@@ -113,7 +113,7 @@ class RowSlack(Tracker[RowSlackMemory]):
                     newest.append(value)
             count += rows
         settled = [i for i, place in enumerate(at) if place < count - self.rows]
-        if settled:  # later epochs need only the last settled step
+        if settled:  # later epochs need only the last settled increase
             at, newest = at[settled[-1] :], newest[settled[-1] :]
         watermarks = Watermarks(newest[0]) if settled else Watermarks()
         return RowSlackMemory(count, tuple(at), tuple(newest)), watermarks

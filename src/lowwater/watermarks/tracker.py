@@ -28,7 +28,7 @@ class Tracker(ABC, Generic[Memory]):
     consistent: bool = False
     """Whether a row that is late for one window misses all of its windows."""
     mark_when: str | None = None
-    """The boolean column whose true rows are punctuations."""
+    """The boolean column that is true in punctuations."""
     mark_since: str | None = None
     """The column with the start of the interval that a punctuation completes."""
 
@@ -40,8 +40,8 @@ class Tracker(ABC, Generic[Memory]):
     def advance(self, memory: Memory, report: InputReport, now: int) -> tuple[Memory, Watermarks]:
         """Return the new memory and the watermarks after an epoch.
 
-        The controller calls this method once per epoch, in order. While no rows arrive, it also
-        calls it with an empty report, to test whether the clock alone raises a watermark.
+        The controller calls this method once per epoch, in order. While no rows arrive,
+        `report` is empty, and the call tests whether the clock alone raises a watermark.
         """
 
 
@@ -90,11 +90,11 @@ class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
 
 @dataclass(frozen=True)
 class Gauge:
-    """The tracker of one input, with limits for advances by the clock alone.
+    """The tracker of one input, and limits for a watermark that only the clock advances.
 
-    `wall` is whether the policy needs the wall clock of each epoch. If windows may end at any tick,
-    the clock alone advances the watermark in steps of at least `grain`, and only while an operator
-    has state.
+    `wall` is whether the policy needs the wall clock of each epoch. If `grain` is not 0, the clock
+    alone advances the watermark by at least `grain` ticks at a time, and only while an operator has
+    state.
     """
 
     tracker: Tracker[Any]

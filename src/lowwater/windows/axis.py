@@ -75,7 +75,7 @@ class Axis:
         return pa.int64() if pa.types.is_integer(self.value_type) else self.value_type
 
     def span(self, value: Any, *, name: str) -> int:
-        """Return a length in ticks; `value` is a duration for a time, a number for a number."""
+        """Return a length in ticks; `value` is a duration, or a number if the axis is numeric."""
         if isinstance(value, int) and value == 0:
             return 0
         if self.kind == "number":
@@ -177,7 +177,7 @@ class WindowTime(Axis):
         return self.type.field("end").type
 
     def to_ticks(self, column: pa.ChunkedArray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return (ticks, valid) of a column of windows."""
+        """Return (ticks, valid) of a column of windows: the tick of a window is its last tick."""
         windows = pa.chunked_array(column) if isinstance(column, pa.Array) else column
         ends = pa.chunked_array([chunk.flatten()[1] for chunk in windows.chunks], self.value_type)
         ticks, valid = super().to_ticks(ends)

@@ -44,7 +44,7 @@ class Shared(WindowSpec):
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows, each with its name."""
+        """The windows as tuples (name, window)."""
         return self.named
 
     def describe(self) -> str:
@@ -87,7 +87,7 @@ class Shared(WindowSpec):
     # Each named window has its own ids, so `first_open` returns the watermark instead of an id.
 
     def first_pane(self, mark: Ticks) -> Ticks:
-        """Return the number of the first pane of all windows that are open at watermark `mark`."""
+        """Return the number of the first pane in any window that is open at watermark `mark`."""
         return np.minimum.reduce([w.first_open(mark) * w.panes_per_slide for _, w in self])
 
     def outside(self, at: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ class Landmark(ScheduledWindow):
         return np.asarray(self.last(at) < self.first(at))
 
     def stop(self, newest: int) -> int | None:
-        """Return the end of the last window of the stream: the first that contains `newest`."""
+        """Return the end of the stream's last window: the first window that contains `newest`."""
         return int(self.end(self.first(newest)))
 
     def describe(self) -> str:
@@ -70,7 +70,7 @@ class Landmark(ScheduledWindow):
         return "one partial per group for closed panes, and open panes of one slide"
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return the ids, ascending, up to the first window that contains the last position."""
+        """Return ids from the first window of the smallest position to that of the largest one."""
         at = np.asarray(positions[self.last(positions) == END])
         return np.arange(self.first(at.min()), self.first(at.max()) + 1) if len(at) else at
 
@@ -97,7 +97,7 @@ class Landmark(ScheduledWindow):
         return (at - self.origin) // self.slide
 
     def last(self, at: Ticks) -> Ticks:
-        """Return END, as all later windows contain `at`; BEGIN if `at` is before the landmark."""
+        """Return END: all later windows contain `at`; BEGIN if `at` is before the landmark."""
         if self.landmark is None:
             return at * 0 + END
         return np.where(np.asarray(at) < self.landmark, BEGIN, END)[()]
@@ -107,7 +107,7 @@ class Landmark(ScheduledWindow):
         return (mark - self.origin) // self.slide
 
     def align(self, mark: int) -> int:
-        """Return the largest window end ≤ `mark`, a watermark."""
+        """Return the largest window end ≤ watermark `mark`."""
         return int(self.end(self.first_open(mark) - 1))
 
     def pane_of(self, at: Ticks) -> Ticks:

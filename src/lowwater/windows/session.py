@@ -65,11 +65,11 @@ class SessionWindow(SingleWindow):
         return wid + self.gap
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the id of the session of a row at `at` without neighbours, its first session."""
+        """Return `at`: the id of the only session of a row at `at` without neighbours."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the id of the session of a row at `at` without neighbours, its last session."""
+        """Return `at`: the id of the only session of a row at `at` without neighbours."""
         return at
 
     def first_open(self, mark: Ticks) -> Ticks:

@@ -80,7 +80,7 @@ class WindowSpec(Protocol):
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows with a fixed range and slide, each with its name; empty for other kinds."""
+        """Tuples (name, window) of windows with fixed range and slide; empty for other kinds."""
         return ()
 
     @property
@@ -93,7 +93,7 @@ class WindowSpec(Protocol):
         return mark
 
     def align(self, mark: int) -> int:
-        """Return the largest window end ≤ `mark`, a watermark."""
+        """Return the largest window end ≤ watermark `mark`."""
         return mark
 
     def pane_of(self, at: Ticks) -> Ticks:
@@ -161,8 +161,8 @@ class Sliding(ScheduledWindow):
 
     extent(w) = [origin + w·slide, origin + w·slide + range)
 
-    Windows with `slide` = `range` are tumbling. Windows with `slide` > `range` have gaps between
-    them, whose rows belong to no window. Ids may be negative: windows may start before the first
+    Windows with `slide` = `range` are tumbling. Windows with `slide` > `range` have gaps; rows
+    in a gap belong to no window. Ids may be negative: windows may start before the first
     row, as in Spark's `window()`. (The id of a window in WID is this id + range/slide - 1.)
 
     >>> Sliding(range="5 minutes", slide="1 minute").panes
@@ -210,7 +210,7 @@ class Sliding(ScheduledWindow):
 
     @property
     def fixed(self) -> tuple[tuple[str, Sliding], ...]:
-        """A tuple of this spec with an empty name."""
+        """One tuple (name, window): an empty name and this spec."""
         return (("", self),)
 
     def outside(self, at: np.ndarray) -> np.ndarray:
@@ -251,11 +251,11 @@ class Sliding(ScheduledWindow):
         return (at - self.origin - self.range) // self.slide + 1
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the id of the last window that contains `at`; below `first(at)` if none does."""
+        """Return the id of the last window that contains `at`; less than `first(at)` if none."""
         return (at - self.origin) // self.slide
 
     def first_open(self, mark: Ticks) -> Ticks:
-        """Return the id of the first window that is open at watermark `mark`: with end > `mark`."""
+        """Return the id of the first window that is open at watermark `mark` (end > `mark`)."""
         return (mark - self.origin - self.range) // self.slide + 1
 
     def align(self, mark: int) -> int:

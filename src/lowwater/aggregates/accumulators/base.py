@@ -22,7 +22,7 @@ MASK32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class AccumulatorColumns:
-    """The columns of one accumulator for many cells: element i of every array is of cell i.
+    """The columns of one accumulator for many cells: element i of every array belongs to cell i.
 
     For text, binary and decimals, the first array has indices into the sorted distinct `values`.
     """
@@ -86,7 +86,7 @@ class Accumulator(ABC):
     """The state that one aggregate, or several aggregates together, keep in each cell."""
 
     paned: ClassVar[bool] = True
-    """Whether cells can be combined. If not, a cell is per window instead of per pane."""
+    """Whether cells can be combined. If not, there is one cell per window instead of per pane."""
     bounded: ClassVar[bool] = True
     """Whether the size of a cell is independent of its number of rows, as running totals need."""
 

@@ -196,7 +196,7 @@ class Extreme(ColumnwiseAccumulator):
 
 @dataclass(frozen=True)
 class Moments(Accumulator):
-    """Count, mean and sum of squared deviations, combined as by Chan, Golub and LeVeque."""
+    """Count, mean and sum of squared deviations, combined as in Chan, Golub and LeVeque."""
 
     types = (pa.float64(),) * 3
     column: str

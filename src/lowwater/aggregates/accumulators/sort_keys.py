@@ -30,7 +30,7 @@ def is_ranked(t: pa.DataType) -> bool:
 def to_keys(
     column: pa.Array, *, both_zeros: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
-    """Return (keys, valid, values); without NULLs `valid` is None, without ranks `values` is.
+    """Return (keys, valid, values); `valid` is None without NULLs, `values` is None without ranks.
 
     >>> [to_keys(pa.array([-0.0, 0.0]), both_zeros=b)[0].tolist() for b in (False, True)]
     [[0, 0], [-1, 0]]

@@ -22,7 +22,7 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.sort_keys import from_keys, to_doubles, to_keys
 
 _DENSE = 4
-"""Largest size of a table of counters, as a multiple of the values; above it, values are sorted."""
+"""The largest number of counters per value in a table; if more are needed, values are sorted."""
 
 
 def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bags(AccumulatorColumns):
-    """The bags of many cells: `arrays` are (start, stop) in the pool. A bag is sorted by rank."""
+    """The bags of many cells, each sorted by rank; `arrays` are their (start, stop) in the pool."""
 
     rank: np.ndarray
     count: np.ndarray
@@ -175,7 +175,7 @@ class Values(Accumulator):
 
 
 def order_statistics(cells: Bags, places: np.ndarray) -> np.ndarray:
-    """Return, for each cell, the numbers at `places[cell]` in its sorted values, counted from 0."""
+    """Return, for each cell, its sorted numbers at the indices `places[cell]`."""
     _, rank, count = cells.items()
     numbers = to_doubles(cells.distinct)
     upto = np.cumsum(count)
@@ -192,9 +192,9 @@ def totals(cells: Bags) -> np.ndarray:
 
 
 def most_frequent(cells: Bags, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return ranks and counts of each cell's `k` most frequent values, and their number per cell.
+    """Return (ranks, counts, sizes) of the `k` most frequent values of each cell.
 
-    Equal counts are sorted by value.
+    `sizes` is the number of returned values per cell. Equal counts are sorted by value.
     """
     cell, rank, count = cells.items()
     order = np.lexsort((-count, cell))

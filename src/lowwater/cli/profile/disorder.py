@@ -20,7 +20,7 @@ from lowwater.sources.formats import read_table
 from lowwater.windows.axis import Axis
 
 COVERED = (0.95, 0.99, 0.999)
-"""Shares of rows; for each, a slack is suggested that covers this share."""
+"""Shares of rows. For each share, the profile suggests a slack that covers it."""
 QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 100, 200, 300, 500)
 _UNITS = (
@@ -32,7 +32,7 @@ _UNITS = (
 )
 _ROWS_IN_A_BIN = 20
 _LONG_SILENCE = 20
-"""A silence is reported if it is this many times as long as 99 % of all pauses."""
+"""A silence is reported if it exceeds this many times the 99 % quantile of the pauses."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Profile:
     """The disorder of a stream, in ticks of its time.
 
     `times` and `degrees` hold the time and the late degree of each row in the order of arrival;
-    `arrivals` holds the times of arrival, or is None. `skipped` counts rows without a time.
+    `arrivals` holds the times of arrival, or is None. `skipped` counts all other rows.
     """
 
     times: np.ndarray
@@ -57,11 +57,11 @@ class Profile:
 
     @property
     def in_order(self) -> float:
-        """The share of rows that are in order: no row that arrived earlier has a newer time.
+        """The share of rows in order. A row is in order if no row that arrived before it is newer.
 
-        Rows that arrived at the same instant may have arrived in any order, so the share is the
-        mean over all these orders. If k rows of the same instant have a newer time, a row that is
-        not behind earlier instants is in order in 1 of k + 1 orders.
+        Rows of one instant may have arrived in any order, so the share is the mean over all orders.
+        A row with k newer rows in its instant precedes all of them in 1 of k + 1 orders. It is then
+        in order, unless a row of an earlier instant is newer.
         """
         if self.arrivals is None:
             return self.in_order_as_recorded
@@ -77,16 +77,16 @@ class Profile:
 
     @property
     def in_order_as_recorded(self) -> float:
-        """The share of rows in order if rows of one instant arrived in the order of the file."""
+        """The share of rows in order, if rows of one instant arrived in the order of the file."""
         return float(np.mean(self.degrees == 0))
 
     def late(self, share: float) -> int:
-        """Return the late degree that a `share` of the rows does not exceed: a quantile."""
+        """Return the quantile `share` of the late degrees of rows, in ticks."""
         return int(np.quantile(self.degrees, share, method="inverted_cdf"))
 
     @property
     def burstiness(self) -> float | None:
-        """The unevenness of arrivals: (σ − μ) / (σ + μ) of the pauses between rows.
+        """The unevenness of arrivals: (σ − μ) / (σ + μ), for pauses with mean μ and deviation σ.
 
         It is −1 for a regular stream, 0 for a random (Poisson) stream, and near 1 for bursts.
         """
@@ -96,12 +96,12 @@ class Profile:
 
     @property
     def pauses(self) -> np.ndarray:
-        """The pauses between rows in arrival time or, if that is unknown, in event time."""
+        """The pauses between rows, in ticks of arrival time or, if it is unknown, of event time."""
         ticks = self.times if self.arrivals is None else self.arrivals
         return np.diff(np.sort(ticks))
 
     def peak(self) -> tuple[int, int, float] | None:
-        """Return an interval's width, and the largest and mean number of rows per interval."""
+        """Return (width, most, mean): largest and mean row count of intervals of `width` ticks."""
         ticks = np.sort(self.times if self.arrivals is None else self.arrivals)
         span = int(ticks[-1] - ticks[0])
         if span <= 0:
@@ -112,7 +112,7 @@ class Profile:
         return width, int(counts.max()), self.rows / len(counts)
 
     def silence(self) -> int | None:
-        """Return the longest silence if it is unusually long, else None."""
+        """Return the longest silence in ticks if it is unusually long, else None."""
         pauses = self.pauses
         if not self.timed or self.arrivals is None or not len(pauses):
             return None
@@ -162,7 +162,7 @@ def profile_of(
 
 
 def round_up(ticks: int) -> int:
-    """Return the shortest plain length of at least `ticks`: 12.3 s becomes 15 s.
+    """Return `ticks` rounded up to a plain length, in ticks: 12.3 s becomes 15 s.
 
     >>> format_length(round_up(12_300_000)), format_length(round_up(95 * 60_000_000))
     ('15 seconds', '2 hours')
@@ -197,7 +197,7 @@ def _counted(count: float, name: str) -> str:
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:
-    """Return `profile` in the types of JSON; lengths are seconds, or units of a number."""
+    """Return `profile` in the types of JSON; lengths are in seconds, or numbers if not `timed`."""
     scale = 1_000_000 if profile.timed else profile.per_unit
     peak, silence = profile.peak(), profile.silence()
     return {
@@ -225,7 +225,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def watermark_text(profile: Profile, share: float) -> str:
-    """Return the text for `--watermark` of a policy that covers a `share` of the rows."""
+    """Return a policy that covers a `share` of the rows, as text for `--watermark`."""
     slack = profile.slack(share)
     if slack == 0:
         return "ordered"

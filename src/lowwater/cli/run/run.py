@@ -126,7 +126,7 @@ def _folder(request: RunRequest) -> Iterator[Path]:
 
 @contextmanager
 def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
-    """Run the host during the `with` block; write Spark's messages to a file, named in errors."""
+    """Run the host during the `with` block; Spark's messages go to a file, which errors name."""
     if request.host == "local":
         with interruptible():
             yield

@@ -29,7 +29,7 @@ _FEWEST, _MOST = 3, 20
 class Screen:
     """The display of a run on a terminal; without a terminal, nothing is drawn.
 
-    `total` is the number of rows to read, None if unknown. `live_rows` adds the newest results.
+    `total` is the number of rows to read, None if unknown. With `live_rows`, results are drawn.
     """
 
     def __init__(self, console: Console, total: int | None, *, live_rows: bool) -> None:
@@ -116,7 +116,7 @@ class Screen:
 
 
 def _cell(row: dict[str, Any], name: str) -> str:
-    """Return a value as text; a window within one day shows the day only once."""
+    """Return the value `row[name]` as text; a window within one day shows the day only once."""
     value = row[name]
     if not isinstance(value, dict) or set(value) != {"start", "end"}:
         return show_in_row(row, name)

@@ -154,7 +154,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
 
 
 def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
-    """Return `value` with relative paths resolved against `folder`, which has the settings file."""
+    """Return `value` with relative paths resolved in `folder`, the folder of the settings file."""
     if name == "checkpoint" or (name == "query" and not _is_text(value)):
         return str(folder / value)
     if name in OUTPUTS:
@@ -219,7 +219,7 @@ class RunRequest:
 
 
 def query_of(settings: Settings) -> lw.Stream:
-    """Return the query that `settings` describe, over its sources."""
+    """Return the query that `settings` describe, with its sources."""
     text = settings.text()
     if settings.epoch_rows is not None and settings.epoch_rows < 1:
         raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")

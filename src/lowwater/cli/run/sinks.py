@@ -115,7 +115,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """The destination in words, without a database address, which may hold a password."""
+        """The destination in words, without a database's address, which may hold a password."""
         if self.form == POSTGRES:
             return f"the table {self.table} of PostgreSQL"
         return "standard output" if self.path is None else str(self.path)
@@ -158,7 +158,7 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def _try_to_write(folder: Path) -> None:
-    """Raise OSError if a sink cannot write to `folder`; remove folders created by the test."""
+    """Raise OSError if `folder` is not writable; remove the folders that this test created."""
     new = [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def option(name: str) -> str:
 
 
 def targets_of(given: dict[str, str | None]) -> dict[str, Target]:
-    """Return the targets of the outputs; raise SpecError if two outputs have the same target."""
+    """Return {output: target}; raise SpecError if two outputs have the same target."""
     targets = {n: Target.of(text, option(n)) for n, text in given.items() if text is not None}
     places = [(t.path, t.address, t.table) for t in targets.values()]
     for target, place in zip(targets.values(), places, strict=True):

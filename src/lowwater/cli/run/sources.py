@@ -129,7 +129,7 @@ def files_of(path: Path, form: Format) -> list[Path]:
 
 
 def _format_of(path: Path) -> Format | None:
-    """Return the format by the ending of the file, or of the first known file in the folder."""
+    """Return the format of the file `path`; for a folder, of its first file with a known ending."""
     names = [path.name] if path.is_file() else sorted(p.name for p in path.iterdir())
     formats = ((n, f) for n in names if n[0] not in "._" for f in FORMATS)
     return next((form for name, form in formats if name.endswith(ENDINGS[form])), None)
@@ -227,7 +227,7 @@ def _stdin_schema(named: SourceArgs, first: bytes) -> pa.Schema:
 def streams_of(
     sources: Sequence[str], watermark: str | None, read_options: ReadOptions
 ) -> dict[str, lw.Stream]:
-    """Return the streams that the texts `sources` describe, by name."""
+    """Return {name: stream} of the sources that the texts `sources` describe."""
     named = [SourceArgs.of(text) for text in sources]
     if not named:
         raise SpecError("a run needs a source; give --source NAME=PATH, as in s=readings.parquet")

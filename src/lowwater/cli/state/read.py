@@ -27,7 +27,7 @@ _LISTED = 20
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale of a time column's ticks: timestamps, or numbers with `per_unit` ticks per unit."""
+    """The unit of a time column; `per_unit` is the number of ticks in 1, or None for timestamps."""
 
     column: str
     per_unit: int | None
@@ -46,7 +46,7 @@ class Scale:
         return cls(column, 10 ** int(digits[1]) if digits else 1 if "int" in kind else 1_000_000)
 
     def value(self, tick: int | None) -> Any:
-        """Return the column value at `tick`; None if unknown, or the begin or end of a stream."""
+        """Return `tick` as a column value; None if it is unknown, or a stream's begin or end."""
         if tick is None or abs(tick) >= END:
             return None
         if self.per_unit is None:
@@ -94,12 +94,12 @@ class CheckpointContents:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """The inputs of the query, by name."""
+        """The inputs of the query as {name: fields}."""
         return {n: fields for n, fields in self.query.items() if re.fullmatch(r"input( \d+)?", n)}
 
     @cached_property
     def operators(self) -> list[tuple[str, dict[str, Any]]]:
-        """The name and the fields of each operator of the query."""
+        """The operators of the query as (name, fields)."""
         others = {*self.inputs, "outputs", "shards"}
         return [(n, fields) for n, fields in self.query.items() if n not in others]
 
@@ -159,14 +159,14 @@ class CheckpointContents:
         return self.newest.accounts.of(operator)
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes on disk of each folder in the checkpoint."""
+        """Return {folder: bytes on disk} of the folders in the checkpoint."""
         parts = {name: self.root / name for name in ("control", "state", "source", "spark")}
         files = {name: [p for p in at.rglob("*") if p.is_file()] for name, at in parts.items()}
         return {name: sum(p.stat().st_size for p in paths) for name, paths in files.items()}
 
 
 def _watermark_record(watermarks: Watermarks, scale: Scale) -> dict[str, Any]:
-    """Return the overall watermark, the watermarks by source, and the complete intervals beyond."""
+    """Return a record of the watermark, the watermark of each source, and complete intervals."""
     record = {"watermark": scale.value(watermarks.low)}
     if watermarks.low is not None and watermarks.low >= END:
         record["watermark"] = "end of stream"
@@ -190,7 +190,7 @@ def _sliding(written: str) -> Sliding | None:
 
 
 def state_record(checkpoint: CheckpointContents) -> dict[str, Any]:
-    """Return the contents of `checkpoint` as a record, by subject."""
+    """Return the contents of `checkpoint` as {subject: value}."""
     newest, last = checkpoint.newest, checkpoint.last
     return {
         "checkpoint": str(checkpoint.root),

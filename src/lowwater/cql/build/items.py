@@ -22,7 +22,7 @@ ALWAYS = ("window", "wid", "kind")
 
 
 class Items:
-    """The items of SELECT and GROUP BY; `computed` maps new columns to expressions among them."""
+    """The items of SELECT and GROUP BY; `computed` maps each new column to its expression."""
 
     def __init__(self, scope: Scope, select: exp.Select, *, on_both: bool = False) -> None:
         if select.args.get("distinct"):
@@ -41,7 +41,7 @@ class Items:
     # -- keys -------------------------------------------------------------------------------------
 
     def keys(self) -> list[str]:
-        """Return the columns of GROUP BY; add its expressions to `computed` as new columns."""
+        """Return the names of the GROUP BY keys; add keys that are expressions to `computed`."""
         group = self.select.args.get("group")
         if group is None:
             return []
@@ -85,7 +85,7 @@ class Items:
     # -- aggregates -------------------------------------------------------------------------------
 
     def aggregates(self) -> dict[str, Aggregate]:
-        """Return the aggregates of SELECT by name; raise CqlError if an item cannot be selected."""
+        """Return {name: aggregate} for SELECT; raise CqlError if an item cannot be selected."""
         aggregates: dict[str, Aggregate] = {}
         for item in self.items:
             node = item.unalias()
@@ -189,7 +189,7 @@ class Items:
         return [n for n in node.find_all(exp.Anonymous) if cls.is_call(n)]
 
     def neither(self, node: exp.Expr) -> CqlError:
-        """Return the error that `node` is neither in GROUP BY nor inside an aggregate."""
+        """Return a CqlError that says: `node` is neither in GROUP BY nor inside an aggregate."""
         text = default_name(node)
         problem = f"{text!r} is neither grouped by nor inside an aggregate"
         return self.cql_error(problem, node, f"add GROUP BY {text}")

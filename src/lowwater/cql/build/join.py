@@ -36,7 +36,7 @@ _KEEPS: dict[How, frozenset[int]] = {
 
 
 def join_streams(select: exp.Select, sides: Sequence[Side]) -> Scope:
-    """Return the scope of the streams of `select` joined from left to right, after its WHERE."""
+    """Join the streams of `select` from left to right, apply its WHERE, and return the scope."""
     joins = select.args["joins"]
     hows = [_how(join, sides[0].scope.text) for join in joins]
     _check_names(sides)
@@ -143,7 +143,7 @@ class _Join:
         return keys
 
     def _key(self, condition: exp.Expr, keys: dict[str, str]) -> bool:
-        """Add `condition` to `keys` if it equates a column of each side; return whether it does."""
+        """Add `condition` to `keys` if it equates columns of both sides; return whether it does."""
         if not isinstance(condition, exp.EQ):
             return False
         columns = [self.sides.column(node) for node in (condition.this, condition.expression)]
@@ -156,8 +156,8 @@ class _Join:
     def _time(self, pair: Pair) -> tuple[Time | None, exp.Expr | None]:
         """Return the argument `time=` of the join, and the item of SELECT that sets it.
 
-        `max(a.ts, b.ts)` and `min(a.ts, b.ts)` set it to "max" and "min". It is "other" if SELECT
-        of an inner join names the time of the right stream, but not the time of the left one.
+        An item `max(a.ts, b.ts)` sets "max", and `min(a.ts, b.ts)` sets "min". Otherwise `time=` is
+        "other" if SELECT of an inner join names the right stream's time and not the left one's.
         """
         times = [(SELF, pair[SELF]), (OTHER, pair[OTHER])]
         nodes = [item.unalias() for item in self.select.expressions]
@@ -170,7 +170,7 @@ class _Join:
         return ("other" if alone and self.how == "inner" else None), None
 
     def _named(self, node: exp.Expr) -> tuple[int, str]:
-        """Return side and name of the column `node`; for `a.*`, those of the time column of `a`."""
+        """Return (side, name) of the column `node`; for `a.*`, of the time column of `a`."""
         nothing = (-1, "")
         if not isinstance(node, exp.Column):
             return nothing
@@ -183,7 +183,7 @@ class _Join:
         return side, self.sources[side].times[0]
 
     def _scope(self, joined: Stream, called: exp.Expr | None) -> Scope:
-        """Return the scope of `joined`; replace the item `called` of SELECT by the time column."""
+        """Return the scope of `joined`; in SELECT, replace the item `called` by the time column."""
         assert isinstance(joined.node, Apply)  # noqa: S101
         plan = joined.node.plan
         assert isinstance(plan, JoinPlan)  # noqa: S101

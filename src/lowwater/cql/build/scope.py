@@ -19,8 +19,8 @@ from lowwater.query.stream import Stream
 class Scope:
     """A stream and the names of its columns in a text.
 
-    `known` maps each qualifier (`a` in `a.ts`), in lower case, to its columns, and each of these
-    columns to its name in `stream`, because a join renames some columns.
+    `known` maps each qualifier (`a` in `a.ts`, in lower case) to {column: name in `stream`}. The
+    name in `stream` differs from the column if a join has renamed the column.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Scope:
 
     @classmethod
     def of(cls, text: str, stream: Stream, name: str) -> Scope:
-        """Return the scope of `stream` with the qualifier `name`; an empty `name` means none."""
+        """Return the scope of `stream` with the qualifier `name`; with none if `name` is empty."""
         columns = {column: column for column in stream.schema.names}
         return cls(text, stream, {name.lower(): columns} if name else {})
 
@@ -45,7 +45,7 @@ class Scope:
         return None if fields else first
 
     def path(self, node: exp.Column) -> list[str]:
-        """Return the names of the column and the fields in `node`, without the qualifier."""
+        """Return the parts of `node` without the qualifier: the name of the column, then fields."""
         first, *fields = [part.name for part in node.parts]
         if fields and first.lower() in self.known:
             columns = self.known[first.lower()]
@@ -70,7 +70,7 @@ class Scope:
         return known
 
     def owners(self, name: str) -> dict[str, str]:
-        """Return the qualifiers with a column `name`, each with that column's name in `stream`."""
+        """Return {qualifier: name in `stream`} for the qualifiers that have a column `name`."""
         if self.is_closed:
             return {}
         columns = {owner: find(name, names) for owner, names in self.known.items()}
@@ -101,7 +101,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Side:
-    """A stream in a join. Its rows can join for the length `kept`, measured on the time `over`."""
+    """A stream in a join. Its rows can join for the time `kept`, measured on the column `over`."""
 
     node: exp.Expr
     scope: Scope
@@ -182,7 +182,7 @@ class Sides:
         return None if side is None or name is None else (side, name)
 
     def of(self, condition: exp.Expr) -> frozenset[int] | None:
-        """Return the sides whose columns `condition` uses; None if it uses other streams, too."""
+        """Return the sides whose columns `condition` uses; None if it uses a later stream, too."""
         places = {self.place(node) for node in condition.find_all(exp.Column)}
         return None if None in places else frozenset(side for side in places if side is not None)
 

@@ -19,7 +19,7 @@ from lowwater.query.stream import Query, Stream
 
 
 def project(scope: Scope, select: exp.Select) -> Scope:
-    """Return the scope after SELECT, which keeps all other columns if it begins with `*`."""
+    """Apply SELECT and return the new scope; if SELECT begins with `*`, it keeps all columns."""
     items = list(select.expressions)
     every = bool(items) and isinstance(items[0], exp.Star)
     columns: dict[str, str] = {}
@@ -37,7 +37,7 @@ def project(scope: Scope, select: exp.Select) -> Scope:
 
 
 def _choose(scope: Scope, select: exp.Select, columns: dict[str, str], *, every: bool) -> Scope:
-    """Return `scope` with the given `columns` of SELECT and, if `every`, with all others, too."""
+    """Return the scope of `columns`, {name: text}; if `every`, keep all other columns, too."""
     stream = scope.stream
     if every:
         # An unchanged column needs no step: `SELECT *, max(a.ts, b.ts) AS time_max`.
@@ -56,7 +56,7 @@ def _choose(scope: Scope, select: exp.Select, columns: dict[str, str], *, every:
 
 
 def _columns(scope: Scope, item: exp.Expr) -> dict[str, str]:
-    """Return the columns that `item` of SELECT describes: their names and Spark SQL texts."""
+    """Return {name: Spark SQL text} of the columns that `item` of SELECT describes."""
     node = item.unalias()
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
         owner = scope.known.get(node.table.lower())
@@ -87,9 +87,9 @@ def _of_one_row(node: exp.Expr) -> exp.Expr:
 
 
 class Results:
-    """The aggregates of a window query and the SELECT and HAVING over them.
+    """The aggregates of a window query, and its SELECT and HAVING, which use them.
 
-    `times` maps GROUP BY keys that are not columns of the results to the expressions for them.
+    `times` maps each GROUP BY key that is not a column of the results to its expression.
     """
 
     def __init__(self, items: Items, times: Mapping[str, exp.Expr] | None = None) -> None:
@@ -146,7 +146,7 @@ class Results:
             return None
 
     def _name(self, call: exp.Expr) -> str:
-        """Return the result column of the aggregate `call`; add a new aggregate to `aggregates`."""
+        """Return the result column of the aggregate `call`; add it to `aggregates` if it is new."""
         wanted = self.items.aggregate(call)
         name = next((n for n, known in self.aggregates.items() if known == wanted), None)
         if name is None:

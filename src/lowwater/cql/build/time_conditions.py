@@ -1,7 +1,7 @@
 """Turns conditions on the times of two streams into a band, or into a common tumbling window.
 
-A band bounds `u = other.time - self.time`. A comparison of the two times is a bound of u, and so is
-a window or KEEP of length W: on `self` it means `u < W`, on `other` it means `-u < W`, because the
+A band bounds `u = other.time - self.time`. A comparison of the two times bounds u. A window or KEEP
+of length W also bounds u: on `self` it means `u < W`, on `other` it means `-u < W`, because the
 window excludes its older end (OOP 5.3, Q2; QDJ algorithm 1).
 """
 
@@ -42,7 +42,7 @@ class Linear(NamedTuple):
 
 
 def linear(node: exp.Expr) -> Linear | None:
-    """Return `node`, such as `a.ts + INTERVAL 3 SECONDS`, as a sum; None if it is not one."""
+    """Return the sum `node`, such as `a.ts + INTERVAL 3 SECONDS`; None if `node` is not a sum."""
     if isinstance(node, exp.Paren):
         return linear(node.this)
     if isinstance(node, exp.Column):
@@ -62,7 +62,7 @@ def linear(node: exp.Expr) -> Linear | None:
 
 
 class Bounds:
-    """A collector of the bounds that conditions set on the two times of a joined pair."""
+    """The bounds that conditions set on u, the difference of the two times of a joined pair."""
 
     def __init__(self, sides: Sides, sources: tuple[Side, Side]) -> None:
         self.sides, self.sources = sides, sources
@@ -91,7 +91,7 @@ class Bounds:
         return True
 
     def _compared(self, node: exp.Expr) -> tuple[int | None, int | None] | None:
-        """Return the least and greatest u for which `node` is true; None if it has no times."""
+        """Return (least u, greatest u) for which `node` is true; None if it compares no times."""
         if type(node) not in _BOUNDS:
             return None
         first, second = linear(node.this), linear(node.expression)
@@ -147,7 +147,7 @@ class Bounds:
     # -- the band ---------------------------------------------------------------------------------
 
     def band(self, node: exp.Expr) -> SameWindowSpec | tuple[Any, Any]:
-        """Return the band, or the common window; only a band absorbs the `compared` conditions."""
+        """Return the common window if there is one, else empty `compared` and return the band."""
         if self.same is not None:
             if any(source.kept for source in self.sources):
                 problem = "a join by a common window cannot have RANGE or KEEP, too"
@@ -199,7 +199,7 @@ def _span(axis: Axis, node: exp.Expr) -> int:
 
 
 def _bucket(node: exp.Expr) -> tuple[exp.Column, exp.Expr, exp.Expr | None] | None:
-    """Return column, size, start of `ts DIV 10`, `floor(ts / 10)` or `window(ts, …)`, else None."""
+    """Return (column, size, start) of `ts DIV 10`, `floor(ts / 10)`, `window(ts, …)`, else None."""
     if isinstance(node, exp.Paren | exp.Floor):
         return _bucket(node.this)
     if isinstance(node, exp.IntDiv | exp.Div):

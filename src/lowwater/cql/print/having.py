@@ -21,8 +21,8 @@ Expressions = Mapping[str, exp.Expr]
 class ResultClauses(NamedTuple):
     """The clauses for the steps after a window: the items of SELECT except keys, and HAVING.
 
-    `rest` lists the steps that do not fit into these clauses. `times` maps names to the times of a
-    join if the query groups by them instead of windows.
+    `rest` lists the steps that do not fit into these clauses. If the query groups a join by its two
+    times instead of windows, `times` maps the names of the times in results to their columns.
     """
 
     items: Expressions
@@ -34,7 +34,7 @@ class ResultClauses(NamedTuple):
 def result_clauses(
     plan: WindowPlan, steps: Sequence[Step], calls: Expressions, inlined: Expressions
 ) -> ResultClauses:
-    """Return the clauses SELECT and HAVING for the first of the `steps` after a window.
+    """Return SELECT and HAVING for the first of `steps`: at most one filter and one selection.
 
     `calls` maps names to calls of aggregates, `inlined` maps computed columns to expressions.
     """
@@ -131,10 +131,10 @@ def always_of(plan: WindowPlan) -> tuple[str, ...]:
 
 
 def times_named(plan: WindowPlan, step: Step) -> Mapping[str, str]:
-    """Return the names in `step` for the two times that the query groups by, with their columns.
+    """Return {name in `step`: column} for the two times that the query groups by.
 
     `GROUP BY a.ts, b.ts` is built as windows of one tick and a step that selects `window`, `wid`,
-    `window_2`, the times, keys, aggregates and `kind`. Other windows and steps return an empty map.
+    `window_2`, the times, keys, aggregates and `kind`. For other windows or steps, return {}.
     """
     if plan.second is None or plan.flush is not None or not isinstance(step, Select):
         return {}

@@ -61,7 +61,7 @@ class JoinText:
         return self._select(items)
 
     def chosen(self, step: Select) -> exp.Select:
-        """Return the query of the join with the columns that the next step selects."""
+        """Return the query of the join with the columns that `step` selects."""
         items = []
         for name, text in step.columns:
             node = expression(text)
@@ -100,7 +100,7 @@ class JoinText:
     # -- ON ---------------------------------------------------------------------------------------
 
     def _condition(self) -> exp.Expr:
-        """Return the condition of ON; it compares times first, which sets the times of the join."""
+        """Return the condition of ON: first it compares the two times, then each pair of keys."""
         plan = self.plan
         times = tuple(axis.column for axis in plan.axes)
         if times in plan.on:

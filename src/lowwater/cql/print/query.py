@@ -26,7 +26,7 @@ from lowwater.operators.window.plan import WindowPlan
 def text_of(node: Node, names: Sequence[str], named: Mapping[str, Any]) -> str:
     """Return the CQL text of `node`.
 
-    `names` lists the names of its sources in order; `named` maps more names to streams in it.
+    `names` lists the names of the sources in order; `named` maps names to other inner streams.
     """
     return normal_form(_Printer(Names(node, names, named)).query(node))
 
@@ -50,7 +50,7 @@ class _Printer:
         return _after(*self._below(stream))
 
     def _below(self, stream: Node) -> tuple[exp.Expr, tuple[Step, ...]]:
-        """Return the source in FROM below the last steps of `stream`, and these steps."""
+        """Return a source in FROM for `stream`, and its last steps, which the source lacks."""
         node, steps = named_stream(stream, self.names)
         name = self.names.of(node)
         if name is not None:
@@ -125,7 +125,7 @@ class _Printer:
 
 
 def _inlined(plan: WindowPlan, of: Node, steps: Sequence[Step]) -> dict[str, exp.Expr]:
-    """Return the computed columns that can be printed as expressions, where they are used.
+    """Return {name: expression} of the computed columns that can be printed where they are used.
 
     Parsing the text must compute the same columns in the same order: keys, then the arguments of
     aggregates.
@@ -145,7 +145,7 @@ def _inlined(plan: WindowPlan, of: Node, steps: Sequence[Step]) -> dict[str, exp
 
 
 def _after(source: exp.Expr, steps: Sequence[Step]) -> exp.Expr:
-    """Return `source` after `steps`, as nested queries with one filter and one SELECT each."""
+    """Return `source` after `steps`: nested queries with at most one filter and one SELECT each."""
     condition: exp.Expr | None = None
     for step in steps:
         if isinstance(step, Where):
@@ -175,7 +175,7 @@ def _aliased(node: exp.Expr, name: str) -> exp.Expr:
 
 
 def _calls(plan: WindowPlan, inlined: dict[str, exp.Expr]) -> dict[str, exp.Expr]:
-    """Return the calls of the aggregates of `plan` by name."""
+    """Return {name: call} of the aggregates of `plan`."""
     calls: dict[str, exp.Expr] = {}
     for alias, aggregate in plan.aggregates.items():
         call = call_of(aggregate)
@@ -240,7 +240,7 @@ def named_stream(node: Node, names: Names) -> NamedStream:
 
 
 def _united(node: Union, names: Names) -> NamedStream:
-    """Return the union without the last steps that all its inputs share, and these steps."""
+    """Return the union of the inputs without their common last steps, and these steps."""
     parts = node.of
     steps: tuple[Step, ...] = ()
     while (shorter := _without_last(parts, names)) is not None:

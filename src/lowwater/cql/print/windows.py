@@ -19,7 +19,7 @@ from lowwater.windows.row_windows import ARRIVAL, RowWindow
 from lowwater.windows.session import SessionWindow
 
 Clauses: TypeAlias = dict[str, exp.Expr | list[exp.Column] | None]
-"""The clauses of a window by the argument of `StreamWindow`; None for an absent clause."""
+"""Maps arguments of `StreamWindow` to the clauses of a window; None for an absent clause."""
 
 
 def window_of(plan: WindowPlan) -> StreamWindow:
@@ -36,7 +36,7 @@ def window_of(plan: WindowPlan) -> StreamWindow:
 
 @singledispatch
 def _clauses(spec: object, plan: WindowPlan) -> Clauses:
-    """Return the clauses for a window of the kind of `spec`; by default, of a sliding window."""
+    """Return the clauses of the window `spec` of `plan`; this default is for sliding windows."""
     del spec
     if len(plan.fixed_windows) != 1:
         raise SpecError(

@@ -1,12 +1,12 @@
-"""Estimates of final values, with intervals that contain the finals with a stated probability.
+"""Estimates of final values, and intervals that contain the finals with a stated probability.
 
 An estimate assumes that missing rows are like arrived rows (see `Kind`). An interval is learned
 from past pairs of early and final values (`intervals`). Answers (early results) that lack some rows
 and answers that lack almost no rows are two *regimes*, learned separately (`early_rows`).
 
 The stated probability is the mean over all answers. If answers that lack almost no rows nearly
-always equal their finals, the intervals of other answers may miss more finals: `LEAVE` times the
-stated share at most.
+always equal their finals, the intervals of other answers may miss more finals: at most `LEAVE`
+times the stated share.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class EarlyFinalPairs(EarlyValues):
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The estimate, interval and expected accuracy of an aggregate; NaN if the raw value is NaN."""
+    """For each early result, the estimate, interval and expected accuracy; NaN if unknown."""
 
     estimate: Floats
     low: Floats
@@ -62,7 +62,7 @@ class Estimate:
 
 
 class Calibrator:
-    """A component that estimates final values from early values, and learns from pairs of both.
+    """A component that estimates final values, and learns from pairs of early and final values.
 
     The memory of a calibrator takes 1 to 4 kB of JSON per aggregate.
     """
@@ -76,7 +76,7 @@ class Calibrator:
         self.learners = {name: Learner(kind, 1 - coverage) for name, kind in kinds.items()}
 
     def begin(self) -> Calibration:
-        """Return the memory before the first pair."""
+        """Return the initial memory, before any pair of early and final values is learned."""
         return {name: {} for name in self.learners}
 
     def judge(self, memory: Calibration, early: EarlyValues) -> dict[str, Estimate]:
@@ -122,13 +122,13 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the rows to learn from: with at least half of the largest missing share."""
+    """Return the rows to learn from: their missing share is at least half of the largest one."""
     most = missing[places].max()
     return places[missing[places] >= most / 2] if most > NOTHING else places
 
 
 def _known(regimes: Mapping[str, IntervalMemory], regime: str) -> IntervalMemory | None:
-    """Return the memory of `regime`; before its first window, a copy of the other regime's."""
+    """Return the memory of `regime`, or else a copy of the other regime's memory, or else None."""
     if regime in regimes or not regimes:
         return regimes.get(regime)
     return next(iter(regimes.values())).borrowed()

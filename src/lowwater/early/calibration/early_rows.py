@@ -1,9 +1,9 @@
-"""Early values of one aggregate, with estimates of their finals, and their positions.
+"""The early values of one aggregate, the estimates of the finals, and the positions of answers.
 
 The *position* of an answer (early result) is the class of its missing share, by `POSITIONS`. The
 errors of answers that lack almost no rows say little about the errors of other answers. So there
 are two *regimes* that are learned separately: "0" for almost no missing rows, "1" for more. Within
-a regime, all answers teach one interval (`intervals` describes its growth with the missing share),
+a regime, all answers update one interval (`intervals` describes its growth with the missing share),
 and the coverage is corrected for each position separately.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from lowwater.control.completeness import Floats
 
 Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
-"""The relation of a final F to `raw`, the aggregate of the arrived share c of its rows.
+"""The relation of a final F to `raw`, the aggregate of the arrived rows; c is their share.
 
 scaled (sum): F ≈ raw / c. counted (count): F ≈ raw / c and F ≥ raw. level (avg, quantiles, stddev):
 raw is a sample's estimate of F. rising (max, number of distinct values): F ≥ raw. falling (min):
@@ -63,7 +63,7 @@ class EarlyRows:
 
 
 def by_regime(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield each regime with the indexes of its rows, out of the indexes `places`."""
+    """Yield (regime, indexes of its rows) for the rows at the indexes `places`."""
     lacking = missing[places] >= POSITIONS[0]
     some, every = bool(lacking.any()), bool(lacking.all())
     if not every and len(places):
@@ -78,5 +78,5 @@ def positions_of(missing: Floats) -> np.ndarray:
 
 
 def position_of(share: float) -> int:
-    """Return the position of an answer of whose rows `share` have arrived."""
+    """Return the position of an answer; `share` is the share of rows that had arrived."""
     return bisect_right(POSITIONS, 1 - share)

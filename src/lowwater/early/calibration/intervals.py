@@ -34,7 +34,7 @@ from lowwater.early.accuracy import ExpectedAccuracy, accuracy
 from lowwater.early.calibration.early_rows import POSITIONS, TRUSTED, EarlyRows, Kind, positions_of
 
 CAUTION = 5.0
-"""The smallest half-width of an interval before the first pair, in |E| · √(missing / rows)."""
+"""The smallest half-width of an interval at the beginning, divided by |E| · √(missing / rows)."""
 NOTHING = 1e-3
 """Missing shares up to this value count as zero."""
 _ONE_TAIL = 0.88
@@ -57,7 +57,7 @@ _ONE_WAY = (
     (_ESTIMATE, 1.0, 1.0, 0.0),
     (_ZERO, 0.0, 0.0, 0.0),
 )
-"""Each way as its centre, and the powers of |E|, missing share and rows in its shape."""
+"""Each way is (centre, a, b, d); its shape is |E|^a · missing^b · rows^-d."""
 _SIDES = np.array([-1.0, 1.0])
 _MEANS, _DEVIATIONS = (60.0, 2000.0), (30.0, 2000.0)  # memory lengths, in windows
 _JUDGED = 0.5 ** (1 / 300)
@@ -67,7 +67,7 @@ _FURTHEST = 20.0  # the largest loss of a way in one window, in median losses of
 
 @dataclass(frozen=True)
 class _Pace:
-    """The learning rates: a step is `step` / (seen + `doubt`), at least the floor of its memory."""
+    """The learning rate: `step` / (windows + `doubt`), at least `floors` (short, long memory)."""
 
     step: float
     doubt: float
@@ -76,7 +76,7 @@ class _Pace:
     """The initial quantile, in mean deviations."""
     sharpness: float
     patience: float
-    """The weight of a difference in loss, and the number of windows until it counts fully."""
+    """The weight of a difference in loss; it is smaller in the first `patience` windows."""
     long: float
     """The prior weight of ways with a long memory."""
 
@@ -97,13 +97,13 @@ class IntervalMemory:
     """The memory of a learner for one aggregate in one regime.
 
     - `mean`, `deviation`: The mean and the mean deviation of z, by way.
-    - `quantile`, `loss`: The quantile q, and the weighted sum of losses, by side and way.
+    - `quantile`, `loss`: The quantile q and the weighted sum of losses, each by side and way.
     - `judged`: The weighted number of windows in `loss`.
     - `seen`, `first`: The number of windows, and the number of windows whose first answer was in
       this regime.
     - `exact`: The share of answers that were equal to their finals.
     - `fell`: The number of finals below their early values.
-    - `moved`, `asked`: The correction of the ends, by side and position, and the number of answers,
+    - `moved`, `asked`: The corrections of the ends by side and position, and the numbers of answers
       by position.
     - `accuracy`: The expected accuracy of estimates.
     """
@@ -146,13 +146,13 @@ class Learner:
         return np.where(self.long, both[1], both[0])
 
     def begin(self) -> IntervalMemory:
-        """Return the memory before the first pair."""
+        """Return the initial memory, before any pair of early and final values is learned."""
         none = [0.0] * len(self.centres)
         quantile = [[side * self.pace.start] * len(none) for side in (-1, 1)]
         return IntervalMemory(none, none, quantile, [none, none])
 
     def judge(self, memory: IntervalMemory, rows: EarlyRows) -> tuple[Floats, Floats, Floats]:
-        """Return the low ends and high ends of the intervals, and the expected accuracies."""
+        """Return (low interval ends, high interval ends, expected accuracies) of `rows`."""
         signed = rows.signed(self.sign)
         ends = self._moved(memory, signed, self._ends(memory, signed, self._ways(signed)))
         if memory.seen < TRUSTED:
@@ -162,7 +162,7 @@ class Learner:
         return (low, high, expected) if self.sign > 0 else (high, low, expected)
 
     def _ends(self, memory: IntervalMemory, rows: EarlyRows, ways: _Ways) -> Floats:
-        """Return the ends of all ways, as an array of sides × ways × rows."""
+        """Return the interval ends of all ways, as an array of sides × ways × rows."""
         centres, shapes = ways
         quantile = np.asarray(memory.quantile)
         z = np.asarray(memory.mean) + np.asarray(memory.deviation) * quantile
@@ -180,7 +180,7 @@ class Learner:
         return centres, np.concatenate([shapes, shapes])
 
     def _mixed(self, memory: IntervalMemory, ends: Floats) -> Floats:
-        """Return the mean of the ends of all ways, weighted by exp(−loss)."""
+        """Return the interval ends, each as the mean over all ways, weighted by exp(−loss)."""
         loss, judged = np.asarray(memory.loss), memory.judged
         best = loss.min(axis=1, keepdims=True)
         sharp = self.pace.sharpness * judged * judged / (judged + self.pace.patience)
@@ -216,14 +216,14 @@ class Learner:
         return np.stack([low, np.maximum(low, high)])
 
     def _adds_up(self, memory: IntervalMemory) -> bool:
-        """Return whether finals are never below raw values: counts, and sums that never fell."""
+        """Return whether no final is below its raw value: for counts and sums that never fell."""
         proven = memory.seen >= TRUSTED and not memory.fell
         return self.kind == "counted" or (self.kind == "scaled" and proven)
 
     def learn(
         self, memory: IntervalMemory, rows: EarlyRows, final: Floats, leave: float = 1.0
     ) -> IntervalMemory:
-        """Return the memory after the rows of one more window and their finals.
+        """Return the memory after learning from the rows and the finals of one more window.
 
         `leave` is the factor by which intervals may miss more finals than stated.
         """
@@ -247,7 +247,7 @@ class Learner:
     def _measured(
         self, memory: IntervalMemory, ways: _Ways, final: Floats
     ) -> dict[str, np.ndarray]:
-        """Return the mean and the mean deviation of z for each way, after one more window."""
+        """Return the new values of the memory's fields `mean` and `deviation`, by field name."""
         centres, shapes = ways
         z = ((final - centres) / np.maximum(shapes, 1e-300)).sum(axis=1) / len(final)
         mean, deviation = (np.asarray(v) for v in (memory.mean, memory.deviation))
@@ -261,7 +261,7 @@ class Learner:
     def _judged(
         self, memory: IntervalMemory, rows: EarlyRows, ends: Floats, final: Floats, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return the losses, quantiles and corrections of the ends after the finals of a window."""
+        """Return the memory's losses, quantiles and corrections after a window, by field name."""
         outside = _SIDES[:, None, None] * (final - ends)
         wrong, count = outside > 0, len(final)
         missed = wrong.sum(axis=2) / count
@@ -279,14 +279,14 @@ class Learner:
         }
 
     def _due(self, rows: EarlyRows, ends: Floats, tails: Floats) -> Floats:
-        """Return the share of finals that should miss each end: 0 for an end at the raw value."""
+        """Return the share of finals that should miss each end; an end at the raw value has 0."""
         if not self.one_sided:
             return tails[:, None]
         live = (ends[0] > rows.raw).mean(axis=1)
         return np.stack([tails[0] * live, np.full(len(live), tails[1])])
 
     def _stepped(self, memory: IntervalMemory, over: Floats) -> Floats:
-        """Return the quantiles after a step that reduces `over`, the excess of missed finals."""
+        """Return the quantiles, changed to reduce `over`, the excess of missed finals."""
         low, high = quantile = np.asarray(memory.quantile)
         falling = self.pace.step / (memory.seen + self.pace.doubt)
         step = np.maximum(falling, self._by_memory(self.pace.floors))
@@ -299,7 +299,7 @@ class Learner:
     def _covered(
         self, memory: IntervalMemory, rows: EarlyRows, missed: np.ndarray, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return the corrections of the ends by position; `missed` marks missed finals by side."""
+        """Return the memory's new `moved` and `asked`; `missed` marks missed finals by side."""
         position, asked = positions_of(rows.missing), np.asarray(memory.asked)
         share = np.bincount(position, minlength=len(asked)) / len(position)
         over = [np.bincount(position, m, minlength=len(asked)) / len(position) for m in missed]
@@ -311,7 +311,7 @@ class Learner:
 
 
 def _mean(before: Any, value: Any, count: Any) -> Any:
-    """Return the running mean of `count` values: the mean `before`, updated by `value`."""
+    """Return the mean of `count` values; `before` is the mean without the last one, `value`."""
     return before + (value - before) / count
 
 

@@ -37,7 +37,7 @@ HASHES = 1 << 30
 
 @dataclass(frozen=True)
 class SampleMemory:
-    """The sample of waiting results: 1 in 2^`level` groups and 1 in 2^`thin` windows."""
+    """The sample of results without finals: 1 in 2^`level` groups and 1 in 2^`thin` windows."""
 
     VERSION: ClassVar[int] = 1
 
@@ -47,20 +47,20 @@ class SampleMemory:
 
     @property
     def limit(self) -> int:
-        """The upper limit of the hashes of groups in the sample."""
+        """The limit of hashes: groups with smaller hashes are in the sample."""
         return HASHES >> self.level
 
     def paired(
         self, finals: Mapping[str, Sequence[float]]
     ) -> tuple[list[tuple[WaitingResult, Sequence[float]]], list[WaitingResult]]:
-        """Return the waiting results that have finals, with the finals, and the other results."""
+        """Return the pairs (waiting result, its finals), and the waiting results without finals."""
         pairs = [(w, finals[w.key]) for w in self.waiting if w.key in finals]
         return pairs, [w for w in self.waiting if w.key not in finals]
 
     def with_results(
         self, waiting: Sequence[WaitingResult], early: Sequence[WaitingResult]
     ) -> SampleMemory:
-        """Return the sample of `waiting`, which still wait, and `early`, the new early results."""
+        """Return a sample of `waiting` (results that still wait) and `early` (new results)."""
         level, thin = self.level, self.thin
         first: dict[tuple[str, int], WaitingResult] = {}
         for one in [*waiting, *early]:
@@ -88,7 +88,7 @@ class LearnerMemory:
 
 @dataclass(frozen=True)
 class OperatorLearner:
-    """A learner of one operator's early results; `kinds` has its numeric aggregates by name."""
+    """A learner of one operator's early results; `kinds` has the kind of each numeric aggregate."""
 
     kinds: Mapping[str, Kind]
     coverage: float = 0.9
@@ -115,10 +115,10 @@ class OperatorLearner:
         early: Sequence[WaitingResult],
         now: int,
     ) -> tuple[LearnerMemory, list[tuple[float, float]]]:
-        """Return the memory after an epoch, and (lead, accuracy) of each answer to a window.
+        """Return the memory after an epoch, and (lead, accuracy) of each answer with finals.
 
         The lead is the time from the early result to the end of its window, in slides. The accuracy
-        is the mean over groups, of the least accurate aggregate.
+        is the mean over groups; of several aggregates, the one with the smallest mean counts.
         """
         pairs, waiting = memory.sample.paired(finals)
         memory = replace(memory, sample=memory.sample.with_results(waiting, early))

@@ -1,4 +1,4 @@
-"""The answers of a join's plan about drops, completeness and quality."""
+"""The methods of a join's plan about drops, completeness and quality."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REMEMBERED_TRACKS = 2
 
 
 class JoinAnswers(OperatorPlan):
-    """The base class of join plans with the methods that the planner and the dataflow call."""
+    """The base class of join plans; it has the methods that planner and dataflow call."""
 
     band: Band | SameWindow
     how: str
@@ -33,29 +33,29 @@ class JoinAnswers(OperatorPlan):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The largest distances, before and after a row's time, of its partners."""
+        """How far a partner's time may be (before, after) a row's time, in ticks."""
         if isinstance(self.band, Band):
             far = max(abs(self.band.lo), abs(self.band.hi))
             return far, far
         return self.band.size - 1, self.band.size - 1
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of pairs, for which the rows of both sides must arrive."""
+        """Return the completeness of pairs: a pair has arrived when both its rows have arrived."""
         mine, theirs = ports
         return None if mine is None or theirs is None else mine.where_both(theirs)
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the pairs that the join loses at a slack."""
+        """Return the model that estimates the join's quality, given the slack of each side."""
         return SortedJoinQuality() if ordered else FreeJoinQuality(self.band_in(granule))
 
     def band_in(self, granule: int) -> tuple[float, float]:
-        """Return the bounds of the band in units of `granule` ticks."""
+        """Return the bounds (lo, hi) of the band, each divided by `granule`, which is in ticks."""
         band = self.band
         reach = (band.lo, band.hi) if isinstance(band, Band) else (-band.size / 2, band.size / 2)
         return reach[0] / granule, reach[1] / granule
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return the kind of losses that the kernel counts: late rows, pairs, or None."""
+        """Return what the kernel counts as lost: "late" rows, "pairs", or None for nothing."""
         if ordered:
             return "late"
         return "pairs" if self.how == "inner" and self.flush is None else None

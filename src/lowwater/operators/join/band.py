@@ -24,10 +24,10 @@ class PartnerRange(Protocol):
     """A function from the time of a row to the range of times of its partners."""
 
     def first(self, at: Ticks) -> Ticks:
-        """Return the smallest time of partners of a row at time `at`."""
+        """Return the smallest time that a partner of a row at time `at` may have."""
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the largest time of partners of a row at time `at`."""
+        """Return the largest time that a partner of a row at time `at` may have."""
 
     @property
     def inverse(self) -> PartnerRange:
@@ -113,7 +113,7 @@ class SameWindow:
         return self
 
     def align(self, watermark: int) -> int:
-        """Return the start of the window at `watermark`: rows of a window are evicted together."""
+        """Return the start of the window of `watermark`: rows of a window are evicted together."""
         return watermark if watermark >= END else max(self.first(watermark), FIRST_TICK)
 
     def say(self, axis: Axis) -> str:
@@ -135,9 +135,9 @@ def shifted(at: Ticks, by: int) -> Ticks:
 
 
 def open_from(reach: PartnerRange, watermark: int | None) -> int:
-    """Return the smallest time whose partners, by `reach`, are not all before `watermark`.
+    """Return the smallest time of a row that may have a partner at `watermark` or later.
 
-    Without a watermark any partner may arrive; after the end of the stream none does.
+    The result is the first tick without a watermark, and END after the end of the stream.
     """
     if watermark is None:
         return FIRST_TICK

@@ -6,10 +6,10 @@ must not depend on their number: whole buckets move without being read (row_queu
 bucket with rows on both sides of the limit is rewritten.
 
 The queue advances with the watermark of the other side. A row at t is complete at c = last(t) + 1
-and emitted by c + delay. Let n rows wait up to the end of a bucket whose first row is complete at
-c. When the watermark moves from m to m', an even pace emits n · (m' − m) / (c + delay − m) of them.
-The bucket that requires most rows sets the pace. So N rows that are complete together are emitted
-at N / delay rows per tick, and rows of a steady stream are emitted as fast as they arrive.
+and emitted by c + delay. For each bucket, n is the number of rows that wait up to its end, and c
+belongs to its first row. When the watermark moves from m to m', the bucket requires an emission of
+n · (m' − m) / (c + delay − m) rows; the largest such number is emitted. So N rows that are complete
+together are emitted at N / delay rows per tick, and rows of a steady stream as fast as they arrive.
 
 A *lazy* flush lets rows wait while the state has room; then it emits the first rows of the queue.
 In the second half of the delay the queue advances in any case.
@@ -46,7 +46,7 @@ class Leave:
         return self.kernel.stores[port].cut(limit, wanted=True)
 
     def leave(self, port: int, rows: StoredRows) -> None:
-        """Emit complete rows of a side without a partner. Called once per side in an epoch."""
+        """Emit `rows`, which are complete and have no partner. Called once per side in an epoch."""
         self.kernel.emit(alone(self.plan, port, rows.in_order()))
 
     def finish(self) -> None:
@@ -65,7 +65,7 @@ class GradualLeave(Leave):
         self._flush = plan.flush or GradualFlush(0)
 
     def completed(self, port: int, limit: int) -> list[StoredRows]:
-        """Move whole buckets to the queue, and return the other stored rows before `limit`."""
+        """Move whole buckets before `limit` to the queue; return the other rows before `limit`."""
         self._queues[port].take_over(self.kernel.stores[port], limit)
         return super().completed(port, limit)
 
@@ -79,7 +79,7 @@ class GradualLeave(Leave):
         super().leave(port, StoredRows.together([*queue.first(turn), rows.where(now)]))
 
     def _turn(self, port: int, watermark: int) -> int:
-        """Return the number of rows of a side's queue to emit at `watermark` of the other side."""
+        """Return how many rows of the queue of `port` to emit at the other side's `watermark`."""
         queue, reach, idle = self._queues[port], self.plan.reaches[port], self._flush.idle
         if watermark >= END:
             return queue.rows

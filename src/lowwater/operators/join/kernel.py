@@ -1,9 +1,9 @@
 """OOP-Join: rows join on arrival, in any order (OOP 5.3).
 
 New rows of self join with stored and new rows of other; stored rows of self join with new rows of
-other. A row at time t stays in state while a partner may still arrive, which depends on the
-watermark of the *other* side: until `watermark_other > last(t)`. So a row behind the watermark of
-its own side still joins with the partners that are in state.
+other. A row at time t stays in state while a partner may still arrive: until the watermark of the
+*other* side is greater than `last(t)`. So a row behind the watermark of its own side still joins
+with the partners that are in state.
 
 **Late rows.** The watermark m of one side evicts all rows of the other side before `first(m)`. A
 row whose partners are all before `first(m)`, with `last(t) < first(m)`, is late and does not join.
@@ -42,7 +42,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 
 
 def composition(plan: JoinPlan) -> Composition:
-    """Return the names of the strategies of `plan`: flush and observer."""
+    """Return (flush, observer): the names of the two strategies of `plan`."""
     flush = "at once" if plan.flush is None else "gradual"
     return flush, "loss count" if plan.remember and plan.flush is None else "none"
 
@@ -97,7 +97,7 @@ class JoinKernel(RowKernel):
         self.observer.finish([self._limit(port) for port in (SELF, OTHER)])
 
     def _admit(self, port: int, rows: PortRows) -> StoredRows:
-        """Emit late and partly late rows as late, and return all rows except the late ones."""
+        """Emit late and partly late rows as late; return the rows in time and the partly late."""
         reach = self.plan.reaches[port]
         evicted = open_from(reach.inverse, self.watermarks[port])
         late = rows.dead | (reach.last(rows.ticks) < evicted)
@@ -131,7 +131,7 @@ class JoinKernel(RowKernel):
     def _match(
         self, sides: list[_Side], probes: np.ndarray, code: np.ndarray, by_time: SortedRows
     ) -> None:
-        """Emit the pairs of the rows `probes` of self with their partners in `by_time`."""
+        """Emit each pair of a row of self, from `probes`, and its partner, from `by_time`."""
         plan, (mine, theirs) = self.plan, sides
         at = mine.rows.ticks[probes]
         start, end = by_time.between(code[probes], plan.band.first(at), plan.band.last(at))

@@ -29,7 +29,7 @@ class _Memory:
         self.kernel, self.plan = kernel, plan
 
     def limit(self, limit: int) -> int:
-        """Return the time before which rows are deleted: earlier than `limit` to remember rows."""
+        """Return the time before which rows are deleted: `limit` minus the time to remember."""
         if limit >= END or not self.kernel.noted:
             return limit
         return max(limit - self.plan.remember, FIRST_TICK)
@@ -40,7 +40,7 @@ class _Memory:
 
 
 class JoinObserver(_Memory):
-    """An observer of a join that measures nothing."""
+    """A join observer that measures nothing."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = ()
     """The types of the stores that the observer adds to the stores of the ports."""
@@ -60,8 +60,8 @@ class LossCount(JoinObserver):
     """An observer that counts the pairs of an inner join that late rows have missed.
 
     A pair is `lost` if one of its rows was late, or was evicted before the other row arrived. The
-    count is exact for partners that are remembered. A row that may have lost pairs with earlier,
-    forgotten partners is counted as `unseen`.
+    count is exact for partners that are remembered. A row that may have lost pairs with partners
+    that are forgotten is counted as `unseen`.
     """
 
     stores: ClassVar[tuple[type[RowStore], ...]] = (RowStore, RowStore)
@@ -73,7 +73,7 @@ class LossCount(JoinObserver):
         """The stores of the late rows of each side."""
 
     def arrive(self, arrivals: list[PortRows]) -> None:
-        """Count the pairs that new or earlier late rows have missed."""
+        """Count the pairs that late rows, new or stored, have missed."""
         kernel = self.kernel
         if not kernel.noted and any(rows.out_of_order for rows in arrivals):
             # Evicted rows are remembered from now on; rows evicted earlier are unknown.
@@ -82,7 +82,7 @@ class LossCount(JoinObserver):
             self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
 
     def finish(self, limits: Sequence[int]) -> None:
-        """Delete the late rows of each side before its limit."""
+        """Delete the stored late rows of each side with times before the limit of the side."""
         if self.kernel.noted:
             for store, limit in zip(self.late_stores, limits, strict=True):
                 store.cut(limit, wanted=False)
@@ -92,12 +92,12 @@ class LossCount(JoinObserver):
         return open_from(self.plan.reaches[port].inverse, self.kernel.watermarks[port])
 
     def _keyed(self, port: int, rows: PortRows) -> StoredRows:
-        """Return the new rows of a side without a NULL key; the late rows have a flag."""
+        """Return the new rows of side `port` that have no NULL key; late rows are flagged."""
         late = rows.dead | (self.plan.reaches[port].last(rows.ticks) < self._evicted(port))
         return rows.stored(has_keys(self.plan, port, rows.table), late)
 
     def _count_lost(self, fresh: list[StoredRows]) -> None:
-        """Count the pairs of new rows with evicted rows, and of late rows with any row, as lost."""
+        """Count as lost: pairs of a new and an evicted row, and pairs that contain a late row."""
         kernel, plan = self.kernel, self.plan
         for port, rows in enumerate(fresh):
             reach, evicted, other = plan.reaches[port], self._evicted(port), 1 - port
@@ -118,7 +118,7 @@ class LossCount(JoinObserver):
             store.add(rows.where(rows.flags))
 
     def _add_pairs(self, port: int, rows: StoredRows, partners: list[StoredRows]) -> None:
-        """Count the pairs of `rows`, of side `port`, with `partners` of the other side as lost."""
+        """Count as lost the pairs of `rows` (of side `port`) and `partners` (of the other side)."""
         if not sum(map(len, partners)):
             return
         others, reach = StoredRows.together(partners), self.plan.reaches[port]
@@ -138,12 +138,12 @@ class LossCount(JoinObserver):
 
 
 class OrderedJoinObserver(_Memory):
-    """An observer of a join in order of time that measures nothing."""
+    """An observer that measures nothing, for a join in order of time."""
 
     plan: OrderedJoinPlan
 
     def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
-        """Called before new rows are stored; `watermark` is the results' watermark in force."""
+        """Called before new rows are stored; `watermark` is the watermark of the results."""
 
     def finish(self) -> None:
         """Called last in an epoch."""
@@ -189,7 +189,7 @@ class OrderedLossCount(OrderedJoinObserver):
         return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
 
     def _count(self, mine: list[StoredRows], theirs: list[StoredRows], watermark: int) -> None:
-        """Count the pairs of `mine` and `theirs`: before `watermark` as lost, others as made."""
+        """Count pairs of `mine` and `theirs`: pairs before `watermark` as lost, others as made."""
         if not sum(map(len, mine)) or not sum(map(len, theirs)):
             return
         sides = JoinSides.of(self.plan, StoredRows.together(mine), StoredRows.together(theirs))

@@ -53,7 +53,7 @@ _ROOM = 1 << 62
 
 
 class SortedRows:
-    """The rows at the positions `rows` of `codes` and `ticks`, sorted by (code, tick, arrival)."""
+    """Rows sorted by (code, tick, arrival): the rows with indices `rows` in `codes` and `ticks`."""
 
     def __init__(self, codes: np.ndarray, ticks: np.ndarray, rows: np.ndarray) -> None:
         mine, at = codes[rows], ticks[rows]
@@ -62,24 +62,24 @@ class SortedRows:
         self._known: np.ndarray | None = None
         self._low, self._high, self._width = low, high, high - low + 2
         if not FIRST_TICK < low <= high < LAST_TICK or self._width * groups >= _ROOM:
-            # The times are too far apart for one int64, so their ranks are used instead.
+            # The times are too far apart for one int64, so they are numbered in order.
             self._known = np.unique(at)
             self._width = len(self._known) + 2
         key = mine * self._width + self._upto(at)
         order = np.argsort(key, kind="stable")
         self.order = rows[order]
-        """The positions of the rows, sorted."""
+        """The indices of the rows, sorted."""
         self.key = key[order]
         """The (code, time) of each row in `order`, as one number."""
 
     def _since(self, at: np.ndarray) -> np.ndarray:
-        """Return the rank of the first known time ≥ `at`."""
+        """Return the number that `key` contains for the first known time ≥ `at`."""
         if self._known is not None:
             return np.searchsorted(self._known, at)
         return np.asarray(np.clip(at, self._low, self._high + 1) - self._low)
 
     def _upto(self, at: np.ndarray) -> np.ndarray:
-        """Return the rank of the last known time ≤ `at`; −1 if there is none."""
+        """Return the number that `key` contains for the last known time ≤ `at`; −1 if none."""
         if self._known is not None:
             return np.searchsorted(self._known, at, "right") - 1
         return np.asarray(np.clip(at, self._low - 1, self._high) - self._low)
@@ -87,7 +87,7 @@ class SortedRows:
     def between(
         self, codes: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the places [start, end) in `order` of a code's rows with times [first, last]."""
+        """Return (start, end): places in `order` of each code's rows with times [first, last]."""
         if not len(self.key):
             none = np.zeros(len(codes), np.int64)
             return none, none
@@ -128,7 +128,7 @@ def reached(
 
 @dataclass(frozen=True)
 class JoinSides:
-    """Rows of both sides that may join, with their key codes; `others` sorts the rows of other."""
+    """Rows of both sides that may join, with their key codes; `others` are other's rows, sorted."""
 
     rows: tuple[StoredRows, StoredRows]
     codes: tuple[np.ndarray, np.ndarray]
@@ -144,7 +144,7 @@ class JoinSides:
     def met(
         self, plan: OrderedJoinPlan, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows of self with pairs in [since, until), and the places of their partners."""
+        """Return rows of self with pairs in [since, until), and (start, end) of their partners."""
         mine = self.rows[SELF]
         first, last, some = plan.due(mine.ticks, since, until)
         probes = np.flatnonzero(some & has_keys(plan, SELF, mine.table))

@@ -4,7 +4,7 @@ Rows are stored when they arrive. When the watermark of the results moves from m
 emits all pairs with times in [m, m'), in order; later rows add no pairs before m'. So a row waits
 once, not in one buffer after the other, and a pair is built only when it is emitted.
 
-Within an epoch the order of arrival does not matter: rows are judged by the watermark
+Within an epoch the order of arrival does not matter: rows are compared with the watermark
 in force before the epoch. Pairs of equal time are sorted by (time, arrival) of their row of self,
 then of their row of other, however epochs are cut. Rows without a partner follow these pairs.
 """
@@ -31,7 +31,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset({("none",), ("loss count",)})
 
 
 def composition(plan: OrderedJoinPlan) -> Composition:
-    """Return the name of the one strategy of `plan`: its observer."""
+    """Return the name of the only strategy of `plan`, its observer, in a tuple."""
     return ("loss count" if plan.remember else "none",)
 
 
@@ -68,7 +68,7 @@ class OrderedJoinKernel(RowKernel):
         return FIRST_TICK if out is None else out
 
     def _account(self, port: int, rows: PortRows, watermark: int) -> None:
-        """Emit rows with all results behind the watermark as late, with some as partly late."""
+        """Emit rows as late if all their results are behind `watermark`, as partly late if some."""
         earliest, latest = self.plan.results_of(port, rows.ticks)
         late = rows.dead | (latest < watermark)
         self.account(port, rows, late, ~late & (earliest < watermark))
@@ -126,7 +126,7 @@ class OrderedJoinKernel(RowKernel):
     def _pairs(
         self, sides: JoinSides, probes: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> tuple[np.ndarray, pa.Table]:
-        """Return the times of pairs, and the pairs as results, in order."""
+        """Return (times, results) of the pairs, in order of time."""
         (mine, theirs), plan = sides.rows, self.plan
         place, which = spread(start, end)
         left, right = probes[which], sides.others.order[place]
@@ -138,7 +138,7 @@ class OrderedJoinKernel(RowKernel):
     def _alone(
         self, sides: JoinSides, port: int, since: int, until: int
     ) -> tuple[np.ndarray, pa.Table]:
-        """Return the times of a side's rows without a partner, and these as results, in order."""
+        """Return (times, results) of rows of side `port` without a partner, in order of time."""
         if not self.plan.preserved[port]:
             return np.zeros(0, np.int64), pa.table({})
         rows = sides.unmatched(self.plan, port, since, until)

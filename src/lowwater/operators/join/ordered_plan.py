@@ -3,7 +3,7 @@
 Both streams share one watermark, the *window end* E: the lower of their watermarks. The stream that
 is ahead waits for the other, as in a sync buffer. The watermark m of the results is computed from
 E. A pair has the time t that the plan chooses; the pair is emitted unless one of its rows arrived
-when m was past t. If t is the later time, as in QDJ, m equals E. The cases of a row of self at ts:
+when m was past t. If t is the later row's time, as in QDJ, m equals E. A row of self at ts:
 
     situation 1    ts <= E - W       dropped                      late: all its results are behind m
     situation 2    E - W < ts < E    joins other from E on        partly late: some are behind m
@@ -59,7 +59,7 @@ class OrderedJoinPlan(JoinPlan):
 
     @cached_property
     def own_times(self) -> dict[Time, str]:
-        """The time column that results are sorted by, if it is a column of self or other."""
+        """{side: column} for the time that results are sorted by, if it is self's or other's."""
         return {side: name for side, name in super().own_times.items() if side == self.time}
 
     # -- watermarks ------------------------------------------------------------------------------
@@ -74,18 +74,18 @@ class OrderedJoinPlan(JoinPlan):
         return mark
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of the time column that results are sorted by."""
+        """Return {column: watermarks} for the time column that results are sorted by."""
         return {self.result_times[0]: Watermarks(self.mark_out(*(m.low for m in ports)))}
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
-        """Return the watermark of the results, computed from the lower watermark of both sides."""
+        """Return the watermark of the results, computed from the lower of the two watermarks."""
         if mark_self is None or mark_other is None:
             return None
         end = min(mark_self, mark_other)
         return super().mark_out(end, end)
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the pairs that the join loses at a slack (QDJ 5.12)."""
+        """Return the model that estimates the join's quality, given the slacks (QDJ 5.12)."""
         if ordered:
             return super().quality_model(granule, error, ordered=ordered)
         delay = -(self.mark_out(0, 0) or 0) / granule
@@ -94,7 +94,7 @@ class OrderedJoinPlan(JoinPlan):
     # -- the results of a row --------------------------------------------------------------------
 
     def results_of(self, port: int, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the earliest and the latest result time of rows of side `port` at `at`."""
+        """Return (earliest, latest) result times of rows of side `port` with times `at`."""
         reach = self.reaches[port]
         first, last = (self.time_of(port, at, u) for u in (reach.first(at), reach.last(at)))
         if not self.preserved[port]:
@@ -102,7 +102,7 @@ class OrderedJoinPlan(JoinPlan):
         return np.minimum(first, at), np.maximum(last, at)
 
     def time_of(self, port: int, at: np.ndarray, partner: np.ndarray) -> np.ndarray:
-        """Return the times of pairs of rows of side `port`, at `at`, with rows at `partner`."""
+        """Return the times of pairs whose rows have times `at` (side `port`) and `partner`."""
         if self.time == "min":
             return np.asarray(np.minimum(at, partner))
         if self.time == "max":
@@ -112,9 +112,9 @@ class OrderedJoinPlan(JoinPlan):
     def due(
         self, at: np.ndarray, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the times of partners with which rows of self have pairs in [since, until).
+        """Return (first, last, some): the range of partner times for pairs in [since, until).
 
-        The result has three arrays: the times `first` and `last`, and whether there are any.
+        `at` are times of rows of self; `some` is false for a row without such partner times.
         """
         first, last = self.band.first(at), self.band.last(at)
         before, after = at < since, at >= until
@@ -130,7 +130,7 @@ class OrderedJoinPlan(JoinPlan):
         return first, last, some & (first <= last)
 
     def kept_from(self, port: int, mark: int) -> int:
-        """Return the first time of rows of side `port` that results from `mark` on may need.
+        """Return the first time of rows of side `port` that results at `mark` or later may need.
 
         A row is also needed as long as its partner would be emitted as unmatched without it.
         """

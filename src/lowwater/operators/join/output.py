@@ -40,7 +40,7 @@ def _time(
 
 
 def alone(plan: JoinPlan, port: int, rows: StoredRows) -> pa.Table:
-    """Return rows of side `port` without a partner as results."""
+    """Return `rows`, which are of side `port` and have no partner, as results."""
     if plan.how == "anti":
         return rows.table.select(plan.schemas[SELF].names)
     n = len(rows)

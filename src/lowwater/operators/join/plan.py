@@ -22,7 +22,7 @@ How = Literal["inner", "left", "right", "full", "anti"]
 Time = Literal["self", "other", "min", "max", "both"]
 SELF, OTHER = 0, 1
 STEPS = 64
-"""The number of steps in which a gradual flush emits rows without a partner."""
+"""The number of parts in which a gradual flush emits rows without a partner."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
-        """The columns that choose the shard of a row, for each side."""
+        """For each side: the columns that choose the shard of a row."""
         return tuple(tuple(pair[port] for pair in self.on) for port in (SELF, OTHER))
 
     @property
@@ -107,7 +107,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def preserved(self) -> tuple[bool, bool]:
-        """Whether rows without a partner are results, for each side."""
+        """For each side: whether its rows without a partner are results."""
         return self.how in {"left", "full", "anti"}, self.how in {"right", "full"}
 
     # -- columns of results ----------------------------------------------------------------------
@@ -124,7 +124,7 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """The result names of the columns of self, and of the columns of other."""
+        """For each side: {column: its name in results}."""
         mine, theirs = self.schemas[SELF].names, self.schemas[OTHER].names
         taken = [*mine, *(n for n in theirs if n not in mine)]
         renamed = {}
@@ -167,7 +167,7 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def own_times(self) -> dict[Time, str]:
-        """The result columns with the times of self and other, except those that may be NULL."""
+        """{side: column} for the results' time columns of self and other that are never NULL."""
         mine, other = (n[a.column] for n, a in zip(self.names, self.axes, strict=True))
         if self.how == "anti":
             return {"self": mine}
@@ -176,7 +176,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """The two time columns, each with its side, if no result lacks one of them; else empty."""
+        """{column: side} for both time columns if all results have both times; else empty."""
         own = self.own_times
         return {own["self"]: SELF, own["other"]: OTHER} if len(own) == self.ports else {}
 
@@ -199,7 +199,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def rounds_marks(self) -> bool:
-        """Whether watermarks are rounded down to the starts of windows, which evict rows."""
+        """Whether watermarks are rounded down to window starts, because only these evict rows."""
         return isinstance(self.band, SameWindow)
 
     def align(self, port: int, mark: int) -> int:
@@ -215,11 +215,11 @@ class JoinPlan(JoinAnswers):
         return self.flush.delay if self.flush is not None and self.preserved[port] else 0
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
-        """Return the watermark of all rows, rounded by `align`, without those of single sources."""
+        """Return only the watermark `low` of `marks`, rounded down by `align`."""
         return Watermarks(marks.low).mapped(lambda m: self.align(port, m))
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of each time column of the results, and their joint watermarks."""
+        """Return {name: watermarks} for each time column of the results, and for two jointly."""
         lows = [m.low for m in ports]
         progress = self.progress(*lows)
         marks = {name: Watermarks(progress[side]) for side, name in self.own_times.items()}
@@ -232,7 +232,7 @@ class JoinPlan(JoinAnswers):
     def _jointly(
         self, progress: Mapping[Time, int | None], mine: int | None, other: int | None
     ) -> dict[str, Watermarks]:
-        """Return the joint watermarks of the time columns of self and other (OOP 7).
+        """Return {name: joint watermarks} for the time columns of self and other (OOP 7).
 
         A future result contains a future row, so its two times are not both behind the watermarks.
         """
@@ -261,12 +261,12 @@ class JoinPlan(JoinAnswers):
         return lines
 
     def progress(self, mark_self: int | None, mark_other: int | None) -> dict[Time, int | None]:
-        """Return the watermark of the results on each time, given the watermarks of both sides.
+        """Return the results' watermark for each choice of `time`, given both sides' watermarks.
 
         A future pair contains a future row. A future row of self has a time `t ≥ mark_self` and
         partners at `first(t)` or later; the same holds for other. A row of self without a partner
-        is either in state, at `inverse.first(mark_other)` or later, or in the future, at
-        `mark_self` or later. Under a gradual flush, `mark_other` is reduced by the delay. For a row
+        is either in state, with a time ≥ `inverse.first(mark_other)`, or will arrive, with a time
+        ≥ `mark_self`. Under a gradual flush, `mark_other` is reduced by the delay. For a row
         without a partner, "min" and "max" are the row's own time.
         """
         if mark_self is None or mark_other is None:
@@ -284,18 +284,18 @@ class JoinPlan(JoinAnswers):
         return {"self": on_self, "other": on_other, "min": min(on_self, on_other), "max": latest}
 
     def left_from(self, port: int, mark: int) -> int:
-        """Return the first time of stored rows of side `port`, at watermark `mark` of the other."""
+        """Return the first time of stored rows of side `port`; `mark` is the other's watermark."""
         behind = 0 if mark >= END else self.delay(port)
         return open_from(self.reaches[port], mark - behind)
 
     def mark_out(self, mark_self: int | None, mark_other: int | None) -> int | None:
-        """Return the watermark of the results on their time; for "both", the lower watermark."""
+        """Return the watermark of the results' time; for "both", the lower of two watermarks."""
         marks = self.progress(mark_self, mark_other)
         return marks["min" if self.time == "both" else self.time]
 
 
 def both(first: str, second: str) -> str:
-    """Return the name of the joint watermarks of two time columns."""
+    """Return the name of the joint watermarks of two time columns in `marks_out`."""
     return f"{first}, {second}"
 
 

@@ -46,8 +46,8 @@ def missed_behind(
 ) -> tuple[list[Missed], np.ndarray]:
     """Return the windows that rows missed, and a mask of the rows that missed all their windows.
 
-    A row misses a window if the row's watermark has reached the window's end. A dead row misses all
-    its windows. Windows that are dropped in this epoch are ignored.
+    A row misses a window if its element of `watermark` has reached the window's end. A dead row
+    misses all its windows. Windows that are dropped in this epoch are ignored.
     """
     missed, late = [], np.ones(len(ticks), bool)
     for plan, spec in windows:
@@ -61,7 +61,7 @@ def missed_behind(
 def account(
     epoch: WindowEpoch, table: pa.Table, seq: int, late: np.ndarray, missed: Sequence[Missed]
 ) -> None:
-    """Count rows as admitted, late or partly late, and emit rows that missed a window as late."""
+    """Count rows as admitted, late or partly late, and emit those that missed a window."""
     behind = np.logical_or.reduce([m.rows for m in missed])
     epoch.counts["late"] += int(late.sum())
     epoch.counts["partly_late"] += int((behind & ~late).sum())
@@ -101,7 +101,7 @@ def raw_rows(table: pa.Table, ticks: np.ndarray, chosen: np.ndarray) -> RawRows:
 
 
 def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) -> np.ndarray | int:
-    """Return the watermark that judges each row, or one number if all rows have the same."""
+    """Return the watermark that decides if a row is late: one for each row, or one for all rows."""
     low = FIRST_TICK if watermarks.low is None else watermarks.low
     if plan.second is not None:
         return _joint_watermarks(plan, table, int(low), watermarks.pair)
@@ -118,8 +118,8 @@ def _joint_watermarks(
 ) -> np.ndarray:
     """Return the watermark of each row if windows are measured on two attributes (OOP 7).
 
-    If `pair.joint[1]` has reached the end of a row's second window, the row's watermark is at least
-    `pair.joint[0]`. If `pair.second` has reached this end, all windows of the row are complete.
+    If `pair.joint[1]` has reached the end of a row's window on the second attribute, the row's
+    watermark is at least `pair.joint[0]`; if `pair.second` has, all its windows are complete.
     """
     start = table.column(SECOND).combine_chunks().to_numpy()
     watermark = np.full(len(start), low)

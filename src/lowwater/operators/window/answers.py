@@ -1,4 +1,4 @@
-"""The answers of a window plan about drops, completeness, quality and the end of a stream."""
+"""The methods of a window plan for drops, completeness, quality and the end of a stream."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WindowAnswers(WindowTexts):
 
     @property
     def named_aggregates(self) -> Mapping[str, Aggregate]:
-        """The aggregates, by the names of their result columns."""
+        """The aggregates, as {result column: aggregate}."""
         return self.aggregates
 
     @property
@@ -81,7 +81,7 @@ class WindowAnswers(WindowTexts):
 
     @property
     def fixed_windows(self) -> tuple[tuple[str, Sliding], ...]:
-        """The windows with a fixed range and slide in time, each with its name."""
+        """The windows with a fixed range and slide in time, as pairs (name, window)."""
         return self.spec.fixed if self.numbering is None else ()
 
     @property
@@ -106,8 +106,8 @@ class WindowAnswers(WindowTexts):
     def ended(self, marks: Watermarks, newest: int | None, before: Watermarks) -> Watermarks:
         """Return the watermarks at the end of a stream whose newest row has the time `newest`.
 
-        Landmark windows go on forever, so their watermark ends with the window of the newest row,
-        or stays at `before` if that is higher.
+        Landmark windows have no end, so their watermark rises only to the end of the newest row's
+        window, or stays at `before` if that is higher.
         """
         end = None if newest is None else self.spec.stop(newest)
         if end is None:
@@ -115,7 +115,7 @@ class WindowAnswers(WindowTexts):
         return Watermarks(end, marks.sources).raised(self.usable(0, before))
 
     def unread(self, results: Intervals) -> Intervals:
-        """Return the intervals of time whose rows contribute only to results in `results`."""
+        """Return the intervals whose rows contribute only to results with times in `results`."""
         unread = [unread_rows(window, results) for _, window in self.fixed_windows]
         return reduce(intersection, unread) if unread else ()
 
@@ -129,12 +129,12 @@ class WindowAnswers(WindowTexts):
         return replace(self, dropped=results) if results else self  # type: ignore[type-var]
 
     def counting_rows(self) -> Self:
-        """Return a plan with the same state whose results also contain their number of rows."""
+        """Return the plan with a count of rows added to its results; the state stays the same."""
         aggregates = {**self.aggregates, ROWS: Count()}
         return replace(self, aggregates=aggregates)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of results: complete up to the last window that holds a row."""
+        """Return the completeness of results: complete until the last window with a row ends."""
         (arrived,) = ports
         if arrived is None or not self.scheduled_windows:
             return None
@@ -149,14 +149,14 @@ class WindowAnswers(WindowTexts):
     aggregates_rows: bool = True
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of the rows that windows lose at a slack, or of the error of values."""
+        """Return the model of lost rows by slack or, if `error` is given, of errors in results."""
         size = min(window.range for _, window in self.fixed_windows) / granule
         if error is None:
             return WindowQuality(size)
         return ErrorQuality(size, error, tuple(_sensitivity(a) for a in self.aggregates.values()))
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return the kind of losses that the kernel counts: rows in total, by window, or None."""
+        """Return what the kernel counts: lost rows in total or by window, or None for nothing."""
         plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
         if not plain or self.ranged:
             return None
@@ -183,11 +183,11 @@ class WindowAnswers(WindowTexts):
 
 
 def _ahead(window: ScheduledWindow) -> int:
-    """Return the number of windows, after the first one, that hold the same row."""
+    """Return how many windows hold a row, not counting the first of them."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
 
 
 def _sensitivity(aggregate: Aggregate) -> Sensitivity:
-    """Return how an aggregate reacts to missing rows; if unknown, it is treated as a count."""
+    """Return how an aggregate reacts to missing rows; an unknown one is treated as a count."""
     matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
     return Sensitivity(kind=next(matching, "count"), rows=1)

@@ -71,7 +71,7 @@ class Cells:
         return len(self.code)
 
     def take(self, index: np.ndarray) -> Cells:
-        """Return the cells at `index` (a mask or ascending positions)."""
+        """Return the cells at `index` (a mask or ascending indices)."""
         parts = [p.take(index) for p in self.parts]
         return Cells(self.keys, self.groups, self.code[index], self.pane[index], parts)
 
@@ -86,7 +86,7 @@ class Cells:
 
 
 def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
-    """Return the cells of all `packs`; cells of equal (group, pane) are merged in order."""
+    """Return the cells of all `packs`, with cells of equal (group, pane) merged in this order."""
     cells = side_by_side(packs, parts)
     cell, code, pane = number_cells(cells.code, cells.groups, cells.pane)
     if len(code) == len(cell):
@@ -113,7 +113,7 @@ def side_by_side(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> 
 
 
 def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
-    """Return the group code in `cells` of each row of keys in `names`."""
+    """Return, for each row of keys in `names`, the code of this group in `cells`."""
     tables = [cells.keys, names]
     both = pa.concat_tables(tables).combine_chunks()
     count = [len(t) if t.num_columns else 1 for t in tables]
@@ -126,7 +126,7 @@ def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
 def number_cells(
     code: np.ndarray, groups: int, pane: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cell number of each (group, pane), and the group and the pane of each cell."""
+    """Return the cell number of each pair (group, pane), the group of each cell, and its pane."""
     low = int(pane.min()) if len(pane) else 0
     span = int(pane.max()) - low + 1 if len(pane) else 1
     if span * groups < _MAX_BOUND:
@@ -140,9 +140,9 @@ def number_cells(
 def first_cells(
     code: np.ndarray, pane: np.ndarray, group: np.ndarray, *starts: np.ndarray
 ) -> list[np.ndarray]:
-    """Return the first cell of each `group` from a pane on, for each array of panes in `starts`.
+    """For each `start` in `starts`, return the first cell of every group[i] from pane start[i] on.
 
-    The cells, with groups `code` and panes `pane`, are sorted by (group, pane).
+    The cells have the groups `code` and the panes `pane`, and are sorted by (group, pane).
     """
     known, place = np.unique(pane, return_inverse=True)
     ordered, base = code * (len(known) + 1) + place, group * (len(known) + 1)

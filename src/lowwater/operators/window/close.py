@@ -1,4 +1,4 @@
-"""Closing windows: many windows and groups at once are computed from panes, without subtraction.
+"""Closing windows: many windows of many groups are computed at once from panes, never subtracting.
 
 Windows that close together are divided into batches of at most RANGE/SLIDE windows. All windows of
 a batch share a core of panes. A window also holds a suffix of the panes to the left of the core and
@@ -11,7 +11,7 @@ a prefix of the panes to the right (two stacks; van Herk's blocks, anchored at t
 
 Cells are folded once. Suffixes and prefixes are running totals down the columns of a grid. A column
 is a batch of windows of one name and group; a row is the number of a window in its batch. The work
-is one step per cell and per result, whatever RANGE/SLIDE is.
+is one operation per cell and per result, whatever RANGE/SLIDE is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
 GRID_CELLS = 2_000_000
 """Windows are closed in portions of about this many grid cells, to bound memory."""
 _SMALL_GRID = 1 << 16
-"""The largest grid that several names share: empty grid cells cost less than another call."""
+"""Window names share a grid of up to this many cells: empty cells cost less than another call."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ClosedWindows:
 
 @dataclass(frozen=True)
 class WindowRun:
-    """A run of windows of one spec: `since[g] <= wid < until[g]` of every group g."""
+    """A run of windows of one spec: `since[g] <= wid < until[g]` for every group g."""
 
     spec: Sliding
     since: np.ndarray
@@ -73,14 +73,14 @@ class WindowRun:
         return int(min(self.batch, (self.until - self.since).max(initial=0)))
 
     def holding(self, cells: Cells) -> WindowRun:
-        """Return the run without the windows that are before or after all cells."""
+        """Return the run without windows that end before the first cell or begin after the last."""
         size, step = self.spec.panes, self.spec.panes_per_slide
         since = np.maximum(self.since, (cells.pane.min() - size) // step + 1)
         until = np.minimum(self.until, cells.pane.max() // step + 1)
         return WindowRun(self.spec, since, np.maximum(until, since))
 
     def spread(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-        """Return arrays (cell, batch): every cell with each batch whose windows hold the cell."""
+        """Return arrays (cell, batch): each cell, with every batch of a window that holds it."""
         size, step, batch = self.spec.panes, self.spec.panes_per_slide, self.batch
         low, high = self.since[cells.code], self.until[cells.code]
         first = np.maximum((cells.pane - size) // step + 1, low)
@@ -100,9 +100,9 @@ def close(
     *,
     dropped: Intervals = (),
 ) -> Iterator[ClosedWindows]:
-    """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row.
+    """Yield, for every group g, its windows `since[g] <= wid < until[g]` that contain a row.
 
-    `parts[0]` is the row count. Windows with results in `dropped` are not closed.
+    `parts[0]` is the row count. Windows whose results have times in `dropped` are not closed.
     """
     if isinstance(spec, Landmark):
         yield from _close_landmark(cells, parts, since, until)
@@ -113,9 +113,9 @@ def close(
 def close_together(
     cells: Cells, parts: Sequence[Accumulator], runs: Sequence[WindowRun], dropped: Intervals
 ) -> Iterator[ClosedWindows]:
-    """Yield the windows of several runs, all on the panes of `cells`, that hold a row.
+    """Yield the windows of `runs` that hold a row; all runs have the panes of `cells`.
 
-    Windows with results in `dropped` are not closed.
+    Windows whose results have times in `dropped` are not closed.
     """
     if not len(cells):
         return
@@ -144,7 +144,7 @@ def close_together(
 
 
 def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield grids (first column, end, height) of bounded size; run i has `columns[i]` columns."""
+    """Yield bounded grids as (first column, end column, height); run i has `columns[i]` columns."""
     grids: list[tuple[int, int]] = []
     for wide, high in zip(columns, heights, strict=True):
         width, height = grids[-1] if grids else (0, 0)
@@ -209,7 +209,7 @@ class _Grid:
     def _totals(
         self, cells: Cells, parts: Sequence[Accumulator], segment: np.ndarray
     ) -> list[AccumulatorColumns | None]:
-        """Return the content of all windows by accumulator; None if it grows with the rows."""
+        """Return each accumulator's content in all windows; None if it grows with the rows."""
         pane, step, width = cells.pane, self.step[segment], len(self.begin)
         start = (self.begin * self.step)[segment]
         core_start = ((self.end - 1) * self.step)[segment]

@@ -1,7 +1,7 @@
 """Completions: they decide which windows are complete and which rows are late.
 
 `WatermarkCompletion` closes windows in order, when the watermark passes their ends, and defines the
-steps of an epoch. `IntervalCompletion` closes windows under range punctuation: a punctuation may
+work of an epoch. `IntervalCompletion` closes windows under range punctuation: a punctuation may
 complete an interval of time while rows of an earlier interval are still missing (a hole). Windows
 inside complete intervals close; windows that overlap a hole stay open.
 """
@@ -42,7 +42,7 @@ class WatermarkCompletion:
     # -- data ----------------------------------------------------------------------------------
 
     def receive(self, fresh: list[PackedCells]) -> None:
-        """Receive the cells that arrived, which lateness may depend on. Called before admission."""
+        """Receive new cells, because lateness may depend on them. Called before admission."""
 
     def admit_all(self, tables: Tables) -> list[RawRows]:
         """Emit late rows, and return the rows that enter a window."""
@@ -101,7 +101,7 @@ class WatermarkCompletion:
         return self.layout.buckets_between(before, after) if after != before else set()
 
     def emit(self, cells: Cells, before: Watermarks, after: Watermarks) -> None:
-        """Emit the results of the epoch: the windows that close between two watermarks."""
+        """Emit the windows that close when the watermarks rise from `before` to `after`."""
         if after == before or not len(cells):
             return
         for seq, closed in enumerate(self.layout.close(cells, before, after)):
@@ -170,7 +170,7 @@ class IntervalCompletion(WatermarkCompletion):
         return raw_rows(table, ticks, ~late)
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that the results need: all, if intervals above the watermark exist."""
+        """Return the buckets that results need: all, if an interval after a hole is complete."""
         if after != before and (before.ranges or after.ranges):
             return set(self.epoch.meta.buckets.all)
         return super().buckets_to_read(before, after)
@@ -187,7 +187,7 @@ class IntervalCompletion(WatermarkCompletion):
                 seq += len(closed.wid) > 0
 
     def cut(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
-        """Yield runs of the windows `first <= wid < end`, each as (cells, first, end)."""
+        """Divide the windows `first <= wid < end` into runs; yield each as (cells, first, end)."""
         yield cells, first, end
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
@@ -204,7 +204,7 @@ class IntervalCompletion(WatermarkCompletion):
 def among(
     runs: Intervals, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how many windows of [first, last] are in `runs`, their lowest and their highest id."""
+    """Return (count, lowest, highest) of the window ids in [first, last] that are in `runs`."""
     count, lowest, highest = np.zeros_like(first), last.copy(), first.copy()
     for start, end in runs:
         low, high = np.maximum(first, start), np.minimum(last, end - 1)

@@ -1,7 +1,7 @@
 """The completion of windows whose rows may be held: windows close around the held intervals.
 
-Windows close as under range punctuation. Lateness is judged by the watermark the stream would have
-without holds: holding rows never makes another row late or on time.
+Windows close as under range punctuation. Lateness is decided by the watermark that the stream
+would have without holds, so a hold never makes another row late or on time.
 
 So a window may stay open longer than without holds. A row that missed this window must not enter
 it, although the row is in one of its panes. The cells of such rows are stored apart, by the first
@@ -43,7 +43,7 @@ class HeldCompletion(IntervalCompletion):
     def admit(self, table: pa.Table, seq: int) -> RawRows:
         """Emit late rows, and return the rows that may enter all open windows of their pane.
 
-        Rows that missed an open window go to the partial cells. Lateness is judged at arrival.
+        Rows that missed an open window go to the partial cells. Lateness is decided at arrival.
         """
         ticks, dead = times_of(table)
         first, last = self.spec.first(ticks), self.spec.last(ticks)
@@ -93,7 +93,7 @@ class HeldCompletion(IntervalCompletion):
         epoch.more_cells = sum(map(len, self.partial.packs.values()))
 
     def cut(self, cells: Cells, first: int, end: int) -> Iterator[tuple[Cells, int, int]]:
-        """Yield runs of windows as (cells, first, end), with the partial cells of each run."""
+        """Yield runs of windows as (cells, first, end); cells include the run's partial cells."""
         for since, until, more in self.partial.cut(first, end):
             yield with_more(cells, more, self.plan.parts), since, until
 
@@ -112,7 +112,7 @@ class HeldCompletion(IntervalCompletion):
 
 @dataclass
 class PartialCells:
-    """Cells that belong only to later windows of their pane: `packs[w]` to windows from w on."""
+    """Cells that only some windows of their pane contain: windows from w on contain `packs[w]`."""
 
     packs: dict[int, PackedCells]
     before: frozenset[int]
@@ -132,14 +132,14 @@ class PartialCells:
         self.packs[since] = merge([*known, cells], parts).pack(parts)
 
     def cut(self, first: int, end: int) -> Iterator[tuple[int, int, list[PackedCells]]]:
-        """Yield runs of the windows [first, end), each with the partial cells of its windows."""
+        """Divide the windows [first, end) into runs; yield each as (first, end, partial cells)."""
         at = first
         for stop in [*sorted(n for n in self.packs if first < n < end), end]:
             yield at, stop, [p for n, p in sorted(self.packs.items()) if n <= at]
             at = stop
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return the changes of state that write the partial cells."""
+        """Return the changes to state that write the partial cells."""
         if not self.packs and not self.before:
             return {}
         deleted: dict[str, bytes | None] = {_name(n): None for n in self.before - set(self.packs)}

@@ -70,7 +70,7 @@ class CellStore:
         return sum([b.size for b in self.all.values()])
 
     def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
-        """Return the buckets that overlap the interval of panes [low, high), or one of several."""
+        """Return the buckets that overlap the panes [low, high); arrays give several intervals."""
         return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
 
     def taking(self, panes: np.ndarray) -> set[int]:
@@ -88,7 +88,7 @@ class CellStore:
         return {known[i].low for i in np.unique(before[chosen])}
 
     def intervals(self, panes: np.ndarray) -> list[tuple[int, int]]:
-        """Return the positions [start, end) at which sorted cells are cut into new buckets.
+        """Divide sorted `panes` into new buckets, and return the indices [start, end) of each.
 
         A new bucket neither splits a pane nor overlaps a bucket of the store.
         """
@@ -117,7 +117,7 @@ def window_bounds(
 
 
 def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind) -> pa.Table:
-    """Return the windows `closed`, whose groups are those of `cells`, as result rows."""
+    """Return the windows `closed` as result rows; `cells` has the keys of their groups."""
     schema, named = plan.result_schema, []
     if isinstance(plan.spec, Shared):
         bounds = _shared_bounds(plan, plan.spec, closed)
@@ -144,7 +144,7 @@ def _shared_bounds(plan: WindowPlan, spec: Shared, closed: ClosedWindows) -> lis
 
 
 def _key_values(plan: WindowPlan, key: str, values: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """Return the values of a key; a window on a second attribute as its start and end."""
+    """Return the values of a key; values of the key `SECOND` become window starts and ends."""
     if plan.second is None or key != SECOND:
         return values
     start = values.combine_chunks().to_numpy()
@@ -173,7 +173,7 @@ class Meta:
 
 
 class WindowEpoch:
-    """One epoch of one shard: the state that the strategies read, and the step that they write.
+    """One epoch of one shard: the state that strategies read, the changes and emissions they write.
 
     `waiting` is the number of rows in state that are in no cell yet. `more_cells` and `more_bytes`
     are the size of the state outside the buckets.
@@ -226,7 +226,7 @@ class WindowEpoch:
         self.out.changes[META] = json.dumps(self.meta.to_json()).encode()
 
     def emit(self, cells: Cells, closed: ClosedWindows, seq: int, kind: Kind = "final") -> None:
-        """Emit the windows `closed`, whose groups are those of `cells`, as results of `kind`."""
+        """Emit the windows `closed` as results of `kind`; `cells` has the keys of their groups."""
         if len(closed.wid):
             self.counts["results"] += len(closed.wid)
             self.observer.closed(closed, cells.keys)
@@ -234,7 +234,7 @@ class WindowEpoch:
             self.out.emissions.append(table_packet("results", self.shard, seq, rows))
 
     def measured(self) -> Step:
-        """Return the step of the epoch, with its measurement as the last emission."""
+        """Return the changes and emissions of the epoch; the last emission is the measurement."""
         buckets = self.meta.buckets
         measure = ShardMeasure(
             self.shard,

@@ -1,4 +1,4 @@
-"""The description of a window aggregate: its windows, their class, its state (OOP 5.5)."""
+"""The description of a window aggregate: its windows, their class and the state (OOP 5.5)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Gradual flush: the results of a window with very many groups are emitted over several epochs.
 
-The groups of a shard are divided into slices by a hash of their keys. Each slice has a watermark,
-at a fixed distance behind the watermark in force, that closes its windows: slice 0 closes them at
-once, the last slice after nearly the whole delay (OOP 6). So results are emitted evenly over time,
-in amounts that do not block the stream. Lateness is judged by the watermark in force alone: a
+The groups of a shard are divided into slices by a hash of their keys. The windows of a slice close
+by the slice's own watermark, a fixed distance behind the watermark in force: slice 0 closes them
+at once, the last slice after nearly the whole delay (OOP 6). So results are emitted evenly over
+time, in amounts that do not block the stream. Only the watermark in force decides lateness: a
 window that waits for its slice accepts no more rows.
 
 A *lazy* flush waits longer while there is room: a slice is emitted when the state has more than
@@ -71,7 +71,7 @@ class SlicedFlush:
         return watermarks.mapped(lambda w: w if w >= END else spec.align(w - lag))
 
     def _advance(self, one: _Slice, fresh: list[PackedCells], watermarks: Watermarks) -> None:
-        """Run the epoch of a slice, and add its step to the step of the shard."""
+        """Run the epoch of a slice, and add its changes and emissions to those of the shard."""
         epoch, out = one.epoch, self.epoch.out
         epoch.out = Step()
         one.advance(fresh, [], epoch.meta.watermarks.raised(watermarks))
@@ -96,7 +96,7 @@ class SlicedFlush:
                 self._advance(one, [], watermarks)
 
     def _by_slice(self, packs: list[PackedCells]) -> list[list[PackedCells]]:
-        """Return the cells in `packs`, divided by slice."""
+        """Return the cells in `packs`, divided into one list of packed cells for each slice."""
         count = len(self.flush.lags)
         parts: list[list[PackedCells]] = [[] for _ in range(count)]
         for packed in packs:

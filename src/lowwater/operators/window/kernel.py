@@ -8,7 +8,7 @@
 | flush | when closed windows are emitted | gradual_flush |
 | observer | which counts of closed windows and late rows are measured | loss_count |
 
-The plan determines the strategies; the kernel runs their steps in order.
+The plan determines the strategies; the kernel calls them in order.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class WindowKernel:
         self.flush = None if plan.flush is None else SlicedFlush(self.epoch, plan.flush)
 
     def run(self, packets: Sequence[Packet]) -> Step:
-        """Run the epoch and return its step."""
+        """Run the epoch, and return its changes and emissions."""
         epoch, completion = self.epoch, self.completion
         control = ControlMessage.together(
             [ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control"]

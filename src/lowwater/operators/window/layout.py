@@ -28,7 +28,7 @@ from lowwater.windows.common_panes import Shared
 from lowwater.windows.sliding import SingleWindow
 
 Tables = list[tuple[int, pa.Table]]
-"""Tables of rows at the port, each with its place in arrival order."""
+"""Tables of rows at the port, as pairs (place in arrival order, table)."""
 
 
 class SlidingLayout:
@@ -44,7 +44,7 @@ class SlidingLayout:
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """The specs of the windows, each with the plan that describes its late rows."""
+        """Pairs (plan, spec): each spec of windows, and the plan that defines its late rows."""
         return [(self.plan, self.plan.window)]
 
     def prepare(self, packets: Sequence[Packet]) -> None:
@@ -101,7 +101,7 @@ class SlidingLayout:
     def close_runs(
         self, cells: Cells, since: np.ndarray, until: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows `since[g] <= wid < until[g]` of every group g."""
+        """Yield, for every group g, its windows `since[g] <= wid < until[g]`."""
         plan = self.plan
         if plan.keeping == "windows":
             return closed_windows(cells, since, until)
@@ -130,13 +130,13 @@ class LandmarkLayout(SlidingLayout):
     def close_runs(
         self, cells: Cells, since: np.ndarray, until: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows `since[g] <= wid < until[g]` of every group g that hold a row."""
+        """Yield, for every group g, its windows `since[g] <= wid < until[g]` that hold a row."""
         born = np.full(cells.groups, END)
         np.minimum.at(born, cells.code, cells.pane)
         return super().close_runs(cells, np.clip(born, since, until), until)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells, with the closed panes of a group merged, and the panes that changed."""
+        """Merge the closed panes of each group; return the cells and the panes that changed."""
         plan, until = self.plan, self.group_open(cells, self.plan.late_by(after))
         closed = np.maximum(cells.pane, until[cells.code] - 1)
         moved = closed != cells.pane
@@ -148,7 +148,7 @@ class LandmarkLayout(SlidingLayout):
         return cells, np.unique([*packed.pane[moved], *closed[moved]])
 
     def _settled(self, cells: Cells, after: Watermarks) -> Cells:
-        """Return the cells, with the values of closed panes folded into an aggregate's state."""
+        """Return `cells`; in closed panes, each `ResumableFold` adds its values to its state."""
         done = cells.pane < self.group_open(cells, after)[cells.code]
         parts = [
             part.settle(content, done) if isinstance(part, ResumableFold) else content
@@ -171,7 +171,7 @@ class SharedLayout(SlidingLayout):
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """The specs of the windows, each with the plan of a query that has only this window."""
+        """Pairs (plan, spec): every named spec, and the plan of a query with only this window."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
@@ -181,6 +181,6 @@ class SharedLayout(SlidingLayout):
     def close_runs(
         self, cells: Cells, since: np.ndarray, until: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows of all names that end between `since[g]` and `until[g]` of group g."""
+        """Yield, for every group g, its windows of all names with `since[g] < end <= until[g]`."""
         runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
         return close_together(cells, self.plan.parts, runs, self.plan.dropped)

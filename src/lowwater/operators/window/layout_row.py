@@ -39,7 +39,7 @@ _RESULTS = 1_000_000
 
 @dataclass(frozen=True)
 class RowEnds:
-    """The positions that may end a window of any group, ascending, with their numbers of rows."""
+    """The positions at which windows may end, ascending, and the number of rows at each of them."""
 
     tick: np.ndarray
     rows: np.ndarray
@@ -91,14 +91,14 @@ class RowLayout(SlidingLayout):
             self._add_ends(RowEnds.together([table_of(p) for p in packets if p.kind == "ends"]))
 
     def _add_ends(self, fresh: RowEnds) -> None:
-        """Add the positions `fresh`, without positions behind the watermark."""
+        """Add the positions in `fresh` that are not behind the watermark."""
         low = self.before.low
         fresh = fresh.between(BEGIN if low is None else low, 2 * END)
         self.received |= bool(len(fresh.tick))
         self.ends = RowEnds.together([self.ends.to_table(), fresh.to_table()])
 
     def arrive(self, tables: Tables) -> Tables:
-        """Return the rows with their arrival numbers, if the slide is measured on these."""
+        """Return the rows with their arrival numbers, if the slide is measured on these numbers."""
         if not self.plan.counts_arrivals:
             return tables
         counts = GroupCounts.read(self.epoch.state, ARRIVALS, self.plan.partition)
@@ -173,7 +173,7 @@ class RowLayout(SlidingLayout):
         return np.asarray(index[self._ends_window(rows, within + base[code])])
 
     def _ends_window(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Return a mask of positions that end a window; `rank` is the rank of their last rows."""
+        """Return whether each position ends a window; `rank` is the rank of its last row."""
         if not self.plan.counts_ranks:
             return np.asarray(rows > 0)
         return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)
@@ -214,7 +214,7 @@ def _windows_at(
     """Return the windows of all groups that end at the positions `ends`.
 
     A group has a window only if the window contains a row of the group. The window's last cell is
-    the group's last cell at or before its end, if this cell is still within RANGE of the end.
+    the last cell of the group at or before the window's end, if it is within RANGE of this end.
     """
     following = np.append(cells.pane[1:], END)
     following[np.flatnonzero(np.diff(cells.code))] = END

@@ -29,7 +29,7 @@ _COUNT = "__count"
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """A number of rows for each group."""
+    """The number of rows of each group: `count[i]` belongs to the group in row i of `keys`."""
 
     keys: pa.Table
     count: np.ndarray
@@ -74,7 +74,7 @@ class GroupCounts:
         return number, self.plus(names, np.bincount(code, minlength=len(chosen)))
 
     def _including(self, keys: pa.Table, groups: int) -> tuple[GroupCounts, np.ndarray]:
-        """Return counts with the new groups of `keys` added, and the place of each group there."""
+        """Return counts that include the groups `keys`, and the index of each of `keys` in them."""
         both = keys.select(list(self.names))
         if len(self.keys):
             both = pa.concat_tables([self.keys, both])
@@ -99,8 +99,8 @@ class NumberedCompletion(WatermarkCompletion):
     def admit(self, table: pa.Table, seq: int) -> RawRows:
         """Emit late rows, and return the other rows.
 
-        By rank, a row behind the watermark is late, because another row has its rank. In arrival
-        order, only rows after the end of the stream are late.
+        If numbers are ranks, a row behind the watermark is late, because another row has its rank.
+        In arrival order, only rows after the end of the stream are late.
         """
         (ticks, dead), low = times_of(table), self.epoch.meta.watermarks.low
         late = np.zeros(len(ticks), bool)

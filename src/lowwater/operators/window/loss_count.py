@@ -1,4 +1,4 @@
-"""Observers of the window kernel: they count the rows that windows held, and that they missed.
+"""Observers of the window kernel: they count rows in closed windows, and rows that missed windows.
 
 The quality tracker computes the share of lost rows from both counts.
 """
@@ -20,7 +20,7 @@ from lowwater.operators.window.plan import WindowPlan
 
 K = TypeVar("K")
 Tally = list[tuple[K, int]]
-"""Pairs of a window id, or a source, and a number of rows."""
+"""Pairs (key, number of rows); the key is a window id or a source."""
 
 
 class Observer:
@@ -38,9 +38,9 @@ class Observer:
 
 
 class LossCount(Observer):
-    """An observer that counts the rows of closed windows, and the rows that windows missed.
+    """An observer that counts the rows in closed windows, and the rows that missed windows.
 
-    Depending on `plan.tracked`, counts are by window, or totals under the id of one window. If
+    Depending on `plan.tracked`, counts are by window, or totals under the id of any window. If
     sources close groups, there are also counts by source.
     """
 
@@ -71,7 +71,7 @@ class LossCount(Observer):
             self.windows["closed"].append((int(windows.wid[0]), int(rows.sum())))
 
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
-        """Count the rows that windows missed: a row counts once for every missed window."""
+        """Count the rows that missed windows: a row counts once for every missed window."""
         if self.plan.sources_close_groups:
             self.sources["missed"] += self._by_source(rows, end - first)
         if self.plan.tracked == "windows":
@@ -81,14 +81,14 @@ class LossCount(Observer):
             self.windows["missed"].append((int(first[0]), int((end - first).sum())))
 
     def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally[SourceKey]:
-        """Return the sum of `rows` for each source in `table`."""
+        """Return pairs (source, sum of `rows`) for each source in `table`."""
         codes, names = group_values(table.column(self.plan.source))
         counts = np.bincount(codes, rows, minlength=len(names)).tolist()
         return [(name, int(n)) for name, n in zip(names, counts, strict=True) if n]
 
 
 def _by_window(wid: np.ndarray, rows: np.ndarray) -> Tally[int]:
-    """Return the sum of `rows` for each window id."""
+    """Return pairs (wid, sum of `rows`) for each window id."""
     if not len(wid):
         return []
     first = int(wid.min())

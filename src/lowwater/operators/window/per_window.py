@@ -1,7 +1,7 @@
 """Cells per window instead of per pane, for aggregates whose accumulators do not combine.
 
-Each row is added to all its open windows, which costs range/slide steps per row. To close a window,
-the kernel only reads the window's cell.
+Each row is added to all its open windows, which costs range/slide operations per row. To close a
+window, the kernel only reads the window's cell.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _stored(plan: WindowPlan, key: str) -> pa.Field:
 def open_windows(
     plan: WindowPlan, rows: RawRows, watermarks: Watermarks
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return arrays (row, wid): every row, in arrival order, with each of its open windows."""
+    """Return arrays (row, wid): a pair for each open window of each row, in arrival order."""
     spec = plan.window
     watermark = np.maximum(row_watermarks(plan, rows.table, watermarks), BEGIN)
     first = np.maximum(spec.first(rows.ticks), spec.first_open(watermark))
@@ -70,7 +70,7 @@ def absorb(plan: WindowPlan, cells: Cells, rows: RawRows, watermarks: Watermarks
 
 
 def _seats(cells: Cells, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
-    """Return the position in `cells` of each pair of `group` and `pane`."""
+    """Return the index in `cells` of each pair (group, pane)."""
     codes = np.concatenate([cells.code, group])
     cell, _, _ = number_cells(codes, cells.groups, np.concatenate([cells.pane, pane]))
     place = np.empty(int(cell.max()) + 1, np.int64)
@@ -79,7 +79,7 @@ def _seats(cells: Cells, group: np.ndarray, pane: np.ndarray) -> np.ndarray:
 
 
 def closed_windows(cells: Cells, since: np.ndarray, until: np.ndarray) -> Iterator[ClosedWindows]:
-    """Yield the windows `since[g] <= wid < until[g]` of every group g; each is one cell."""
+    """Yield, for every group g, its windows `since[g] <= wid < until[g]`; a window is one cell."""
     chosen = (cells.pane >= since[cells.code]) & (cells.pane < until[cells.code])
     yield ClosedWindows(
         cells.code[chosen], cells.pane[chosen], [p.take(chosen) for p in cells.parts]

@@ -30,7 +30,7 @@ from lowwater.windows.sliding import SingleWindow, Sliding, Ticks, WindowSpec
 NAME = "window_name"
 """The result column with the name of the window, if a query has several windows."""
 SECOND = "window_2"
-"""The column of the window on a second attribute; in state, the window's start in ticks."""
+"""The column with the window on a second attribute; state stores only its start in ticks."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class WindowPlan(WindowAnswers):
     watermark. `consistent` makes a late row miss all its windows. With `numbering`, windows are
     intervals of row numbers, in arrival order or by rank. With `partition` (some of the keys), each
     partition has its own windows and row numbers. With `second`, a second window attribute, rows
-    are also grouped by windows of the same range on it (OOP 7). `ranged` windows may close before
-    earlier ones, when punctuation completes an interval of time; `sidelined` windows, when rows of
-    earlier windows are held. `revise` is the allowed lateness in ticks. With `tracked`, the kernel
-    counts the rows that windows held and missed, in total or by window. The kernel drops windows
-    whose results have times in `dropped`.
+    are also grouped by windows of the same range on it (OOP 7). With `ranged`, windows may
+    close out of order, when punctuation completes an interval of time. With `sidelined`, they may
+    do so because rows are held. `revise` is the allowed lateness in ticks. With `tracked`, the
+    kernel counts the rows in closed windows and the rows that missed windows, in total or by
+    window. The kernel drops windows whose results have times in `dropped`.
     """
 
     schema: pa.Schema
@@ -82,7 +82,7 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def parts(self) -> tuple[Accumulator, ...]:  # type: ignore[override]
-        """The accumulators (parts) of all aggregates, without repeats, after the row count."""
+        """The row count, then all other accumulators (parts) of the plan, without repeats."""
         wanted = [self.kept(p) for a in self.aggregates.values() for p in a.parts(self.schema)]
         own: list[Accumulator] = [RowCount()]
         if isinstance(self.spec, SessionWindow):
@@ -92,7 +92,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the accumulator that state holds for `part`: if needed, one that can combine."""
+        """Return the accumulator stored for `part`: itself, or for some folds one that combines."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):
@@ -106,7 +106,7 @@ class WindowPlan(WindowAnswers):
         return kept.fold(content) if isinstance(kept, ValueList | ResumableFold) else content
 
     def only(self, name: str, window: Sliding) -> WindowPlan:
-        """Return the plan of the one window `name`, which defines the columns of its late rows."""
+        """Return the plan with only the window `name`; it defines the late rows of this window."""
         return replace(self, spec=window, name=name)
 
     @property
@@ -138,7 +138,7 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def end_count(self) -> MultipleCount | None:
-        """The accumulator that counts rows that end a window; None if no column selects them."""
+        """The accumulator that counts rows at which windows end; None if no column selects them."""
         spec = self.spec
         if not isinstance(spec, RowWindow) or spec.slide_on is None:
             return None
@@ -146,7 +146,7 @@ class WindowPlan(WindowAnswers):
 
     @property
     def ends_part(self) -> int:
-        """The place in `parts` of the accumulator that counts rows that may end a window."""
+        """The index in `parts` of the accumulator that counts rows at which windows may end."""
         return 0 if self.end_count is None else 1
 
     @property
@@ -209,7 +209,7 @@ class WindowPlan(WindowAnswers):
         return max(self.spec.align(mark - lag) + lag for lag in lags)
 
     def late_by(self, marks: Watermarks) -> Watermarks:
-        """Return the watermarks that judge lateness and evict panes.
+        """Return the watermarks that decide which rows are late and which panes are evicted.
 
         They are the watermarks in force, `marks`, minus the allowed lateness.
         """
@@ -218,7 +218,7 @@ class WindowPlan(WindowAnswers):
         return marks.mapped(lambda m: m if m >= END else m - self.revise)
 
     def deciding(self, own: Watermarks) -> Watermarks:
-        """Return the watermarks that judge lateness under consistent slack.
+        """Return the watermarks that decide which rows are late under consistent slack.
 
         They are computed from the input's watermarks, `own`; a gradual flush does not affect them.
         """
@@ -252,7 +252,7 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def keeping(self) -> Keeping:  # type: ignore[override]
-        """Whether a cell covers a pane or, if some accumulators do not combine, a window."""
+        """`panes` if each cell covers a pane, or `windows` if some parts do not combine."""
         return "panes" if all(p.paned for p in self.parts) else "windows"
 
     @cached_property
@@ -262,7 +262,7 @@ class WindowPlan(WindowAnswers):
 
     @cached_property
     def sources_close_groups(self) -> bool:  # type: ignore[override]
-        """Whether the watermark of a source closes windows of the groups of this source."""
+        """Whether the watermark of a source closes the windows of this source's groups."""
         if self.source is None or self.source not in self.keys:
             return False
         return self.numbering is None and not self.ends_of_stream
@@ -280,7 +280,7 @@ class WindowPlan(WindowAnswers):
 
     @property
     def group_keys(self) -> Mapping[str, pa.DataType]:
-        """The columns of `group_by`, each with its type."""
+        """The columns of `group_by`, as {column: type}."""
         return {key: self.key_field(key).type for key in self.keys}
 
     def key_field(self, key: str) -> pa.Field:

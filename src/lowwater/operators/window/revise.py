@@ -1,7 +1,7 @@
 """Allowed lateness: late rows correct windows whose results have been emitted.
 
-Lateness is judged by a lagging watermark, which is behind the watermark in force, and panes stay in
-state until the lagging watermark has passed them. Windows between the two watermarks are closed,
+A lagging watermark, behind the watermark in force, decides which rows are late. Panes stay in state
+until the lagging watermark has passed them. Windows that end between the two watermarks are closed,
 and their finals are emitted. If rows enter such a window, the epoch emits the window's result
 again, once, with all rows received so far.
 
@@ -40,7 +40,7 @@ _APART = 2
 class Revision:
     """Runs of windows to emit again: run i is `first[i] <= wid < end[i]` of group `code[i]`.
 
-    `names` has the keys of each group; `panes` are the panes [low, high) in state of each run.
+    `names` has the keys of each group; `panes` is (low, high): run i needs panes [low[i], high[i]).
     """
 
     window: Sliding
@@ -60,10 +60,10 @@ class Revision:
 
 
 class LaggingCompletion(WatermarkCompletion):
-    """The completion with allowed lateness: rows are judged by a lagging watermark."""
+    """The completion with allowed lateness: a lagging watermark decides which rows are late."""
 
     def advance(self, fresh: list[PackedCells], rows: list[RawRows], after: Watermarks) -> None:
-        """Determine the closed windows that late rows entered, then run the steps of the epoch."""
+        """Determine the closed windows that late rows entered, then run the epoch."""
         behind = [some for some in map(self._behind, rows) if len(some)]
         windows = [window for _, window in self.layout.windows if isinstance(window, Sliding)]
         self.revisions = [self._entered(w, behind) if behind else None for w in windows]
@@ -99,7 +99,7 @@ class LaggingCompletion(WatermarkCompletion):
         return Revision(window, names, group[one], first[one], end, panes)
 
     def buckets_to_read(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets that the results of the epoch need, also the revised results."""
+        """Return the buckets that the finals and the revised results of the epoch need."""
         needed = super().buckets_to_read(before, after)
         for revision in self.revisions:
             if revision is not None:

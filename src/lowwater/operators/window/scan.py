@@ -1,6 +1,6 @@
 """Scans over runs of neighbouring cells: running totals, and merges of ranges of cells.
 
-Both work for every accumulator. Running totals take log2(longest run) steps over all cells, so
+Both work for every accumulator. Running totals take log2(longest run) passes over all cells, so
 short runs cost little more than one pass. Accumulators that grow with their rows are merged
 instead, because running totals would copy their content again and again.
 """
@@ -23,7 +23,7 @@ def running(
 ) -> AccumulatorColumns:
     """Return the running totals: each cell combined with all earlier cells of its run.
 
-    With `up`, each cell is combined with all later cells. `others[i]` is their number for cell i.
+    With `up`, it is combined with all later cells. Cell i is combined with `others[i]` other cells.
     """
     out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
     step, longest = 1, int(others.max(initial=0))
@@ -50,7 +50,7 @@ def portions(
     end: np.ndarray,
     limit: int,
 ) -> Iterator[np.ndarray]:
-    """Yield portions of the ranges [first, end), each with about `limit` results and values."""
+    """Yield the indices of ranges [first, end) in portions of about `limit` results and values."""
     content = np.ones(len(first), np.int64)
     for part, stored in zip(parts, cells, strict=True):
         if not part.bounded:
@@ -71,7 +71,7 @@ def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
 
 
 def places(segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of cells before and after each cell in its segment; `segment` is sorted.
+    """For cells sorted by `segment`, return how many of the same segment precede and follow each.
 
     >>> [x.tolist() for x in places(np.array([4, 4, 4, 7]))]
     [[0, 1, 2, 0], [2, 1, 0, 0]]

@@ -25,7 +25,7 @@ EPOCHS = 4
 
 @dataclass(frozen=True)
 class MonitoredInput:
-    """An input whose late degrees are counted in steps of `granule` ticks.
+    """An input whose late degrees are counted in granules of `granule` ticks.
 
     With `by_source`, every source of the input has its own slack. With `largest`, the slack is the
     largest late degree so far.
@@ -61,7 +61,7 @@ class SlackAdapter:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that can change at run time: the quality target, or one per operator."""
+        """The settings that can change at run time: {"quality": target, or {operator: target}}."""
         targets = {one.name: one.target for one in self.decisions}
         if not targets:
             return {}

@@ -29,7 +29,7 @@ from lowwater.watermarks.adaptive.tracker import by_source, in_time, quality_of
 REMEMBERED = 32
 """The number of past intervals that the memory holds, for the status."""
 STEPS = 10
-"""The largest number of times that the slacks of a join are chosen in one interval."""
+"""The slacks of a join are chosen at most this many times in one interval."""
 ENOUGH = 5.0
 """A rule is trusted once the target allows this many lost rows among the rows counted so far."""
 Inputs = Mapping[int, LatenessMemory]
@@ -70,8 +70,8 @@ class SlackDecision:
     def steps(self) -> int:
         """The number of times that slacks are chosen in one interval.
 
-        Windows have one choice: many results close at once, and their losses are counted long after
-        the slack that caused them. Joins produce and lose pairs continuously.
+        For windows it is 1: many windows close together, and their losses are counted long after
+        the choice of the slack that caused them. Joins produce and lose pairs continuously.
         """
         return STEPS if len(self.ports) > 1 else 1
 
@@ -81,7 +81,7 @@ class SlackDecision:
         return DecisionMemory(sure=sure, slacks=(0,) * len(self.ports))
 
     def advance(self, memory: DecisionMemory, inputs: Inputs, measured: Measures) -> DecisionMemory:
-        """Return the memory after an epoch: new counts and, if a step has ended, new slacks."""
+        """Return the memory after an epoch, with new counts and, if a choice is due, new slacks."""
         new = self._counted(memory, measured)
         ends = [[inputs[n].ends[-1] for n in port if inputs[n].ends] for port in self.ports]
         newest = [end for port in ends for end in port]
@@ -112,7 +112,7 @@ class SlackDecision:
         return all(degrees.in_order for fresh in mine for degrees in fresh)
 
     def _cautious(self, memory: DecisionMemory, inputs: Inputs) -> DecisionMemory:
-        """Return the memory; unless it is `sure`, slacks are at least the largest late degree."""
+        """Return the memory; if it is not `sure`, raise its slacks to the largest late degree."""
         if memory.sure or self._in_order(inputs):
             return memory
         largest = [self._fresh(port, inputs).largest * self.granule for port in self.ports]
@@ -202,7 +202,7 @@ class SlackDecision:
     def _sources(
         self, memory: DecisionMemory, seen: RuleInput, ports: Sequence[Port], inputs: Inputs
     ) -> tuple[dict[tuple[int, SourceKey], RuleState], dict[tuple[int, SourceKey], int]]:
-        """Return the rule state and the slack of each source, from the source's late degrees."""
+        """Return {(input, source): rule state}, and {(input, source): slack in granules}."""
         rules, slacks = dict(memory.source_rules), {}
         mine = [(at, n) for at, port in enumerate(self.ports) for n in port if n in self.by_source]
         for at, n in mine:

@@ -33,9 +33,9 @@ class LatenessMemory:
     def shortest_epoch(self) -> int:
         """The smallest advance of the newest time in one of the last epochs, in ticks.
 
-        A new watermark acts one to two epochs after its decision; the newest time advances by at
-        least this much before. The minimum replaces the mean, because a missed target is worse than
-        a longer wait.
+        A new watermark acts one to two epochs after its decision. Until then, the newest time
+        advances by at least this distance. It is the minimum and not the mean, because a missed
+        target is worse than a longer wait.
         """
         return min((b - a for a, b in pairwise(self.ends)), default=0)
 
@@ -81,14 +81,14 @@ class TrackRecord:
 class DecisionMemory:
     """The memory of a `SlackDecision`, for the streams of one operator.
 
-    - `interval`, `step`: The number of the current interval, and of the step in that interval.
+    - `interval`, `step`: The number of the current interval, and of the latest slack choice in it.
     - `ended`: Whether new slacks were chosen after the last epoch.
     - `calm`: Whether the last epoch ended an interval without late rows.
     - `sure`: Whether enough rows have been counted to trust the rule.
     - `longer`: The number of epochs that were longer than an interval.
     - `count`, `since_choice`, `total`: The result counts of the current interval, since the last
       choice, and of the whole run.
-    - `results`, `result_rows`: The number of results in the whole run, and of rows in results.
+    - `results`, `result_rows`: The number of results in the whole run, and of the rows in them.
     - `unseen`: The number of lost results that could not be counted exactly.
     - `windows`: The last closed windows, each as (wid, rows, missed rows).
     - `lags`: How far the first stream was ahead of the second after recent epochs, in granules.
@@ -96,7 +96,7 @@ class DecisionMemory:
     - `own`: The result counts of each source.
     - `rule`, `source_rules`: The state of the operator's rule, and of each source's rule.
     - `recent`: The records of the last intervals.
-    - `met`, `judged`: The number of intervals that met the target, and that had a quality.
+    - `met`, `judged`: The number of intervals that met the target, and of all with a quality.
     - `estimated`: The quality that the model estimates for the current slacks.
     """
 

@@ -37,8 +37,8 @@ def arrived(degrees: LatenessHistogram, window: float, wait: Slack) -> Any:
 class Band:
     """The band of a free-order join, lo <= other.ts - self.ts <= hi, and the streams' progress.
 
-    `lag` is the distance of the newest time of `self` ahead of the newest time of `other`. `epoch`
-    is the advance of a newest time before its watermark is in force.
+    `lag` is the newest time of `self` minus the newest time of `other`. `epoch` is the distance
+    that a newest time advances until its watermark is in force.
     """
 
     lo: float
@@ -48,19 +48,19 @@ class Band:
 
     @property
     def width(self) -> float:
-        """The number of time differences in the band, in granules."""
+        """The number of whole granules from `lo` to `hi`, both included."""
         return self.hi - self.lo + 1
 
 
 def free_losses(
     self_degrees: LatenessHistogram, other_degrees: LatenessHistogram, band: Band, slack: Slack
 ) -> tuple[Floats, Floats]:
-    """Return two shares of pairs: lost by late rows of `self`, and lost by late rows of `other`.
+    """Return the share of pairs that late rows of `self` lose, and that late rows of `other` lose.
 
     The join evicts a row of `self` when the watermark of `other` passes self.ts + hi. A row of
     `other` with late degree d and x = other.ts - self.ts arrives when the watermark is
     other.ts + d - slack - epoch. So its partner is evicted if d > slack + epoch + hi - x. The row
-    loses the pair only if it arrives second: if the degree of the row of `self` is at most
+    loses the pair only if it arrives second, so if the degree of the row of `self` is at most
     d + x + lag. A row of `self` with late degree d loses the pair if d > slack + epoch + x - lo and
     the degree of the row of `other` is below d - x - lag.
     """
@@ -92,7 +92,7 @@ def smallest_slack(
 def smallest_slacks(
     most_lost: float, losses: Callable[[Any], tuple[Any, Any]], limit: int, *, steps: int = 256
 ) -> tuple[int, int]:
-    """Return the slacks of both sides with the smallest sum whose losses are at most `most_lost`.
+    """Return (slack of self, slack of other) with the smallest sum and losses up to `most_lost`.
 
     The sum of the slacks bounds the state. Unequal slacks are cheaper if only one stream is late.
     Joins in time order do not need this function: only their larger slack counts.

@@ -1,7 +1,7 @@
 """Histograms of late degrees, in which older rows lose weight (QDJ 5.2, 6.1.1).
 
-The late degree of a row is the newest time up to the row, in order of arrival, minus the row's own
-time. A histogram counts late degrees in granules, the steps of a slack, of g ticks:
+The late degree of a row is the newest time among this row and all rows that arrived before it,
+minus the row's own time. A histogram counts late degrees in granules of g ticks:
 bin 0 holds the rows of degree 0, bin d the rows with degrees in ((d - 1) g, d g]. A slack of d
 granules covers exactly bins 0 to d. Beyond `EXACT` granules bins become wider, and all rows of a
 bin count with its largest degree. So a histogram stays small, and no slack is underestimated.
@@ -128,7 +128,7 @@ class LatenessHistogram:
         return LatenessHistogram(self.granule, self.counts[: last + 1])
 
     def decayed(self, decay: float) -> LatenessHistogram:
-        """Return the histogram with counts multiplied by `decay`, tiny ones as 0 (algorithm 4)."""
+        """Return the histogram with counts multiplied by `decay`; tiny counts become 0."""
         faded = np.where(self.counts * decay < 1e-9, 0.0, self.counts * decay)  # noqa: PLR2004
         return LatenessHistogram(self.granule, faded).trimmed()
 
@@ -160,7 +160,7 @@ class LatenessHistogram:
 
 
 def distribution_changed(fresh: LatenessHistogram, known: LatenessHistogram) -> bool:
-    """Return whether the rows in `fresh` have another distribution of late degrees than in `known`.
+    """Return whether late degrees are distributed differently in `fresh` than in `known`.
 
     >>> calm = LatenessHistogram.of([0] * 70 + [1, 2, 3] * 10, granule=1)
     >>> wild = LatenessHistogram.of([0] * 70 + [10, 20, 30] * 10, granule=1)

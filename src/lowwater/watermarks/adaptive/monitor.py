@@ -47,7 +47,7 @@ def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection
 def measure_sources(
     sources: Sequence[SourceKey], codes: np.ndarray, ticks: Ticks, granule: int
 ) -> tuple[LatenessSection, ...]:
-    """Return one section per source of a block; only rows of the source define its late degrees."""
+    """Return one section per source of a block; late degrees compare rows of the same source."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(sources) + 1))
     sections = []
@@ -60,7 +60,7 @@ def measure_sources(
 
 
 def _counted(degrees: Ticks, granule: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return the largest degree, the non-empty bins, and the number of rows in each of them."""
+    """Return (largest degree in ticks, non-empty bins, number of rows in each of these bins)."""
     late = degrees[degrees > 0]  # most rows are in order and need no lookup
     if not len(late):
         return 0, (0,), (len(degrees),)
@@ -116,7 +116,7 @@ def source_lateness(
 def all_in_order(
     blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int]
 ) -> tuple[float, int] | None:
-    """Return the number of rows and the newest time if all rows are in order, else None."""
+    """Return (number of rows, newest time) if all rows are in order, else None."""
     rows, reached = 0.0, newest.get(None)
     for block in blocks:
         one = block[0]
@@ -130,10 +130,10 @@ def all_in_order(
 def _behind(
     edges: Ticks, counts: np.ndarray, ends: tuple[int, int], newest: int, granule: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (degrees, counts) of a section, with larger degrees for the rows behind `newest`.
+    """Return [(degrees, counts)] of a section, with larger degrees for the rows behind `newest`.
 
-    `newest` is the newest time of earlier blocks. Running maxima are assumed to be evenly spread
-    between `ends`, the ends of the section.
+    `newest` is the newest time of earlier blocks. The running maximum of time is assumed to
+    rise evenly from `ends[0]` to `ends[1]`.
     """
     first, last = ends
     if newest <= first:

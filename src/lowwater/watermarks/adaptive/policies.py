@@ -55,7 +55,7 @@ class Adaptive(AdaptiveSlack):
     """A policy whose slack is the largest late degree so far."""
 
     def spans(self, axis: Axis) -> tuple[int, int]:
-        """Return 1 tick for both, because this policy changes the slack after every epoch."""
+        """Return (1, 1), in ticks, because this policy changes the slack after every epoch."""
         return 1, 1
 
 

@@ -1,21 +1,21 @@
 """Quality models of windows and joins: the expected share of results that a slack yields.
 
 A rule chooses one slack by the model's estimate, and the model divides that slack among the ports
-of the operator. All spans are in granules, the steps of a slack.
+of the operator. All spans are in granules.
 
 A window of R granules and n rows closes when the newest time is `slack` past the window's end. A
-row x before the end misses the window if its late degree is above slack + x. So the window misses
+row x granules before the end misses it if its late degree is above slack + x. So the window misses
 the share m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows, with F(s) = P(degree <= s).
 The error of the final depends on the aggregate:
 
 - the error of a count is the number of missing rows, a Poisson number with mean n m;
-- the error of a sum, in units of the mean value, has mean n m and variance n m (1 + c²), with the
+- the error of a sum, divided by the mean value, has mean n m and variance n m (1 + c²), with the
   spread c = deviation / mean of the values;
-- the error of an avg is normal with deviation c sqrt(m / (n (1 - m))), as of a sample;
+- the error of an avg is normal with deviation c sqrt(m / (n (1 - m))), as in a sample;
 - a min or max has an error above the bound only if all of the `near` rows within the bound are
-  missing (the extreme is one of them): with probability m to the power of `near`;
-- the error of a quantile q is normal: sqrt(q (1 - q) m / (n (1 - m))) in rank, times the spread,
-  which is the relative change of the value per unit of rank.
+  missing (the extreme is one of them), which has probability m to the power of `near`;
+- the error of a quantile q is normal with deviation c sqrt(q (1 - q) m / (n (1 - m))), where c is
+  the relative change of the value per unit of rank.
 
 The model assumes that rows are late independently of each other and of their values. If rows are
 late together, more windows meet a small error bound, and fewer windows meet a large one.
@@ -51,8 +51,8 @@ FEW = 200
 class Port:
     """The late degrees and the progress of the stream at a port.
 
-    `epoch` is the advance of the newest time before its watermark acts, `ahead` is the distance
-    ahead of the slowest stream, and `rows` is the mean number of rows in a result.
+    `epoch` is the distance that the newest time advances until its watermark acts, `ahead` is the
+    distance ahead of the slowest stream, and `rows` is the mean number of rows in a result.
     """
 
     degrees: LatenessHistogram
@@ -80,26 +80,26 @@ def typical(lags: Sequence[float]) -> Sequence[float | None]:
 
 
 class QualityModel(ABC):
-    """A model of an operator's quality by slack; `ratio` describes that quality in words."""
+    """A model that estimates an operator's quality for slacks; `ratio` describes it in words."""
 
     ratio: str
 
     @abstractmethod
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:
-        """Return the estimated quality if each port has its slack in `slacks`."""
+        """Return the estimated quality; `slacks` has the slack of each port, in granules."""
 
     def parted(self, ports: Sequence[Port], slack: float) -> Sequence[float]:
-        """Return the slack of each port for one common slack of the operator."""
+        """Return the slack of each port, computed from the operator's slack `slack`."""
         return [slack for _ in ports]
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
-        """Return slacks with at least the quality of one slack for all ports, at no more cost."""
+        """Return a slack per port: no more cost, and no less quality, than `slack` at all ports."""
         return [int(s) for s in self.parted(ports, slack)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """The sensitivity of an aggregate to missing rows; `rows` is per window, `at` a quantile."""
+    """The sensitivity of an aggregate to missing rows; `rows` is the number of rows per window."""
 
     kind: Literal["count", "sum", "avg", "min", "max", "quantile"]
     rows: float
@@ -122,7 +122,7 @@ class WindowQuality(QualityModel):
 
 @dataclass(frozen=True)
 class ErrorQuality(QualityModel):
-    """The model of windows by error: the share of finals within `error`, of the worst aggregate."""
+    """The model of windows by error: the worst aggregate's share of finals within `error`."""
 
     range: float
     error: float
@@ -156,7 +156,7 @@ class FreeJoinQuality(QualityModel):
         return max(0.0, 1.0 - float(mine) - float(other))
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
-        """Return the slacks with the smallest sum, at most the largest degree of each stream."""
+        """Return the slacks with the smallest sum; none is above its stream's largest degree."""
         latest = [p.degrees.largest for p in ports]
         if not slack or not all(latest):
             return [min(slack, most) for most in latest]
@@ -166,7 +166,7 @@ class FreeJoinQuality(QualityModel):
         return [min(k, most) for k, most in zip(both, latest, strict=True)]
 
     def _lost(self, ports: Sequence[Port], slack: Any) -> tuple[Any, Any]:
-        """Return the shares of pairs that late rows of each side lose; `slack` may be an array."""
+        """Return the share of pairs that late rows lose, for each side; `slack` may be an array."""
         mine, other = (coarse(p.degrees) for p in ports)
         lag, epoch = ports[0].ahead - ports[1].ahead, min(p.epoch for p in ports)
         return free_losses(mine, other, Band(*self.band, lag=lag, epoch=epoch), slack)
@@ -174,11 +174,11 @@ class FreeJoinQuality(QualityModel):
 
 @dataclass(frozen=True)
 class OrderedJoinQuality(QualityModel):
-    """The model of a time-order join (5.12): a row that arrives after its pair's time is late.
+    """The model of a time-order join (QDJ 5.12): a row is late once its pair's time has passed.
 
-    `time` names the time of a pair. The watermark of the results is slack + `behind` granules
-    behind the slowest stream; rows of a faster stream wait in the sync buffer. So equal slacks
-    suffice (QDJ 5.4, case 3).
+    `time` is the time that a pair gets: self, other, max or min. The watermark of the results is
+    slack + `behind` granules behind the slowest stream; rows of a faster stream wait in the sync
+    buffer. So equal slacks suffice (QDJ 5.4, case 3).
     """
 
     ratio = "pairs over all pairs; lost is one of which a row comes when its time is passed"
@@ -204,8 +204,8 @@ class OrderedJoinQuality(QualityModel):
 class SortedJoinQuality(QualityModel):
     """The model of a join of sorted streams: rows must arrive before their stream's watermark.
 
-    Results wait for the slowest stream. So a faster stream gets the distance that it is ahead as
-    additional slack, at no cost.
+    Results wait for the slowest stream. So the slack of a faster stream can be larger, by
+    the distance that the stream is ahead, at no cost.
     """
 
     ratio = "pairs over all pairs; lost is one of which a row comes after its own watermark"

@@ -1,19 +1,19 @@
 """Rules that choose a slack for a quality target: by the model of QDJ, by feedback, by PD control.
 
-A *track* is one interval of the quality target, in one or more steps. The adapter asks a rule at
-the end of every step for the slack of the next step, in granules. A rule receives a model, which
-estimates quality by slack; so the same rules serve time-order joins, free-order joins and windows.
+A *track* is one interval of the quality target. It has one or more *steps*: at the end of a step, a
+rule returns the slack of the next step, in granules. A rule receives a model, which estimates the
+quality for a slack; so the same rules serve time-order joins, free-order joins and windows.
 
 `ModelRule` is the rule of the thesis, algorithms 2 to 4 unchanged (algorithm 2 tests K = 0 first).
 `FeedbackRule` is ours and differs in four ways.
 
-- It computes the quality that the rest of the track needs, and asks the model for the slack with
-  that quality. So a track above its target waits less.
+- It computes the quality that the rest of the track needs, and chooses the slack for which the
+  model estimates that quality. So a track above its target gets less slack.
 - It uses lags between the streams at several moments of the last track instead of one moment.
 - It aims above the target by a margin, because a missed target is worse than a longer wait. The
-  margin grows with every track that misses the target and shrinks, 24 times more slowly, with every
-  other track. In the long run one track in 25 (`misses`) misses the target, unless that would need
-  a margin above half of 1 - target.
+  margin grows with every track that misses the target, and shrinks 24 times more slowly with every
+  track that meets it. In the long run one track in 25 (`misses`) misses the target, unless that
+  would need a margin above half of 1 - target.
 - It forgets old late degrees after an abrupt change (`distribution_changed`).
 """
 
@@ -36,7 +36,7 @@ MOMENTS = 16
 VARIES = 0.1
 """The weight of the newest track in the mean variation of the number of results."""
 BURST = 2.0
-"""The size of a possible burst in the rest of a track, in mean variations of the results."""
+"""The size of a possible burst in the rest of a track, as a multiple of `RuleState.varies`."""
 FRESH = 0.5**5
 """The weight of `fresh` late degrees after one track; it halves every fifth of a track."""
 PAID, SPENT = 2.0, 20.0
@@ -45,13 +45,13 @@ PAID, SPENT = 2.0, 20.0
 
 @dataclass(frozen=True)
 class RuleInput:
-    """The measurements that a rule receives at the end of a step, since the last choice.
+    """The measurements since the last choice of a slack, which a rule needs for the next choice.
 
     - `degrees`: The late degrees of the new rows, by stream.
     - `lags`: How far the first stream was ahead of the second, in granules, at several moments, the
       newest last; empty for one stream.
     - `given`, `wanted`: The number of produced results, and that number plus the number of results
-      lost to late rows. A lost result may belong to an earlier step.
+      lost to late rows. A result may be lost because of an earlier slack.
     - `passed`: The share of the track that has passed; 1 at the end of the track.
     """
 
@@ -76,9 +76,9 @@ class PdState:
 
 @dataclass(frozen=True)
 class RuleState:
-    """The state of a rule between two steps.
+    """The state of a rule between two choices of a slack.
 
-    - `degrees`, `fresh`: Late degrees with a long memory, and with a short memory.
+    - `degrees`, `fresh`: Late degrees by stream; old rows lose weight faster in `fresh`.
     - `lags`: The last lags between the streams.
     - `given`, `wanted`: The result counts of the whole run, as in `RuleInput`.
     - `now_given`, `now_wanted`: The result counts of the current track.
@@ -107,7 +107,7 @@ class RuleState:
     pd: PdState | None = None
 
     def counted(self, seen: RuleInput) -> RuleState:
-        """Return the state with the results and lags of a step added."""
+        """Return the state with the results and lags of `seen` added."""
         return replace(
             self,
             lags=(*self.lags, *map(float, seen.lags))[-MOMENTS:],
@@ -126,7 +126,7 @@ class RuleState:
         return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, varies=varies, passed=0.0)
 
     def over_all(self, aim: float, tracks: float = 1.0) -> float:
-        """Return the quality that the next `tracks` need for a whole run of quality `aim`.
+        """Return the quality that the next `tracks` tracks need, so that the whole run has `aim`.
 
         Each of these tracks is expected to have the usual number of results.
         """
@@ -135,7 +135,7 @@ class RuleState:
         return aim + (aim * self.wanted - self.given) / (self.usual * tracks)
 
     def of_the_rest(self, aim: float) -> float:
-        """Return the quality that the rest of the track needs for a track of quality `aim`.
+        """Return the quality that the rest of the track needs, so that the whole track has `aim`.
 
         A deficit is spread over the expected remaining results. A surplus is spread over more
         results, because a burst at the end of the track may use it up.
@@ -152,7 +152,7 @@ class RuleState:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRule:
-    """The rule of QDJ, algorithms 2 to 4: the smallest slack whose estimated quality is the target.
+    """The rule of QDJ, algorithms 2 to 4: the smallest slack that meets the target by the model.
 
     The slack changes only at the end of a track; `decay` then reduces the weight of late degrees.
     The lag between the streams is assumed constant. With `overall`, the target applies to the whole
@@ -169,7 +169,7 @@ class ModelRule:
         return replace(self, target=target)
 
     def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:
-        """Return the new state of the rule, and the slack of the next step in granules."""
+        """Return (new state of the rule, next slack in granules)."""
         known = replace(known.counted(seen), degrees=_added(known.degrees, seen.degrees))
         if seen.passed < 1:
             return known, known.slack
@@ -223,7 +223,7 @@ class FeedbackRule(ModelRule):
             asked = known.of_the_rest(aim)
             if asked > 1 and known.of_the_rest(self.target) > 1:
                 asked = aim  # Every slack misses the target of this track: do not wait longer.
-        # The latest rows need the most slack: make up for losses over several steps instead.
+        # The latest rows need the most slack: make up for losses over several choices instead.
         return min(asked, 1 - room / 20)
 
 
@@ -249,7 +249,7 @@ class PdController:
     def step(
         self, known: PdState, *, given: float, wanted: float, passed: float
     ) -> tuple[PdState, float]:
-        """Return the new state, and the next slack; the slack changes only when a track ends."""
+        """Return (new state, next slack in granules); the slack changes only when a track ends."""
         now = (known.now_given + given, known.now_wanted + wanted)
         run = (known.given + given, known.wanted + wanted)
         judged = run if self.overall else now
@@ -275,7 +275,7 @@ class PdRule:
         return replace(self, controller=replace(self.controller, target=target))
 
     def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:
-        """Return the new state of the rule, and the slack of the next step in granules."""
+        """Return (new state of the rule, next slack in granules)."""
         del model
         after, slack = self.controller.step(
             known.pd or PdState(), given=seen.given, wanted=seen.wanted, passed=seen.passed

@@ -59,7 +59,7 @@ def quality_of(
 
 
 def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:
-    """Return, by source, the number of rows in closed windows, and of rows that missed windows."""
+    """Return {source: [number of rows in closed windows, number of rows that missed windows]}."""
     counts: dict[SourceKey, list[int]] = {}
     for m in measured:
         for place, pairs in enumerate((m.closed_of, m.missed_of)):
@@ -69,7 +69,7 @@ def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:
 
 
 def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
-    """Return (in time, lost): all rows, divided by the share of pairs with both rows in time."""
+    """Return (rows · s, rows · (1 - s)), where s is the share of pairs with both rows in time."""
     rows, share = 0, 1.0
     for measured in sides:
         admitted, late = _sum(measured, "admitted"), _sum(measured, "late")
@@ -81,9 +81,9 @@ def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
 def _windows(
     measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> tuple[int, int, int, Windows]:
-    """Return (good, bad, unseen, windows): the new good and bad windows of an epoch.
+    """Return (good, bad, unseen, windows); `good` and `bad` are changes of the counts.
 
-    `unseen` is the number of late rows whose windows are forgotten; `windows` are remembered.
+    `unseen` is the number of late rows of forgotten windows, `windows` are the remembered ones.
     """
     known = {wid: [rows, missed] for wid, rows, missed in windows}
     for m in measured:
