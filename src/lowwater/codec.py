@@ -119,7 +119,7 @@ def _default(of: Field[Any]) -> Any:
 
 @cache
 def _encoder(hint: Any) -> Coder:
-    """Return the function that encodes values of type `hint`: `_unchanged` for JSON values."""
+    """Return the function that encodes values of type `hint`; for JSON values, `_unchanged`."""
     if _is_json(hint):
         return _unchanged
     if is_dataclass(hint) and isinstance(hint, type):

@@ -84,7 +84,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for renamed arguments (old=new): calls with an old one raise TypeError.
+    """Return a decorator for renamed arguments (old=new); an old name in a call raises TypeError.
 
     >>> @renamed(lull="idle_timeout")
     ... def policy(*, idle_timeout=None): ...

@@ -35,13 +35,13 @@ class Length(exp.Expression):
 
 
 class RowNumber(exp.Expression):
-    """`row-num`: the position of a row in the order of arrival."""
+    """`row-num`: the number of a row in the order of arrival."""
 
     arg_types: ClassVar[dict[str, bool]] = {}
 
 
 class RankOf(exp.Expression):
-    """`rank(ts)`: the position of a row in the order of the column `ts`."""
+    """`rank(ts)`: the number of a row in the order of the column `ts`."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
@@ -131,7 +131,7 @@ def unit_of(word: str) -> str | None:
 
 
 def length(terms: Sequence[tuple[str, str | None]]) -> Length | None:
-    """Return the length of the (number, unit) pairs in `terms`; None if the units do not fit."""
+    """Return the length of the (number, unit) pairs in `terms`; None if they form no length."""
     units = [unit for _, unit in terms]
     if units == [None]:
         return Length(this=terms[0][0], kind="number")

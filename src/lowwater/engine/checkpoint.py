@@ -59,7 +59,7 @@ class Checkpoint:
         return FolderLog(f"{self.root}/control")
 
     def claim(self, assembly: PhysicalPlan, shards: int) -> int:
-        """Return the number of shards; a new checkpoint records the query and `shards`.
+        """Return the checkpoint's number of shards; a new checkpoint stores the query and `shards`.
 
         Raise StateError if the checkpoint belongs to another query or to another state version.
         """
@@ -92,7 +92,7 @@ class Checkpoint:
 
 
 def _difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """Return the differences between two query descriptions as text, with the paths of fields."""
+    """Return a text that names the fields in which two query descriptions differ, with values."""
     as_read = json.loads(json.dumps(wanted))  # JSON turns tuples into lists
     return "; ".join(_differences(stored, as_read, "its"))
 

@@ -216,7 +216,7 @@ class Controller:
     def _ports(
         self, before: Entry, inputs: Sequence[InputProgress], held: Sequence[HeldInterval]
     ) -> tuple[list[Watermarks], Control]:
-        """Return the watermarks of all ports, and a message to each port with raised watermarks."""
+        """Return (watermarks of each port, a message to each port whose watermarks rose)."""
         reached = self.flow.reach(inputs, held)
         known = before.standing.ports or [Watermarks()] * len(reached)
         ports = [old.raised(new) for old, new in zip(known, reached, strict=True)]
@@ -280,7 +280,7 @@ class Forecast:
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:
-    """Return whether to send `moved`, watermarks that the clock alone has raised from `known`."""
+    """Return whether to send watermarks that only the clock has raised, from `known` to `moved`."""
     if not grain:
         return True
     far = moved.low is not None and (known.low is None or moved.low - known.low >= grain)

@@ -68,7 +68,7 @@ def with_estimates(
 
 
 def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputProgress]:
-    """Return the progress of each input, with the newest time after the epoch's rows."""
+    """Return the progress of each input, with its newest time updated by the epoch's rows."""
     progress = []
     for number, one in enumerate(before.standing.inputs or [InputProgress()] * len(flow.inputs)):
         times = (m.newest for m in measured.of_input(number))
@@ -117,7 +117,7 @@ class _Judge:
     def judge(
         self, rows: pa.Table, share: np.ndarray | None, known: EpochReport
     ) -> tuple[pa.Table, tuple[WaitingResult, ...]]:
-        """Return the estimates for the answers `rows`, and records to compare with the finals."""
+        """Return (estimates for the answers `rows`, records to compare with the finals later)."""
         values = bare(rows)
         if self.prodder.complete:
             values = completed(self.plan, values, share)

@@ -53,13 +53,13 @@ class Opening:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Opening:
-        """Return the opening that `to_bytes` returned as bytes."""
+        """Return the opening in `payload`, the JSON that `to_bytes` returned."""
         return decode(cls, _json(payload))
 
 
 @dataclass(frozen=True)
 class OutputTable:
-    """A record of one table for a sink: the name of the output, the kind of rows, their number."""
+    """A record of one table for a sink: the output's name, the kind and the number of rows."""
 
     output: str
     kind: str
@@ -117,7 +117,7 @@ class Accounts:
 
 @dataclass(frozen=True)
 class Entry:
-    """The controller's decisions after an epoch, and the memory for its next decisions.
+    """The decisions of the controller after an epoch, and its memory for the next decisions.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class _Gaps:
     def fill(
         self, memory: GapMemory, finals: list[dict[str, Any]]
     ) -> tuple[list[dict[str, Any]], GapMemory]:
-        """Return the filled rows that precede an epoch's finals, and the memory after the epoch."""
+        """Return (rows that fill the gaps before an epoch's finals, memory after the epoch)."""
         groups, error = dict(memory.groups), dict(memory.error)
         fills: list[dict[str, Any]] = []
         for row in sorted(finals, key=lambda r: r["wid"]):
@@ -166,7 +166,7 @@ def _stray(at: int, span: int) -> float:
 
 
 def _usual(error: Sequence[float] | None) -> float:
-    """Return the mean of an `error` (weighted sum, weight); NaN before three finals."""
+    """Return the mean error, given (weighted sum of errors, weight); NaN before three finals."""
     return float("nan") if error is None or not error[1] else error[0] / error[1]
 
 

@@ -25,7 +25,7 @@ EPOCH_MEASURES = (
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, as in Prometheus: a counter only grows. `says` is the help text."""
+    """One metric, as in Prometheus; a counter never decreases. `says` is the help text."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -143,7 +143,7 @@ def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
 
 
 def open_windows(flow: Dataflow, status: Status) -> int | None:
-    """Return the number of open windows; None unless they are sliding windows on an input."""
+    """Return the number of open windows; None unless sliding windows directly read an input."""
     plan = flow.operators[flow.outputs[0].operator].plan
     direct = flow.outputs[0].operator in flow.front
     if not isinstance(plan, WindowPlan) or not direct or not isinstance(plan.spec, Sliding):
@@ -157,7 +157,7 @@ def open_windows(flow: Dataflow, status: Status) -> int | None:
 
 
 def lag_of(status: Status) -> float | None:
-    """Return newest time minus watermark, in seconds or as a number; None if one is unknown."""
+    """Return newest time minus watermark (timestamps: in seconds); None if either is unknown."""
     if status.watermark is None or status.newest is None:
         return None
     return _number(status.newest) - _number(status.watermark)

@@ -109,7 +109,7 @@ class OutputWriter:
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The columns of a late row, of its late degree and of the windows that it missed."""
+        """The columns of a late row, and columns with its late degree and the windows it missed."""
         return self._together(self._late)
 
     @cached_property
@@ -146,7 +146,7 @@ class OutputWriter:
         return f"{operator.name} {('self', 'other')[place[1]]}"
 
     def tables(self, packets: Sequence[Packet]) -> dict[str, pa.Table]:
-        """Return the rows of an epoch for the sinks, one table for each kind of rows."""
+        """Return the rows of an epoch for the sinks, as {kind of rows: table}."""
         malformed = self.malformed_schema
         rows = {
             "results": self._results(packets),
@@ -187,7 +187,7 @@ class OutputWriter:
         return rows
 
     def _after_steps(self, results: pa.Table, hidden: list[str]) -> tuple[pa.Table, pa.Table]:
-        """Return rows after the output's steps, and the hidden columns of the same rows."""
+        """Return (results after the output's steps, columns `hidden` of the same results)."""
         known, rows = results.select(hidden), results.drop_columns(hidden)
         for step in self.output.steps:
             kept = step.kept(rows)

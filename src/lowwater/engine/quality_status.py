@@ -28,7 +28,7 @@ SHORT = 0.5
 
 @dataclass(frozen=True)
 class TrackInterval:
-    """One interval of a target: its end, measured and estimated quality, and each input's slack."""
+    """The end of one interval of time, its measured and estimated quality, and {input: slack}."""
 
     end: Any
     measured: float | None
@@ -51,7 +51,7 @@ class QualityStatus:
     overall
         The quality since the query began.
     kind
-        "measured" if all losses were counted, "estimated" if a model or an average supplies some.
+        "measured" if all losses were counted, "estimated" if some losses are estimates.
     met
         The share of intervals that reached the target.
     slack

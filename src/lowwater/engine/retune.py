@@ -21,7 +21,7 @@ PARAMETERS = {
 
 
 def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
-    """Return a request for the values that are not None; raise if the query cannot use a value."""
+    """Return a request for the `given` values that are not None; raise if a value is not usable."""
     values = {name: value for name, value in given.items() if value is not None}
     known = controller.settings
     if not values:

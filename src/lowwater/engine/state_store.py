@@ -97,7 +97,7 @@ class ShardState(Mapping[str, bytes]):
             self._folder.delete(_name(unused))
 
     def _sparse(self, kept: Mapping[str, _Place]) -> list[str]:
-        """Return the names of the buckets in segments with a small share of live bytes."""
+        """Return the names of the buckets in segments whose bytes are mostly no longer in use."""
         live: Counter[int] = Counter()
         for place in kept.values():
             live[place.segment] += place.size

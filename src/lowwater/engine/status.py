@@ -142,7 +142,7 @@ def _accuracy(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> d
 
 
 def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
-    """Return the share and number of dropped windows, and the load."""
+    """Return the values of `Status.dropped` by name; empty for a run without `shed=`."""
     memory = entry.shed
     if memory is None:
         return {}

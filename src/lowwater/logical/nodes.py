@@ -47,7 +47,7 @@ class Relation:
 class Source(Relation):
     """The rows of a source, and their watermark policy.
 
-    `steps` lists the filters and columns that the source's own engine, such as Spark, computes.
+    `steps` lists the steps that the source's own engine, such as Spark, computes.
     """
 
     source: Any
@@ -57,7 +57,7 @@ class Source(Relation):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Project(Relation):
-    """The rows of the node `of` after a step: a filter, or other columns."""
+    """The rows of the node `of` after a step, which filters rows or changes columns."""
 
     of: Node
     step: Step
@@ -83,7 +83,7 @@ Node: TypeAlias = Source | Project | Union | Apply
 
 
 def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
-    """Return the first node below `node` that is not a step, and the steps above it in order."""
+    """Return the source, union or operator that `node` continues, and the steps after it."""
     transforms: tuple[Transform, ...] = ()
     while isinstance(node, Project):
         transforms = (node.transform, *transforms)
@@ -108,7 +108,7 @@ def sources_of(node: Node) -> list[Source]:
 
 
 def source_column(node: Node) -> str | None:
-    """Return the column whose values each have their own watermark; None if `node` has none."""
+    """Return the column whose values each have their own watermark; None if there is none."""
     if isinstance(node, Source):
         column = node.watermark.source
     elif isinstance(node, Project):

@@ -3,7 +3,7 @@
 A label describes a query: a kind of window, aggregate or operator, or another feature. A rule
 refuses one feature for queries with certain labels, and states the reason and the remedy. All other
 combinations work. Error texts and `docs/compatibility.md` are generated from this table, and a test
-runs every cell.
+runs every combination.
 """
 
 from __future__ import annotations

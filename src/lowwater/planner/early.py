@@ -122,7 +122,7 @@ def _with_stream(assembly: PhysicalPlan, node: Node) -> PhysicalPlan:
 
 
 def _groups(flow: Dataflow) -> Mapping[str, pa.DataType]:
-    """Return {group key: type} for the group keys that the windows of all outputs have."""
+    """Return {group key: type} for the group keys that every output has."""
     keys = [flow.operators[o.operator].plan.group_keys for o in flow.outputs]
     return {k: t for k, t in keys[0].items() if all(k in other for other in keys)}
 

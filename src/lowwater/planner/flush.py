@@ -46,8 +46,8 @@ class Flush:
 def slow_flush(*, max_delay: Any) -> Flush:
     """Return a policy that emits results evenly over `max_delay`: "2 windows", or a duration.
 
-    Windows close as usual, and late rows stay late. The results of a window are emitted one slice
-    of its groups after the other, so no epoch has to emit all of them (OOP 6). In an outer or anti
+    Windows close as usual, and late rows stay late. The groups of a window are divided into slices,
+    which are emitted one by one, so no epoch has to emit all results (OOP 6). In an outer or anti
     join, the policy spreads the rows without a partner.
 
     >>> slow_flush(max_delay="2 windows").max_delay

@@ -73,7 +73,7 @@ def _word(one: AdaptiveSlack) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """An operator whose quality determines slacks, and the inputs that feed each of its ports."""
+    """An operator whose result quality determines slacks, and the inputs that feed each port."""
 
     operator: int
     ports: tuple[tuple[int, ...], ...]
@@ -83,7 +83,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Way:
-    """A path from an input to a port; `first` means without joins, `order` is a sort operator."""
+    """A path from an input to a port; `first`: no join is on it; `order`: its sort operator."""
 
     input: int
     first: bool = True
@@ -91,7 +91,7 @@ class _Way:
 
 
 def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
-    """Yield the first windows and joins that the inputs in `targets` feed.
+    """Yield each operator that is the first window or join after an input in `targets`.
 
     A join lists all inputs in `targets` that feed it, even if their rows pass another join first.
     """

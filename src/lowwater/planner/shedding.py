@@ -79,7 +79,7 @@ def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
 
 
 def _back(flow: Dataflow, number: int) -> int:
-    """Return how many ticks older input rows may be than the rows that operator `number` reads."""
+    """Return by how many ticks input rows may be older than the rows operator `number` reads."""
     spans = (
         operator.plan.made_from + _back(flow, below)
         for below, operator in enumerate(flow.operators)
@@ -89,7 +89,7 @@ def _back(flow: Dataflow, number: int) -> int:
 
 
 def check_gap(shedder: LoadShedder) -> None:
-    """Raise SpecError if `max_gap` allows no drop, or allows less than the policy's `share`."""
+    """Raise SpecError if `max_gap` allows no drops, or fewer drops than `share` demands."""
     most, shed = shedder.most, shedder.how
     if most < 1:
         least = ", ".join(f"{r.name} {shedder.slots.slide // r.spec.slide}" for r in shedder.roots)
@@ -140,7 +140,7 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
 
 
 def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
-    """Yield a line per input: its rows are skipped right after the steps that compute its time."""
+    """Yield a line for each input, which says between which steps the input's rows are dropped."""
     for number in shedder.inputs:
         start = flow.inputs[number]
         name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"

@@ -113,7 +113,7 @@ def _hold(number: int, start: Input, plan: OperatorPlan, route: Route, shift: in
 
 
 def _keys(plan: OperatorPlan, route: Route) -> tuple[str, ...]:
-    """Return the names of the group keys before the route's steps; () if a step computes a key."""
+    """Return the group keys' names before the steps of `route`; () if a step computes a key."""
     columns: list[str | None] = list(plan.group_keys)
     for step in reversed(route.steps):
         columns = [None if column is None else step.origin(column) for column in columns]

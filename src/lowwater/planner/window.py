@@ -21,7 +21,7 @@ MAX_FOLDED_WINDOWS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class AskedWindows:
-    """The windows and groups of a query, as the user wrote them, and the node `of` to read."""
+    """The windows and groups of a query, as the user wrote them, and the node `of` they read."""
 
     of: Node
     axis: Axis
@@ -112,7 +112,7 @@ def _check(plan: WindowPlan, of: Node) -> None:
 
 
 def _landmark_text(plan: WindowPlan) -> str:
-    """Return the code that an error quotes: the landmark window, and a holistic aggregate."""
+    """Return the code that an error quotes: landmark windows, and the first holistic aggregate."""
     kinds = {name: a.kind(plan.schema) for name, a in plan.aggregates.items()}
     grows = next((name for name, kind in kinds.items() if kind == "holistic"), None)
     return "range=lw.unbounded" + (f" with {grows}=..." if grows else "")

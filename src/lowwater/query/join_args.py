@@ -55,7 +55,7 @@ class JoinArgs:
 
 
 def usual_time(how: How, order: Order) -> Time:
-    """Return the default of `time=`: for order="time", the later time of a pair (QDJ 4.2)."""
+    """Return the default of `time=`; an inner join with order="time" has "max" (QDJ 4.2)."""
     if how == "full" or (how == "inner" and order == "time"):
         return "max"
     return "other" if how == "right" else "self"
@@ -75,7 +75,7 @@ def check_time(plan: JoinPlan) -> None:
 def key_pairs(
     mine_schema: pa.Schema, other_schema: pa.Schema, on: Any
 ) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of key columns in `on`: a name, several names, or {mine: theirs}."""
+    """Return ((mine, theirs), ...), the key columns that the argument `on` of a join names."""
     if on is None:
         pairs: list[tuple[str, str]] = []
     elif isinstance(on, str):
@@ -131,7 +131,7 @@ def resolve_band(band: Any, axes: tuple[Axis, Axis]) -> Band | SameWindow:
 def with_quality(
     mine: Node, theirs: Node, quality: float | WatermarkPolicy | None
 ) -> tuple[Node, Node]:
-    """Return both sides of a join, with the watermark policy of the target `quality`."""
+    """Return both sides of a join, each with the watermark policy that `quality` requests."""
     if quality is None:
         return mine, theirs
     policy = quality if isinstance(quality, WatermarkPolicy) else Quality(target=quality)

@@ -92,7 +92,7 @@ def spark_session(**settings: str) -> SparkSession:
 
 @contextmanager
 def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply `settings` while a query starts, then restore the old ones; the query keeps its own."""
+    """Set `settings` while a query starts, then the old values; the query keeps `settings`."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -59,7 +59,7 @@ class Level:
 
     @cached_property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """The operator and shard of each partition."""
+        """The (operator, shard) of each partition, in the order of the partitions."""
         return tuple(
             (i, shard)
             for i, o in enumerate(self.flow.operators)
@@ -69,7 +69,7 @@ class Level:
 
     @cached_property
     def partitions(self) -> Mapping[tuple[int, int], int]:
-        """The partition of each operator and shard."""
+        """The number of each shard's partition, as {(operator, shard): partition}."""
         return {place: partition for partition, place in enumerate(self.places)}
 
     def partition(self, packet: Packet) -> int:
@@ -244,7 +244,7 @@ def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> p
 
 
 def to_packets(rows: pa.Table | pa.RecordBatch) -> list[Packet]:
-    """Return the packets that `to_batch` returned as rows."""
+    """Return the packets in `rows`, a table or a record batch that `to_batch` made."""
     names = (name for name in _SCHEMA.names if name != PARTITION)
     columns = (rows.column(name).to_pylist() for name in names)
     return [Packet(*row) for row in zip(*columns, strict=True)]

@@ -28,7 +28,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PerSource(WatermarkPolicy):
-    """A policy: the watermark is the minimum over active sources; each source has policy `each`."""
+    """A policy: the minimum of the active sources' watermarks, which policy `each` computes."""
 
     column: str
     each: Slack | AdaptiveSlack

@@ -24,7 +24,7 @@ class Tracker(ABC, Generic[Memory]):
     source: str | None = None
     """The column that identifies sources, if each source has its own watermark."""
     tail: int = 0
-    """The number of last rows of a block for which ingest reports the running maximum of time."""
+    """Ingest reports the running maximum of time for this many rows at the end of each block."""
     consistent: bool = False
     """Whether a row that is late for one window misses all of its windows."""
     mark_when: str | None = None

@@ -171,7 +171,7 @@ class Items:
         return name
 
     def prepared(self) -> Stream:
-        """Return the stream with the columns of `computed` added: the input of the window."""
+        """Return the input of the window: the stream, with the columns of `computed` added."""
         stream = self.scope.stream
         with errors_at(self.scope.text, self.select):
             return stream.with_columns(**self.computed) if self.computed else stream

@@ -31,7 +31,7 @@ class Scope:
 
     @classmethod
     def of(cls, text: str, stream: Stream, name: str) -> Scope:
-        """Return the scope of `stream` with the qualifier `name`; with none if `name` is empty."""
+        """Return the scope of `stream` with the qualifier `name`; without one if `name` is ""."""
         columns = {column: column for column in stream.schema.names}
         return cls(text, stream, {name.lower(): columns} if name else {})
 
@@ -182,7 +182,7 @@ class Sides:
         return None if side is None or name is None else (side, name)
 
     def of(self, condition: exp.Expr) -> frozenset[int] | None:
-        """Return the sides whose columns `condition` uses; None if it uses a later stream, too."""
+        """Return the sides whose columns `condition` uses; None if it also uses a later stream."""
         places = {self.place(node) for node in condition.find_all(exp.Column)}
         return None if None in places else frozenset(side for side in places if side is not None)
 

@@ -87,7 +87,7 @@ def _of_one_row(node: exp.Expr) -> exp.Expr:
 
 
 class Results:
-    """The aggregates of a window query, and its SELECT and HAVING, which use them.
+    """The aggregates of a window query, and the SELECT and HAVING that use these aggregates.
 
     `times` maps each GROUP BY key that is not a column of the results to its expression.
     """

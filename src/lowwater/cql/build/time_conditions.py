@@ -147,7 +147,7 @@ class Bounds:
     # -- the band ---------------------------------------------------------------------------------
 
     def band(self, node: exp.Expr) -> SameWindowSpec | tuple[Any, Any]:
-        """Return the common window if there is one, else empty `compared` and return the band."""
+        """Return the common window, if any; otherwise clear `compared` and return (low, high)."""
         if self.same is not None:
             if any(source.kept for source in self.sources):
                 problem = "a join by a common window cannot have RANGE or KEEP, too"

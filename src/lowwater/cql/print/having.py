@@ -34,7 +34,7 @@ class ResultClauses(NamedTuple):
 def result_clauses(
     plan: WindowPlan, steps: Sequence[Step], calls: Expressions, inlined: Expressions
 ) -> ResultClauses:
-    """Return SELECT and HAVING for the first of `steps`: at most one filter and one selection.
+    """Return the clauses for the first of `steps`, at most one filter and then one selection.
 
     `calls` maps names to calls of aggregates, `inlined` maps computed columns to expressions.
     """
@@ -52,7 +52,7 @@ def result_clauses(
 
 
 def _is_of_results(step: Step, plan: WindowPlan, times: Mapping[str, str]) -> bool:
-    """Return whether `step` selects windows, `times` and keys first, and `kind` last."""
+    """Return whether `step` selects the window columns, `times` and keys first, `kind` last."""
     if not isinstance(step, Select):
         return False
     first = (*always_of(plan), *times, *keys_of(plan))
@@ -121,7 +121,7 @@ class _Text:
 
 
 def keys_of(plan: WindowPlan) -> tuple[str, ...]:
-    """Return the keys of the results of `plan`, except the second window."""
+    """Return `plan.keys` without `window_2`, which is its first entry if there are two windows."""
     return plan.keys if plan.second is None else plan.keys[1:]
 
 

@@ -26,7 +26,7 @@ from lowwater.operators.window.plan import WindowPlan
 def text_of(node: Node, names: Sequence[str], named: Mapping[str, Any]) -> str:
     """Return the CQL text of `node`.
 
-    `names` lists the names of the sources in order; `named` maps names to other inner streams.
+    `names` lists the names of the sources in order. `named` maps further names to streams.
     """
     return normal_form(_Printer(Names(node, names, named)).query(node))
 
@@ -50,7 +50,7 @@ class _Printer:
         return _after(*self._below(stream))
 
     def _below(self, stream: Node) -> tuple[exp.Expr, tuple[Step, ...]]:
-        """Return a source in FROM for `stream`, and its last steps, which the source lacks."""
+        """Return a source in FROM, and the steps that turn its rows into the rows of `stream`."""
         node, steps = named_stream(stream, self.names)
         name = self.names.of(node)
         if name is not None:
@@ -240,7 +240,7 @@ def named_stream(node: Node, names: Names) -> NamedStream:
 
 
 def _united(node: Union, names: Names) -> NamedStream:
-    """Return the union of the inputs without their common last steps, and these steps."""
+    """Return the union `node` without the last steps that its inputs share, and these steps."""
     parts = node.of
     steps: tuple[Step, ...] = ()
     while (shorter := _without_last(parts, names)) is not None:

@@ -97,7 +97,7 @@ def _numbered(plan: WindowPlan) -> Clauses:
 
 
 def _ends(plan: WindowPlan, spec: RowWindow) -> Clauses:
-    """Return SLIDE and SATTR, the clauses that set which rows end a window."""
+    """Return SLIDE and SATTR, the clauses that define at which rows windows end."""
     if spec.slide_on == ARRIVAL or (spec.slide_on is None and spec.slide == 1):
         return {"slide": _rows(spec.slide), "sattr": _row_number(plan)}
     if spec.slide_on is None:
@@ -107,7 +107,7 @@ def _ends(plan: WindowPlan, spec: RowWindow) -> Clauses:
 
 
 def _row_number(plan: WindowPlan) -> RowNumber | None:
-    """Return `row-num`; None if a column has that name, because arrival order is the default."""
+    """Return `row-num`; None (arrival order, the default) if a column is named `row-num`."""
     return None if ROW_NUM in plan.schema.names else RowNumber()
 
 

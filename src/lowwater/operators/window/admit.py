@@ -101,7 +101,7 @@ def raw_rows(table: pa.Table, ticks: np.ndarray, chosen: np.ndarray) -> RawRows:
 
 
 def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) -> np.ndarray | int:
-    """Return the watermark that decides if a row is late: one for each row, or one for all rows."""
+    """Return the watermark that decides if a row is late: an array by row, or one for all rows."""
     low = FIRST_TICK if watermarks.low is None else watermarks.low
     if plan.second is not None:
         return _joint_watermarks(plan, table, int(low), watermarks.pair)
@@ -118,8 +118,8 @@ def _joint_watermarks(
 ) -> np.ndarray:
     """Return the watermark of each row if windows are measured on two attributes (OOP 7).
 
-    If `pair.joint[1]` has reached the end of a row's window on the second attribute, the row's
-    watermark is at least `pair.joint[0]`; if `pair.second` has, all its windows are complete.
+    Let `end` be the end of a row's window on the second attribute. The row's watermark is at least
+    `pair.joint[0]` if `pair.joint[1]` has reached `end`, and END if `pair.second` has reached it.
     """
     start = table.column(SECOND).combine_chunks().to_numpy()
     watermark = np.full(len(start), low)

@@ -134,7 +134,7 @@ class WindowAnswers(WindowTexts):
         return replace(self, aggregates=aggregates)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of results: complete until the last window with a row ends."""
+        """Return the completeness of results: complete up to the last end of a window with rows."""
         (arrived,) = ports
         if arrived is None or not self.scheduled_windows:
             return None
@@ -149,14 +149,14 @@ class WindowAnswers(WindowTexts):
     aggregates_rows: bool = True
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model of lost rows by slack or, if `error` is given, of errors in results."""
+        """Return the model that predicts lost rows or, if `error` is given, errors in results."""
         size = min(window.range for _, window in self.fixed_windows) / granule
         if error is None:
             return WindowQuality(size)
         return ErrorQuality(size, error, tuple(_sensitivity(a) for a in self.aggregates.values()))
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return what the kernel counts: lost rows in total or by window, or None for nothing."""
+        """Return how the kernel counts lost rows: in total, by window, or (None) not at all."""
         plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
         if not plain or self.ranged:
             return None
@@ -183,7 +183,7 @@ class WindowAnswers(WindowTexts):
 
 
 def _ahead(window: ScheduledWindow) -> int:
-    """Return how many windows hold a row, not counting the first of them."""
+    """Return how many sliding windows contain a given row, minus 1; 0 for other window kinds."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
 
 

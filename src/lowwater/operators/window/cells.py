@@ -76,7 +76,7 @@ class Cells:
         return Cells(self.keys, self.groups, self.code[index], self.pane[index], parts)
 
     def pack(self, parts: Sequence[Accumulator]) -> PackedCells:
-        """Return the cells ready to be stored, without groups that have no cell."""
+        """Return the cells as packed cells, without the keys of groups that have no cell."""
         code, named = compact(self.code, self.groups)
         keys = self.keys.take(pa.array(named)) if self.keys.num_columns else self.keys
         columns = [
@@ -86,7 +86,7 @@ class Cells:
 
 
 def merge(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> Cells:
-    """Return the cells of all `packs`, with cells of equal (group, pane) merged in this order."""
+    """Return the cells of all `packs`; cells of equal (group, pane) are merged in pack order."""
     cells = side_by_side(packs, parts)
     cell, code, pane = number_cells(cells.code, cells.groups, cells.pane)
     if len(code) == len(cell):
@@ -113,7 +113,7 @@ def side_by_side(packs: Sequence[PackedCells], parts: Sequence[Accumulator]) -> 
 
 
 def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
-    """Return, for each row of keys in `names`, the code of this group in `cells`."""
+    """Return the code that the group in each row of `names` has in `cells`."""
     tables = [cells.keys, names]
     both = pa.concat_tables(tables).combine_chunks()
     count = [len(t) if t.num_columns else 1 for t in tables]
@@ -126,7 +126,7 @@ def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
 def number_cells(
     code: np.ndarray, groups: int, pane: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the cell number of each pair (group, pane), the group of each cell, and its pane."""
+    """Number the pairs (code, pane); return each pair's cell number, each cell's code and pane."""
     low = int(pane.min()) if len(pane) else 0
     span = int(pane.max()) - low + 1 if len(pane) else 1
     if span * groups < _MAX_BOUND:

@@ -73,14 +73,14 @@ class WindowRun:
         return int(min(self.batch, (self.until - self.since).max(initial=0)))
 
     def holding(self, cells: Cells) -> WindowRun:
-        """Return the run without windows that end before the first cell or begin after the last."""
+        """Return the run without windows that lie entirely before or after all `cells`."""
         size, step = self.spec.panes, self.spec.panes_per_slide
         since = np.maximum(self.since, (cells.pane.min() - size) // step + 1)
         until = np.minimum(self.until, cells.pane.max() // step + 1)
         return WindowRun(self.spec, since, np.maximum(until, since))
 
     def spread(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-        """Return arrays (cell, batch): each cell, with every batch of a window that holds it."""
+        """Return arrays (cell, batch): a pair for each cell and each batch that needs it."""
         size, step, batch = self.spec.panes, self.spec.panes_per_slide, self.batch
         low, high = self.since[cells.code], self.until[cells.code]
         first = np.maximum((cells.pane - size) // step + 1, low)
@@ -113,7 +113,7 @@ def close(
 def close_together(
     cells: Cells, parts: Sequence[Accumulator], runs: Sequence[WindowRun], dropped: Intervals
 ) -> Iterator[ClosedWindows]:
-    """Yield the windows of `runs` that hold a row; all runs have the panes of `cells`.
+    """Yield the windows of `runs` that contain a row; all runs use the same panes as `cells`.
 
     Windows whose results have times in `dropped` are not closed.
     """
@@ -144,7 +144,7 @@ def close_together(
 
 
 def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield bounded grids as (first column, end column, height); run i has `columns[i]` columns."""
+    """Divide all columns (`columns[i]` of run i) into grids; yield each as (first, end, height)."""
     grids: list[tuple[int, int]] = []
     for wide, high in zip(columns, heights, strict=True):
         width, height = grids[-1] if grids else (0, 0)
@@ -180,7 +180,7 @@ class _Grid:
     def close(
         self, cells: Cells, parts: Sequence[Accumulator], segment: np.ndarray
     ) -> Iterator[ClosedWindows]:
-        """Yield the windows of all batches; `segment` is the column of each cell."""
+        """Yield the windows of all batches; `segment[i]` is the grid column of cell i."""
         grids = self._totals(cells, parts, segment)
         wid = self.begin + np.arange(self.height)[:, None]
         counted = grids[0]

@@ -108,7 +108,7 @@ class WatermarkCompletion:
             self.epoch.emit(cells, closed, seq)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells that open windows need, and the panes that changed."""
+        """Return the cells that open windows need, and the panes whose cells changed."""
         return self.layout.fold(cells, after)
 
     def write(self, cells: Cells, touched: set[int], loaded: set[int]) -> None:
@@ -191,7 +191,7 @@ class IntervalCompletion(WatermarkCompletion):
         yield cells, first, end
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells that open windows need, and the panes of the removed cells."""
+        """Remove cells that no open window needs; return (cells left, panes of removed cells)."""
         if not after.ranges:
             return super().fold(cells, after)
         last = cells.pane // self.spec.panes_per_slide
@@ -204,7 +204,7 @@ class IntervalCompletion(WatermarkCompletion):
 def among(
     runs: Intervals, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (count, lowest, highest) of the window ids in [first, last] that are in `runs`."""
+    """Return, for each i, (count, lowest, highest) of the ids of `runs` in [first[i], last[i]]."""
     count, lowest, highest = np.zeros_like(first), last.copy(), first.copy()
     for start, end in runs:
         low, high = np.maximum(first, start), np.minimum(last, end - 1)

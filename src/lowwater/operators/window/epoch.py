@@ -47,7 +47,7 @@ class Bucket:
 
 @dataclass
 class CellStore:
-    """The index of the buckets of a shard, by their first pane."""
+    """The index of the buckets of a shard, as {first pane: bucket}."""
 
     all: dict[int, Bucket] = field(default_factory=dict)
 
@@ -70,11 +70,11 @@ class CellStore:
         return sum([b.size for b in self.all.values()])
 
     def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
-        """Return the buckets that overlap the panes [low, high); arrays give several intervals."""
+        """Return the keys of buckets that overlap panes [low, high), or any [low[i], high[i])."""
         return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
 
     def taking(self, panes: np.ndarray) -> set[int]:
-        """Return the buckets that cells of `panes` are added to.
+        """Return the keys of the buckets to which new cells with these `panes` are added.
 
         A pane between two buckets goes into the earlier bucket, unless that bucket is full.
         """
@@ -107,7 +107,7 @@ Kind = Literal["final", "revised"]
 def window_bounds(
     plan: WindowPlan, first: np.ndarray, last: np.ndarray, ends: np.ndarray | None = None
 ) -> list[pa.Array]:
-    """Return the starts of the windows `first` and the ends of the windows `last`, as columns."""
+    """Return two columns: the starts of the windows `first`, and the ends of the windows `last`."""
     spec = plan.window
     missing = np.full(len(first), isinstance(spec, Landmark) and spec.landmark is None)
     return [
@@ -173,7 +173,7 @@ class Meta:
 
 
 class WindowEpoch:
-    """One epoch of one shard: the state that strategies read, the changes and emissions they write.
+    """One epoch of one shard: the state it reads, and the changes and emissions it writes.
 
     `waiting` is the number of rows in state that are in no cell yet. `more_cells` and `more_bytes`
     are the size of the state outside the buckets.

@@ -115,7 +115,7 @@ class _Slice(WatermarkCompletion):
         self.number = number
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells of windows not emitted yet, and the panes of the removed cells."""
+        """Remove cells that only emitted windows need; return (rest, panes of removed cells)."""
         return self.layout.drop_closed(cells, after)
 
 

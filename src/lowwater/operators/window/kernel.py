@@ -66,7 +66,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 
 
 def composition(plan: WindowPlan) -> Composition:
-    """Return the names of the strategies of `plan`: layout, completion, flush, observer."""
+    """Return the strategies of `plan` by name, as (layout, completion, flush, observer)."""
     flush = "at once" if plan.flush is None else "gradual"
     return plan.layout, completion_of(plan), flush, "loss count" if plan.tracked else "none"
 

@@ -44,7 +44,7 @@ class SlidingLayout:
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """Pairs (plan, spec): each spec of windows, and the plan that defines its late rows."""
+        """Pairs (plan, spec): a plan that defines late rows, and the spec of its windows."""
         return [(self.plan, self.plan.window)]
 
     def prepare(self, packets: Sequence[Packet]) -> None:
@@ -76,7 +76,7 @@ class SlidingLayout:
         return np.asarray(np.clip(np.broadcast_to(own, groups), BEGIN, END))
 
     def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets with cells of windows that close between two watermarks."""
+        """Return the buckets with cells of windows that close as watermarks rise to `after`."""
         plan, buckets = self.plan, self.epoch.meta.buckets
         if before.low is None or plan.groups_have_marks or self.keeps_all:
             return set(buckets.all)
@@ -95,7 +95,7 @@ class SlidingLayout:
         return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
 
     def close(self, cells: Cells, before: Watermarks, after: Watermarks) -> Iterator[ClosedWindows]:
-        """Yield the windows that close between two watermarks, in portions."""
+        """Yield, in portions, the windows that close as watermarks rise to `after`."""
         return self.close_runs(cells, self.group_open(cells, before), self.group_open(cells, after))
 
     def close_runs(
@@ -108,7 +108,7 @@ class SlidingLayout:
         return close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells that open windows need, and the panes that changed.
+        """Return the cells that open windows need, and the panes whose cells changed.
 
         If all groups have one watermark, no cell is removed here: whole buckets are deleted later.
         """
@@ -117,7 +117,7 @@ class SlidingLayout:
         return self.drop_closed(cells, self.plan.late_by(after))
 
     def drop_closed(self, cells: Cells, watermarks: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Return the cells of open windows, and the panes of the removed cells."""
+        """Remove cells that no open window needs; return (cells left, panes of removed cells)."""
         needed = self.still_needed(cells.pane, self.group_open(cells, watermarks)[cells.code])
         return cells.take(needed), np.unique(cells.pane[~needed])
 
@@ -136,7 +136,7 @@ class LandmarkLayout(SlidingLayout):
         return super().close_runs(cells, np.clip(born, since, until), until)
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Merge the closed panes of each group; return the cells and the panes that changed."""
+        """Merge each group's cells in closed panes; return all cells, and the changed panes."""
         plan, until = self.plan, self.group_open(cells, self.plan.late_by(after))
         closed = np.maximum(cells.pane, until[cells.code] - 1)
         moved = closed != cells.pane
@@ -148,7 +148,7 @@ class LandmarkLayout(SlidingLayout):
         return cells, np.unique([*packed.pane[moved], *closed[moved]])
 
     def _settled(self, cells: Cells, after: Watermarks) -> Cells:
-        """Return `cells`; in closed panes, each `ResumableFold` adds its values to its state."""
+        """Return `cells`; each `ResumableFold` has added values of closed panes to its state."""
         done = cells.pane < self.group_open(cells, after)[cells.code]
         parts = [
             part.settle(content, done) if isinstance(part, ResumableFold) else content
@@ -171,7 +171,7 @@ class SharedLayout(SlidingLayout):
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """Pairs (plan, spec): every named spec, and the plan of a query with only this window."""
+        """Pairs (plan, spec), one for each name; the plan is of a query with only this spec."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:

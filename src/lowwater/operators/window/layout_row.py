@@ -63,7 +63,7 @@ class RowEnds:
 
     @classmethod
     def of_rows(cls, plan: WindowPlan, table: pa.Table, ticks: np.ndarray) -> RowEnds:
-        """Return the positions of the rows of `table` that may end a window."""
+        """Return the positions of those rows in `table` at which a window may end."""
         chosen = ticks if plan.end_count is None else ticks[plan.end_count.chosen(table)]
         return cls.of(chosen, np.ones(len(chosen), np.int64))
 
@@ -83,7 +83,7 @@ class RowLayout(SlidingLayout):
         return self.plan.spec
 
     def prepare(self, packets: Sequence[Packet]) -> None:
-        """Read the positions that may end windows, if a row ends windows of all groups."""
+        """Read the positions at which windows may end, if a row ends windows of all groups."""
         self.before, self.received = self.epoch.meta.watermarks, False
         if self.plan.ends_of_stream:
             stored = self.epoch.state.get(ENDS)
@@ -117,7 +117,7 @@ class RowLayout(SlidingLayout):
                 self._add_ends(RowEnds.of_rows(self.plan, some.table, some.ticks))
 
     def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
-        """Return the buckets with cells of windows that end between two watermarks."""
+        """Return the buckets with cells of windows that end between `before` and `after`."""
         buckets = self.epoch.meta.buckets
         if before.low is None or self.plan.sources_close_groups:
             return set(buckets.all)
@@ -129,7 +129,7 @@ class RowLayout(SlidingLayout):
         return np.asarray(pane > first_open - self.spec.range)
 
     def close(self, cells: Cells, before: Watermarks, after: Watermarks) -> Iterator[ClosedWindows]:
-        """Yield the windows that end between two watermarks, in portions."""
+        """Yield, in portions, the windows that end between the watermarks `before` and `after`."""
         spec = self.spec
         since, until = self.group_open(cells, before), self.group_open(cells, after)
         if self.plan.ends_of_stream:
@@ -142,12 +142,12 @@ class RowLayout(SlidingLayout):
     # -- which positions end a window ------------------------------------------------------------
 
     def _ends_between(self, before: Watermarks, after: Watermarks) -> RowEnds:
-        """Return the positions between two watermarks that may end a window."""
+        """Return the positions between two watermarks at which a window may end."""
         low = BEGIN if before.low is None else before.low
         return self.ends.between(low, low if after.low is None else after.low)
 
     def _stream_ends(self, before: Watermarks, after: Watermarks) -> np.ndarray:
-        """Return the positions between two watermarks that end a window of every group."""
+        """Return the positions between two watermarks at which a window of every group ends."""
         closing = self._ends_between(before, after)
         settled = int(self.epoch.state.get(RANKS, b"0"))
         rank = np.cumsum(closing.rows) + settled
@@ -173,13 +173,13 @@ class RowLayout(SlidingLayout):
         return np.asarray(index[self._ends_window(rows, within + base[code])])
 
     def _ends_window(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Return whether each position ends a window; `rank` is the rank of its last row."""
+        """Return a mask of positions that end a window; `rank[i]` is the last rank at the i-th."""
         if not self.plan.counts_ranks:
             return np.asarray(rows > 0)
         return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)
 
     def finish(self, watermarks: Watermarks) -> None:
-        """Write the positions that may still end a window, and the number of settled ranks.
+        """Write the positions at which a window may still end, and the number of ranked rows.
 
         Every shard counts all rows of the stream, even if the shard has no group yet.
         """
@@ -198,7 +198,7 @@ class RowLayout(SlidingLayout):
 
 
 _Windows: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Arrays of window ids, and of the first and the last cell of each window."""
+"""Arrays (wid, first, last): the id of each window, and its first and last cell."""
 
 
 def _own_windows(cells: Cells, ends: np.ndarray, spec: RowWindow) -> _Windows:

@@ -63,7 +63,7 @@ class GroupCounts:
         return known
 
     def numbered(self, table: pa.Table) -> tuple[np.ndarray, GroupCounts]:
-        """Return the number of each row in its group, and the counts after the last row."""
+        """Return the number of each row in its group, and the counts with these rows added."""
         keys = [whole(table.column(k)) for k in self.names]
         code, chosen = group_rows(keys, len(table))
         order = np.argsort(code, kind="stable")
@@ -74,7 +74,7 @@ class GroupCounts:
         return number, self.plus(names, np.bincount(code, minlength=len(chosen)))
 
     def _including(self, keys: pa.Table, groups: int) -> tuple[GroupCounts, np.ndarray]:
-        """Return counts that include the groups `keys`, and the index of each of `keys` in them."""
+        """Return counts that include the groups in `keys`, and the indices of these groups."""
         both = keys.select(list(self.names))
         if len(self.keys):
             both = pa.concat_tables([self.keys, both])

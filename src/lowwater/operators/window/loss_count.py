@@ -40,8 +40,8 @@ class Observer:
 class LossCount(Observer):
     """An observer that counts the rows in closed windows, and the rows that missed windows.
 
-    Depending on `plan.tracked`, counts are by window, or totals under the id of any window. If
-    sources close groups, there are also counts by source.
+    With `plan.tracked` "windows", rows are counted for each window. With "rows", they are counted
+    in total, and the key is any window's id. If sources close groups, also for each source.
     """
 
     def __init__(self, plan: WindowPlan) -> None:

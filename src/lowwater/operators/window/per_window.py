@@ -52,7 +52,7 @@ def open_windows(
 
 
 def absorb(plan: WindowPlan, cells: Cells, rows: RawRows, watermarks: Watermarks) -> Cells:
-    """Return the cells with `rows` added to their open windows."""
+    """Return `cells` after every row has been added to the cells of its open windows."""
     row, wid = open_windows(plan, rows, watermarks)
     keys = [rows.column(k) for k in plan.keys]
     group, chosen = group_rows(keys, len(rows))

@@ -43,7 +43,7 @@ class WindowPlan(WindowAnswers):
     partition has its own windows and row numbers. With `second`, a second window attribute, rows
     are also grouped by windows of the same range on it (OOP 7). With `ranged`, windows may
     close out of order, when punctuation completes an interval of time. With `sidelined`, they may
-    do so because rows are held. `revise` is the allowed lateness in ticks. With `tracked`, the
+    also do so because rows are held. `revise` is the allowed lateness in ticks. With `tracked`, the
     kernel counts the rows in closed windows and the rows that missed windows, in total or by
     window. The kernel drops windows whose results have times in `dropped`.
     """
@@ -92,7 +92,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the accumulator stored for `part`: itself, or for some folds one that combines."""
+        """Return the accumulator to store: `part` itself, or for some folds one that combines."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):
@@ -111,7 +111,7 @@ class WindowPlan(WindowAnswers):
 
     @property
     def several(self) -> bool:
-        """Whether windows have names, because the query has several."""
+        """Whether windows have names, because the query has several windows."""
         return isinstance(self.spec, Shared) or self.name is not None
 
     @property
@@ -235,7 +235,7 @@ class WindowPlan(WindowAnswers):
         return first * step, (end - 1) * step + window.panes
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return the watermark of the results: the smallest time of a future result."""
+        """Return {"window": watermarks of the results}, the smallest times of future results."""
         if self.numbering is not None:
             return {}
         known = replace(ports[0], ranges=(), pair=None, nominal=None)

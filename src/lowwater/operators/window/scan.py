@@ -23,7 +23,7 @@ def running(
 ) -> AccumulatorColumns:
     """Return the running totals: each cell combined with all earlier cells of its run.
 
-    With `up`, it is combined with all later cells. Cell i is combined with `others[i]` other cells.
+    With `up`, each is combined with all later cells. Cell i has `others[i]` such cells.
     """
     out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
     step, longest = 1, int(others.max(initial=0))
@@ -71,7 +71,7 @@ def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
 
 
 def places(segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For cells sorted by `segment`, return how many of the same segment precede and follow each.
+    """For cells sorted by `segment`, count the cells of its segment before and after each cell.
 
     >>> [x.tolist() for x in places(np.array([4, 4, 4, 7]))]
     [[0, 1, 2, 0], [2, 1, 0, 0]]

@@ -25,9 +25,9 @@ Slack: TypeAlias = Any
 
 
 def arrived(degrees: LatenessHistogram, window: float, wait: Slack) -> Any:
-    """Return the sum of F(wait + i) for i = 0 to window - 1: the arrived part of a window.
+    """Return the sum of F(wait + i) for i = 0 to window - 1: `window` times the arrived share.
 
-    A row of late degree d counts for clip(wait + window - d, 0, window) of these terms.
+    A row of late degree d is counted in clip(wait + window - d, 0, window) of these terms.
     """
     since = np.asarray(wait, np.float64)[..., None] + window - degrees.edges
     return np.clip(since, 0, window) @ degrees.shares
@@ -55,14 +55,14 @@ class Band:
 def free_losses(
     self_degrees: LatenessHistogram, other_degrees: LatenessHistogram, band: Band, slack: Slack
 ) -> tuple[Floats, Floats]:
-    """Return the share of pairs that late rows of `self` lose, and that late rows of `other` lose.
+    """Return two shares: pairs lost through late rows of `self`, and through late rows of `other`.
 
-    The join evicts a row of `self` when the watermark of `other` passes self.ts + hi. A row of
-    `other` with late degree d and x = other.ts - self.ts arrives when the watermark is
-    other.ts + d - slack - epoch. So its partner is evicted if d > slack + epoch + hi - x. The row
-    loses the pair only if it arrives second, so if the degree of the row of `self` is at most
-    d + x + lag. A row of `self` with late degree d loses the pair if d > slack + epoch + x - lo and
-    the degree of the row of `other` is below d - x - lag.
+    Let x = other.ts - self.ts. The join evicts a row of `self` when the watermark of `other` passes
+    self.ts + hi. A row of `other` with late degree d arrives at watermark
+    other.ts + d - slack - epoch. The pair is lost if this is after the eviction
+    (d > slack + epoch + hi - x) and after the arrival of the row of `self` (its degree is at most
+    d + x + lag). A pair is lost through a row of `self` with late degree d if
+    d > slack + epoch + x - lo and the degree of the row of `other` is below d - x - lag.
     """
     mine = _lost(self_degrees, other_degrees, band, slack, -band.lo - band.lag)
     return mine, _lost(other_degrees, self_degrees, band, slack, band.hi + band.lag)
@@ -71,7 +71,7 @@ def free_losses(
 def smallest_slack(
     target: float, quality_of: Callable[[Any], Any], granularity: int = 1, limit: int = 1 << 20
 ) -> int:
-    """Return the smallest slack with at least the target quality (algorithm 2; 0 is tested first).
+    """Return the smallest slack (0 or more) with at least the target quality (QDJ, algorithm 2).
 
     The slack is a multiple of `granularity`, or `limit` if no smaller slack suffices. The search is
     a bisection, because quality never falls as the slack grows.
@@ -92,10 +92,10 @@ def smallest_slack(
 def smallest_slacks(
     most_lost: float, losses: Callable[[Any], tuple[Any, Any]], limit: int, *, steps: int = 256
 ) -> tuple[int, int]:
-    """Return (slack of self, slack of other) with the smallest sum and losses up to `most_lost`.
+    """Return (slack of self, slack of other), with the smallest sum that loses up to `most_lost`.
 
-    The sum of the slacks bounds the state. Unequal slacks are cheaper if only one stream is late.
-    Joins in time order do not need this function: only their larger slack counts.
+    `most_lost` is a share of all pairs. The sum of the slacks bounds the state. Unequal slacks are
+    cheaper if only one stream is late. In a time-order join, only the larger slack counts.
     """
     step = max(1, -(-limit // steps))
     tried = np.arange(0, limit + step, step)

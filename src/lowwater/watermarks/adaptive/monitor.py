@@ -21,8 +21,8 @@ from lowwater.control.watermark import SourceKey
 from lowwater.watermarks.adaptive.lateness import EDGES, LatenessHistogram, late_degrees
 
 HALVINGS = 12
-"""The first section of a block has 1 in 2^12 of its rows; each later section has as many rows as
-all before it. Short sections come first because earlier blocks mostly affect the first rows."""
+"""The first section of a block has 1/2^12 of the block's rows; each further section doubles the
+number of rows so far. Short sections come first: earlier blocks mostly affect the first rows."""
 
 
 def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection, ...]:
@@ -47,7 +47,7 @@ def measure(ticks: Ticks, degrees: Ticks, granule: int) -> tuple[LatenessSection
 def measure_sources(
     sources: Sequence[SourceKey], codes: np.ndarray, ticks: Ticks, granule: int
 ) -> tuple[LatenessSection, ...]:
-    """Return one section per source of a block; late degrees compare rows of the same source."""
+    """Return one section per source of a block, with late degrees among the rows of the source."""
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(sources) + 1))
     sections = []
@@ -130,7 +130,7 @@ def all_in_order(
 def _behind(
     edges: Ticks, counts: np.ndarray, ends: tuple[int, int], newest: int, granule: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return [(degrees, counts)] of a section, with larger degrees for the rows behind `newest`.
+    """Return a section's [(degrees, row counts)]; rows behind `newest` get larger degrees.
 
     `newest` is the newest time of earlier blocks. The running maximum of time is assumed to
     rise evenly from `ends[0]` to `ends[1]`.

@@ -38,9 +38,9 @@ VARIES = 0.1
 BURST = 2.0
 """The size of a possible burst in the rest of a track, as a multiple of `RuleState.varies`."""
 FRESH = 0.5**5
-"""The weight of `fresh` late degrees after one track; it halves every fifth of a track."""
+"""The factor on the weight of `fresh` late degrees per track: 1/2 for each fifth of a track."""
 PAID, SPENT = 2.0, 20.0
-"""With `overall`, the number of tracks that make up for a deficit, and that use up a surplus."""
+"""With `overall`, a deficit is made up over `PAID` tracks, a surplus used up over `SPENT`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RuleInput:
     - `degrees`: The late degrees of the new rows, by stream.
     - `lags`: How far the first stream was ahead of the second, in granules, at several moments, the
       newest last; empty for one stream.
-    - `given`, `wanted`: The number of produced results, and that number plus the number of results
+    - `given`, `wanted`: The number of produced results, and the number of all results, produced or
       lost to late rows. A result may be lost because of an earlier slack.
     - `passed`: The share of the track that has passed; 1 at the end of the track.
     """

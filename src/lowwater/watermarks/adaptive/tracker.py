@@ -26,7 +26,7 @@ Windows: TypeAlias = tuple[tuple[int, int, int], ...]
 class TrackResult:
     """The quality counts of one epoch.
 
-    - `counts`: The number of produced items, lost items, results, and rows in results.
+    - `counts`: Four numbers: produced items, lost items, results, and rows in results.
     - `unseen`: The number of losses that could not be counted exactly.
     - `windows`: The closed windows that are remembered after the epoch.
     """
@@ -81,7 +81,7 @@ def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
 def _windows(
     measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> tuple[int, int, int, Windows]:
-    """Return (good, bad, unseen, windows); `good` and `bad` are changes of the counts.
+    """Return (good, bad, unseen, windows); `good` and `bad` are changes of window counts.
 
     `unseen` is the number of late rows of forgotten windows, `windows` are the remembered ones.
     """
