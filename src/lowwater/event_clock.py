@@ -25,8 +25,8 @@ class ClockMemory:
     - `now`: The system clock at the end of the last epoch.
     - `length`: The advance of the system clock in the last epoch.
     - `step`: The advance of the newest event time in the last epoch.
-    - `ahead`: Two values of the largest difference (event time minus system time): in the previous
-      span of epochs, and in the current span.
+    - `ahead`: The largest difference (event time minus system time) of each span of epochs: first
+      of the previous span, if there is one, then of the current span.
     - `epochs`: The number of epochs in the current span.
     """
 
