@@ -26,9 +26,10 @@ import lowwater as lw
 from lowwater.control.context import EpochContext
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import InputBlock, ingest
+from lowwater.dataflow.run_operator import step
 from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
-from lowwater.operators.kernel import kernel_of, registered, step
+from lowwater.operators.kernel import kernel_of, registered
 from lowwater.operators.packet import Packet, table_of
 from lowwater.planner.sidelining import sidelined
 from lowwater.sidelining.sideliner import Sideliner, free_interval, newest_time

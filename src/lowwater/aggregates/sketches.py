@@ -23,7 +23,6 @@ from lowwater.aggregates.accumulators.base import (
     ColumnwiseAccumulator,
     RawRows,
     Slot,
-    valid_mask,
 )
 from lowwater.aggregates.accumulators.sort_keys import (
     from_texts,
@@ -31,6 +30,7 @@ from lowwater.aggregates.accumulators.sort_keys import (
     to_doubles,
     to_keys,
     to_texts,
+    valid_mask,
 )
 from lowwater.aggregates.accumulators.values import Bags, bags_of
 from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll, ds

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,8 +28,12 @@ from lowwater.dataflow.answer_prods import (
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.dataflow.route import NO_TIME, RouteResult, skipped, take_routes
 from lowwater.operators.batch import BEHIND, LATE_DEGREE, Batch
-from lowwater.operators.kernel import StateOverlay, Step, StepFunction, step
+from lowwater.operators.kernel import StateOverlay, Step, kernel_of
+from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Packet, measure_packet, placed, table_of, table_packet
+
+StepFunction: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
+"""A function with the signature of `step`; tests pass their own function to a host."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,15 @@ class _Shard:
             low = self.flow.in_force(self.standing, route.operator, route.port).low
             degree = np.zeros_like(ticks) if low is None else np.maximum(low - ticks, 0)
         return Batch(rows, ticks, degree, fault, self.place(n), behind=behind)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def step(
+    plan: OperatorPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
+) -> Step:
+    """Run one epoch of one shard, and return its changes to `state` and its emissions."""
+    kernel = kernel_of(plan).factory(plan, shard, state)
+    return kernel.run(sorted(packets, key=lambda p: p.seq))
 
 
 @np.errstate(over="ignore", invalid="ignore")

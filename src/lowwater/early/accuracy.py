@@ -22,7 +22,7 @@ _FADE = 0.5 ** (1 / 100.0)  # the weight of a result halves after a hundred othe
 def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
     """Return the accuracy max(0, 1 − |F − E| / |F|) of early values E and finals F.
 
-    Equal values, or two NaN, have accuracy 1. Other pairs with F = 0, NaN or infinity have 0.
+    Equal values, or two NaN, have accuracy 1. Other pairs have 0 if F is 0, or E or F not finite.
 
     >>> accuracy([90.0, 0.0, 1.0, np.nan, np.nan], [100.0, 0.0, 0.0, np.nan, 1.0]).tolist()
     [0.9, 1.0, 0.0, 1.0, 0.0]
@@ -102,7 +102,7 @@ class RunningAccuracy:
     groups: dict[str, AccuracyTally] = field(default_factory=dict)
 
     def advance(self, accuracies: npt.ArrayLike, groups: Sequence[str] = ()) -> RunningAccuracy:
-        """Return the tallies plus `accuracies`; `groups` has the group of each, or is empty."""
+        """Return the tallies with `accuracies` added; `groups` is empty or has their groups."""
         values = np.asarray(accuracies, np.float64)
         tallies = dict(self.groups)
         places: dict[str, list[int]] = {}
@@ -121,10 +121,10 @@ _TENTHS, _LEAN, _KEEP = 10, 5.0, 0.5 ** (1 / 200)
 
 @dataclass(frozen=True)
 class ExpectedAccuracy:
-    """The expected accuracy for a missing share: the mean of its tenth, moved towards a line.
+    """The expected accuracy of early results as a function of the missing share of rows.
 
-    The line is 1 − κ · missing share, with the weight of `_LEAN` windows. κ = `lost` / `missing`
-    is learned, and begins at one half.
+    Each tenth of missing shares has a mean accuracy, combined with 1 − κ · missing share, which has
+    the weight of `_LEAN` windows. κ = `lost` / `missing` is learned, and begins at one half.
     """
 
     lost: float = 0.5 * _LEAN

@@ -26,7 +26,7 @@ _WORST = -4.0
 
 
 class Observation(NamedTuple):
-    """The aggressiveness of a window's prod, and the mean accuracy of the window's groups."""
+    """The aggressiveness of one prod of a window, and the mean accuracy of the window's groups."""
 
     aggressiveness: float
     accuracy: float
@@ -80,7 +80,7 @@ class Steering:
     def advance(
         self, memory: SteeringMemory, observations: Iterable[Observation]
     ) -> SteeringMemory:
-        """Return the memory after `observations` of windows with finals, in window order."""
+        """Return the memory after `observations`, which are in the order of windows."""
         now, seen = memory.aggressiveness, memory.seen
         for at, accuracy in observations:
             # The aggressiveness has changed since the prod: scale the loss to the current one.

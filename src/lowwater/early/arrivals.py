@@ -3,8 +3,8 @@
 A row of event time t arrives when the newest time is t + its late degree. So the share of the rows
 of t that has arrived is P(late degree ≤ now − t). The final number of rows in a bin of event time
 follows a Gamma–Poisson model: past bins determine the mean and the variance of the rate, and the
-arrived rows show the distance of this bin from the mean. If counts vary hardly more than Poisson
-counts, the model trusts the mean rate; if counts vary widely, it trusts the bin's own rows.
+arrived rows of a bin show how far the bin is from the mean. If row counts vary hardly more
+than Poisson counts, the model relies on the mean rate, otherwise on the bin's own rows.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ONE = (1023 << 2) - 1  # so that a degree of 1 is in bin 1, and 0 alone in bin 
 
 
 def count_arrivals(ticks: Ticks, degrees: Ticks, width: int) -> ArrivalCounts:
-    """Return a block's row counts per bin of event time (`width` ticks) and of late degree.
+    """Return a block's row counts per bin of event time, and its row counts per bin of late degree.
 
-    Ingest calls this function for every block. Only the newest `MOST_BINS` bins are counted.
+    Bins of event time have `width` ticks; only the newest `MOST_BINS` of them are counted.
     """
     if not len(ticks):
         return ArrivalCounts()
@@ -81,7 +81,7 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Rate:
-    """Rows per bin: the weight of past bins, their mean and mean square, and the forecast error."""
+    """The mean and mean square of rows per bin, the weight of past bins, and the forecast error."""
 
     seen: float = 0.0
     mean: float = 0.0
@@ -97,7 +97,7 @@ class ArrivalsMemory:
     - `first`, `counts`: The number of the first bin, and the row counts from that bin on.
     - `next`: The number of the next bin that updates the rates.
     - `late`: The histogram of late degrees.
-    - `slack`: The distance of the watermark behind the newest time; rows beyond it are late.
+    - `slack`: The distance of the watermark behind the newest time, in ticks.
     - `rates`: The competing rates, one for each of `HALF_LIVES`.
     """
 
@@ -113,10 +113,10 @@ class ArrivalsMemory:
 
 
 class Arrivals:
-    """A model of the `Completeness` of one input; it keeps about 128 counts and 200 late bins.
+    """A model of the `Completeness` of one input, from row counts per bin and late degrees.
 
-    All bins together cover `span` ticks. A bin has `width` ticks, or more if there would be more
-    than `MOST_BINS` bins. The weight of late degrees halves after `span` · `patience` ticks.
+    All bins together cover `span` ticks. A bin has `width` ticks; it is wider if `span` has more
+    than `MOST_BINS` such bins. The weight of a late degree halves after `span` · `patience` ticks.
     """
 
     def __init__(self, width: int, span: int, *, patience: float = 4.0) -> None:
@@ -150,7 +150,7 @@ class Arrivals:
     def _counted(
         self, parts: Sequence[tuple[int, int, Sequence[int]]]
     ) -> tuple[int, int, tuple[int, ...]]:
-        """Return (newest time, first bin, sums of counts) of `parts`, without the oldest bins."""
+        """Return the sum of `parts`, each (newest time, first bin, counts), without old bins."""
         end = max(first + len(counts) for _, first, counts in parts)
         begin = max(min(first for _, first, _ in parts), end - self.bins)
         total = np.zeros(end - begin, np.int64)
@@ -163,7 +163,7 @@ class Arrivals:
     def _settled(
         self, memory: ArrivalsMemory, first: int, newest: int, low: int | None
     ) -> ArrivalsMemory:
-        """Return the memory with rates that are updated by the bins that became nearly complete."""
+        """Return the memory after bins that are now nearly complete have updated the rates."""
         share = self._share(memory, newest)
         ready = share >= SETTLED
         ready[-1] = False  # this bin has the newest row and is not over
@@ -198,7 +198,7 @@ class Arrivals:
         """Return the completeness of the input at the event time `now`.
 
         Rates have a Gamma distribution with mean μ, variance V and β = μ / V. If `count` rows of a
-        bin have arrived, and s is their expected share, its expected final number of rows is
+        bin have arrived, and s is their expected share, the bin's expected final number of rows is
         count + (1 − s) · (β·μ + count) / (β + s).
         """
         if memory.first is None:
@@ -219,7 +219,7 @@ class Arrivals:
         return Completeness(edges, share, weight, mean / self.width)
 
     def foreseen(self, memory: ArrivalsMemory, now: int) -> Completeness:
-        """Return the completeness that is expected at `now`, a future event time.
+        """Return the expected completeness of the input at `now`, a future event time.
 
         Bins that have not begun are expected to have the mean number of rows.
         """
@@ -242,9 +242,9 @@ class Arrivals:
         return replace(memory, first=end - len(counts), counts=counts)
 
     def rate(self, memory: ArrivalsMemory) -> tuple[float, float]:
-        """Return the mean of rows per bin, and the excess of their variance over this mean.
+        """Return (mean of rows per bin, max(0, variance of rows per bin − mean)).
 
-        Both values are from the rate with the smallest error of forecasts.
+        Both values are from the rate with the smallest forecast error.
         """
         if not memory.rates[0].seen:
             assert memory.newest is not None  # noqa: S101
@@ -266,7 +266,7 @@ def _added(lists: Sequence[Sequence[float]], fade: float) -> tuple[float, ...]:
 def _taught(rates: Sequence[Rate], bins: Floats, skipped: int) -> tuple[Rate, ...]:
     """Return the rates updated by `skipped` empty bins and then by `bins`.
 
-    Each update needs the previous one, so arrays of three rates would not be faster.
+    Each update needs the previous one, so NumPy arrays of the rates would not be faster.
     """
     turns = [(0.0, skipped)] * (skipped > 0) + [(rows, 1) for rows in bins.tolist()]
     taught = []

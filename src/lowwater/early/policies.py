@@ -19,7 +19,7 @@ _SOME = 16
 
 @dataclass(frozen=True)
 class WindowEnds:
-    """The window ends of one or more window specs; these ends are known in advance."""
+    """The window ends of one or more window specs whose ends are known in advance."""
 
     windows: tuple[ScheduledWindow, ...]
 
@@ -30,7 +30,7 @@ class WindowEnds:
 
     @property
     def span(self) -> int:
-        """The largest range of the windows; a landmark window, which grows, counts as 16 slides."""
+        """The largest range of the windows; the range of a landmark window counts as 16 slides."""
         return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
 
     def next_end(self, at: int) -> int:
@@ -48,7 +48,7 @@ class WindowEnds:
 
 @dataclass(frozen=True)
 class EarlyOutput:
-    """An operator whose results the query emits; `grid` has its window ends, None if unknown."""
+    """An operator whose results are emitted; `grid` has its window ends, or is None if unknown."""
 
     operator: int
     grid: WindowEnds | None
@@ -56,7 +56,7 @@ class EarlyOutput:
 
 @dataclass(frozen=True)
 class OutputMemory:
-    """A policy's memory for one operator: the last requested window end, and the steering."""
+    """A policy's memory of one operator: the last requested window end, and steering's memory."""
 
     last: int | None = None
     steering: SteeringMemory | None = None
@@ -64,7 +64,7 @@ class OutputMemory:
 
 @dataclass(frozen=True)
 class ProdMemory:
-    """The memory of a policy: the system clock at its last prod, and a memory per operator."""
+    """The memory of a policy: the system clock at its last prod, and {operator: its memory}."""
 
     VERSION: ClassVar[int] = 1
 
@@ -83,9 +83,9 @@ class Moment:
 
     - `now`: The system clock.
     - `clock`, `clock_memory`: The event clock, and its memory.
-    - `observed`: By operator, the (lead in slides, accuracy) of early results that now have
-      finals.
-    - `lag`: The distance of the watermarks behind the newest time, which delays finals.
+    - `observed`: {operator: (lead in slides, accuracy) of each early result that now has its
+      final}.
+    - `lag`: The distance of the watermarks behind the newest time, in ticks.
     """
 
     now: int
@@ -153,7 +153,7 @@ class EarlyEvery(ProdPolicy):
 
 
 def _next(one: EarlyOutput, moment: Moment) -> Prod:
-    """Return a prod for the window of `one` that ends next, or for all if ends are unknown."""
+    """Return a prod for the next-ending window of `one`; for all windows if ends are unknown."""
     event = moment.event
     if one.grid is None or event is None:
         return Prod(operator=one.operator)
@@ -194,7 +194,7 @@ class EarlyBefore(ProdPolicy):
     def one(
         self, memory: OutputMemory, one: EarlyOutput, moment: Moment
     ) -> tuple[OutputMemory, list[Prod]]:
-        """Return the new memory for operator `one`, and the list of its due prods (one or none)."""
+        """Return the new memory of operator `one`, and a list of its due prod, if there is one."""
         last, event, at_answer = memory.last, moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
             return memory, []
@@ -211,8 +211,8 @@ class EarlyBefore(ProdPolicy):
 class AccuracyTarget(EarlyBefore):
     """A policy that requests windows as early as a target accuracy allows (PROD 6.2 c).
 
-    `share` is the largest lead. Steering measures the time from an early result to its final,
-    not to the window's end: if rows are late, results at that end may still be inaccurate.
+    `share` is the largest lead in slides. Steering counts from an early result to its final, not
+    to the window's end: if rows are late, early results at that end may still be inaccurate.
     """
 
     accuracy: float

@@ -19,10 +19,10 @@ from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
 from lowwater.event_clock import ClockMemory, EventClock
 
 Observed = Mapping[int, Sequence[tuple[float, float]]]
-"""By operator, (lead in slides, accuracy) of each early result that now has its final."""
+"""{operator: (lead in slides, accuracy) of each early result that now has its final}."""
 
 PROD_TALLIES = ("asked", "answered", "empty", "early")
-"""The counts of prods, of prods answered with rows, of prods without rows, and of early rows."""
+"""The numbers of all prods, prods answered with rows, prods without rows, and early rows."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class EarlyMemory:
 
     - `asked`, `answered`, `empty`, `early`: See `PROD_TALLIES`.
     - `waiting`: The numbers of the prods that operators answer in the next epoch.
-    - `lag`: The distance of the watermarks behind the newest time.
+    - `lag`: The distance of the watermarks behind the newest time, in ticks.
     - `clock`: The memory of the event clock.
-    - `arrivals`: The memory of the model of arrivals, by input.
-    - `learned`: The memory of the learner of early results, by operator.
-    - `policies`: The memory of each policy, by the policy's name.
+    - `arrivals`: For each input, the memory of the model of arrivals.
+    - `learned`: {operator: memory of the learner of its early results}.
+    - `policies`: {name of a policy: memory of the policy}.
     """
 
     VERSION: ClassVar[int] = 1
@@ -53,7 +53,7 @@ class EarlyMemory:
 
     @property
     def tallies(self) -> dict[str, int]:
-        """The counts of `PROD_TALLIES`, by name."""
+        """{name: number} for the names in `PROD_TALLIES`."""
         return {name: getattr(self, name) for name in PROD_TALLIES}
 
 
@@ -67,7 +67,7 @@ class Prodder:
     - `clock`: The event clock.
     - `arrivals`: The model of arrivals; None if estimates do not need it.
     - `complete`: Whether early results compensate for rows that have not arrived.
-    - `learning`: By operator, the learner of its early results.
+    - `learning`: {operator: learner of its early results}.
     - `names`: The keys of the policies' memories; they stay the same when settings change.
     """
 
@@ -127,7 +127,7 @@ class Prodder:
     def _ask(
         self, memory: EarlyMemory, now: int, observed: Observed
     ) -> tuple[dict[str, ProdMemory], list[Prod]]:
-        """Return the memories of the policies, by name, and the prods that are due."""
+        """Return {name of a policy: its new memory}, and the prods that are due."""
         moment = Moment(now, self.clock, memory.clock, observed, memory.lag)
         memories, prods = {}, []
         for name, policy in zip(self.names or map(repr, self.policies), self.policies, strict=True):
@@ -159,7 +159,7 @@ class Prodder:
     def _learn(
         self, memory: EarlyMemory, report: EpochReport
     ) -> tuple[dict[int, LearnerMemory], Observed]:
-        """Return, by operator, the learner's memory and the new (lead, accuracy) pairs."""
+        """Return {operator: learner's memory} and {operator: new (lead, accuracy) pairs}."""
         learned, observed = dict(memory.learned), {}
         for measured in report.measured.epoch:
             for number, news in measured.learned.items():
@@ -169,7 +169,7 @@ class Prodder:
         return learned, observed
 
     def _arrivals(self, memory: EarlyMemory, report: EpochReport) -> tuple[ArrivalsMemory, ...]:
-        """Return the memory of the model of arrivals after an epoch, by input."""
+        """Return, for each input, the memory of the model of arrivals after an epoch."""
         if self.arrivals is None:
             return ()
         learned = []
@@ -190,7 +190,7 @@ class Prodder:
         return [self.arrivals.foreseen(learned, at) for learned in memory.arrivals]
 
     def arrived(self, memory: EarlyMemory, report: EpochReport) -> list[Completeness | None]:
-        """Return the completeness of each input after an epoch; None if it is unknown."""
+        """Return the completeness of each input after an epoch; None where it is unknown."""
         at = self.clock.now(self._clock(memory, report), report.now)
         if self.arrivals is None or at is None:
             return [None for _ in self.inputs]

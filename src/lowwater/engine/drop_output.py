@@ -50,7 +50,7 @@ def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Ta
 
 
 def _windows(plan: WindowPlan, dropped: DroppedInterval) -> Iterator[pa.Table]:
-    """Yield the windows whose results are in a dropped interval, as one table per run of wids."""
+    """Yield the windows of a dropped interval, as one table per range of consecutive wids."""
     schema = shed_schema(plan)
     why = (REASONS[dropped.reason], dropped.share, dropped.load)
     for name, window in plan.fixed_windows:

@@ -55,7 +55,7 @@ class Tasks(Protocol):
     def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
         """Run the epoch after `before`, write its state segments, and return the emitted packets.
 
-        `foresee` returns the context of the next block of an input with consistent slack.
+        For an input with consistent slack, `foresee` returns the context of its next block.
         """
 
     def discard(self, after: int) -> None:
@@ -111,7 +111,7 @@ class Epoch:
         return entry, packets
 
     def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
-        """Return the packets of the tasks, with estimates, dropped windows and filled results."""
+        """Return `emitted` with estimates for answers, plus dropped windows and filled results."""
         flow = self.plan.flow
         estimated = with_estimates(self.plan.prodder, before, flow, emitted, now)
         packets = [*estimated, *dropped_packets(before)]
@@ -168,7 +168,7 @@ class EpochLoop:
     # -- what an epoch reads ----------------------------------------------------------------------
 
     def take_blocks(self) -> bool:
-        """Run the unfinished epoch again, or an epoch over new blocks; return whether one ran."""
+        """Repeat the unfinished epoch, or run one over new blocks; return whether an epoch ran."""
         with self.lock:
             if self._repeat():
                 return True
@@ -179,7 +179,7 @@ class EpochLoop:
             return True
 
     def take_blocks_or_due(self, *, by_clock: bool) -> bool:
-        """Run an epoch over new blocks, or without rows if one is due; return whether an epoch ran.
+        """Run an epoch over new blocks, or a due epoch without rows; return whether an epoch ran.
 
         An epoch without rows is also due at the end of all inputs.
         """

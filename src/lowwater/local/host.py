@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lowwater.control.measures import InputMeasure
+from lowwater.dataflow.run_operator import StepFunction, step
 from lowwater.engine.clock import Clock
 from lowwater.engine.epoch import Epoch, Intake, Request
 from lowwater.engine.host import Outcome, outcomes
@@ -18,7 +19,6 @@ from lowwater.engine.status import Status
 from lowwater.errors import PlanError
 from lowwater.local.run import LocalRun
 from lowwater.local.tasks import LocalTasks, MemoryState
-from lowwater.operators.kernel import StepFunction, step
 from lowwater.operators.packet import Packet
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs

@@ -8,11 +8,10 @@ from typing import Protocol
 from lowwater.control.measures import InputMeasure
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import Foresee, InputBlock, ingest_epoch
-from lowwater.dataflow.run_operator import work
+from lowwater.dataflow.run_operator import StepFunction, step, work
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
 from lowwater.engine.state_store import ShardState, discard_segments
-from lowwater.operators.kernel import StepFunction, step
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader
 

@@ -19,8 +19,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
 from lowwater.errors import PlanError
 from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Packet
@@ -60,8 +58,6 @@ class Kernel(Protocol):
 
 
 KernelFactory: TypeAlias = Callable[[Any, int, Mapping[str, bytes]], Kernel]
-StepFunction: TypeAlias = Callable[[Any, int, Mapping[str, bytes], Sequence[Packet]], Step]
-"""A function with the signature of `step`; tests pass their own function to a host."""
 
 
 @dataclass(frozen=True)
@@ -115,15 +111,6 @@ def kernel_of(plan: OperatorPlan) -> Registration:
         f"{type(plan).__name__} has no kernel; put @register({type(plan).__name__}) above the "
         f"kernel in a module of lowwater.operators"
     )
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def step(
-    plan: OperatorPlan, shard: int, state: Mapping[str, bytes], packets: Sequence[Packet]
-) -> Step:
-    """Run one epoch of one shard, and return its changes to `state` and its emissions."""
-    kernel = kernel_of(plan).factory(plan, shard, state)
-    return kernel.run(sorted(packets, key=lambda p: p.seq))
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from random import Random
 from lowwater.intervals import Intervals
 
 CHANCE = 0.5
-"""The width of the range of random numbers around 1/2; a narrow range drops more evenly."""
+"""The width of the range of random numbers around 1/2; a narrow range spreads drops evenly."""
 OWED_RUNS = 4
-"""The largest number of owed drops, divided by the length of the longest allowed run."""
+"""The largest number of owed drops is this number times the longest allowed run."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule of drops: a `share` of slots, `batch` slots per toss, at most `most` in a row."""
+    """The rule of drops: the share of slots, slots per toss, longest run, and random seed."""
 
     share: float
     batch: int
@@ -35,7 +35,7 @@ class Rule:
     seed: int
 
     def coin(self, number: int) -> float:
-        """Return the random number of batch `number`, around 1/2; it is the same in every call."""
+        """Return the random number of batch `number`, around 1/2; every call returns the same."""
         return 0.5 + CHANCE * (Random(f"{self.seed}/{number}").random() - 0.5)  # noqa: S311
 
 
@@ -47,7 +47,7 @@ class Place:
     - `owed`: The number of drops that are owed.
     - `number`, `left`, `drop`: The number of the next batch, the remaining slots of the current
       batch, and whether the coin dropped the current batch.
-    - `carry`: The number of batches that the share requires so far, minus the dropped batches.
+    - `carry`: The number of batches to drop so far according to the share, minus those dropped.
     """
 
     slot: int
@@ -82,9 +82,9 @@ class Place:
 
 
 def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]:
-    """Yield the state after each slot before `until`, and whether that slot is dropped.
+    """Yield (state after the slot, whether it is dropped) for each slot up to `until` − 1.
 
-    If the share is 0, yield only the last state.
+    If the share is 0, yield only the pair of the last slot.
     """
     if rule.share <= 0 and place.slot < until:
         yield Place(until, number=place.number), False

@@ -35,18 +35,18 @@ class Params:
         return self.size // self.slide
 
     def spared(self, run: int) -> int:
-        """Return how many ticks of rows are skipped if `run` slots in a row are dropped."""
+        """Return how many ticks of rows are skipped if `run` consecutive slots are dropped."""
         return max(0, (run + 1) * self.slide - self.size)
 
 
 @dataclass(frozen=True)
 class Root:
-    """The windows of one operator; the query emits their results.
+    """An operator with windows whose results the query emits.
 
     - `operator`, `spec`, `name`: The operator's number, window spec and name.
-    - `back`: How many ticks before a window's start a row can affect the window, through previous
-      operators.
-    - `gap`: The number of results that may be missing in a row.
+    - `back`: Previous operators may let a row affect windows that start up to `back` ticks after
+      the row.
+    - `gap`: The largest number of consecutive results that may be missing.
     - `query`: The name of the query that emits the results.
     """
 
@@ -59,7 +59,7 @@ class Root:
 
     @property
     def params(self) -> Params:
-        """The parameters ω and δ of these windows alone."""
+        """The parameters ω and δ of this operator's windows alone."""
         return Params(self.spec.range + self.back, self.spec.slide)
 
     @property
@@ -118,12 +118,12 @@ class Slots:
         return (newest + self.lead - self.anchor) // self.slide + 1
 
     def gap(self, roots: Sequence[Root]) -> int:
-        """Return how many slots may be dropped in a row, so that no root's gap is exceeded."""
+        """Return how many consecutive slots may be dropped without exceeding a root's gap."""
         return min(root.gap // (self.slide // root.spec.slide) for root in roots)
 
 
 def window_runs(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the ids of windows with result times in `results`, as runs [first, end).
+    """Return the ids of windows with result times in `results`, as intervals [first, end).
 
     >>> window_runs(Sliding(range=10), ((9, 10), (20, 40)))
     ((0, 1), (2, 4))
@@ -136,7 +136,7 @@ def window_runs(spec: Sliding, results: Intervals) -> Intervals:
 
 
 def unread_rows(spec: Sliding, results: Intervals) -> Intervals:
-    """Return the times whose rows belong only to windows with result times in `results`.
+    """Return the intervals of times whose rows are only in windows with results in `results`.
 
     >>> unread_rows(Sliding(range=10, slide=5), ((14, 40),))
     ((10, 35),)
@@ -146,7 +146,7 @@ def unread_rows(spec: Sliding, results: Intervals) -> Intervals:
 
 
 def shrunk(intervals: Intervals, back: int, ahead: int) -> Intervals:
-    """Return the times t for which one interval contains all of [t - back, t + ahead].
+    """Return, as intervals, the times t with [t - back, t + ahead] inside one interval.
 
     >>> shrunk(((0, 10), (20, 22)), 2, 1)
     ((2, 9),)
@@ -155,7 +155,7 @@ def shrunk(intervals: Intervals, back: int, ahead: int) -> Intervals:
 
 
 def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position in `at`, whether an interval contains the position.
+    """Return, for each number in `at`, whether an interval contains the number.
 
     >>> within(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [False, True, False, True]
@@ -165,7 +165,7 @@ def within(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position p in `at`, the first position ≥ p outside all intervals.
+    """Return, for each number n in `at`, the smallest number ≥ n outside all intervals.
 
     >>> next_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, 2, 2, 6]
@@ -174,7 +174,7 @@ def next_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position p in `at`, the last position ≤ p outside all intervals.
+    """Return, for each number n in `at`, the largest number ≤ n outside all intervals.
 
     >>> last_outside(((0, 2), (5, 6)), np.array([-1, 0, 2, 5])).tolist()
     [-1, -1, 2, 4]
@@ -183,7 +183,7 @@ def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each position in `at`, the interval that contains it, or else the next one."""
+    """Return, for each number in `at`, the interval that contains it, or else the next one."""
     edges = np.array([*intervals, (0, 0)], np.int64)
     return edges[np.searchsorted(edges[:-1].reshape(-1), at, "right") // 2]
 
@@ -191,9 +191,9 @@ def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 def needed_windows(
     results: Intervals, spec: Any, first: np.ndarray, last: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of the first and the last kept window from each `first` to its `last`.
+    """Return, for each i, the smallest and the largest kept window id in [first[i], last[i]].
 
-    If all these windows are dropped, the last id is smaller than the first id.
+    `results` are the dropped result times. If no window is kept, the second id is the smaller one.
     """
     if not results or not isinstance(spec, Sliding):
         return first, last

@@ -27,7 +27,7 @@ MARGIN = 0.8
 MEMORY = 0.9
 """The weight of past epochs is multiplied by this factor after every epoch."""
 RISING, FALLING = 0.9, 0.5
-"""The weight of the newest epoch in the arrival rate: if the rate rises, and if it falls."""
+"""The weight of the newest epoch in the arrival rate if the rate rises, and if it falls."""
 FORGETTING = 0.5
 """The share to drop may rise at once, but falls at most by this factor per epoch."""
 STARTS, STOPS = 0.03, 0.01
@@ -35,7 +35,7 @@ STARTS, STOPS = 0.03, 0.01
 CHEAP = 0.1
 """The assumed cost of a shed row relative to a kept row, until rows have been shed."""
 PATIENCE = 8
-"""A query is shut down after this many epochs in a row in which the bound cannot be met."""
+"""A query is shut down after this many consecutive epochs in which the bound cannot be met."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
 
 @dataclass(frozen=True)
 class CostMemory:
-    """The weighted sums of a least-squares fit: products of counts, and counts times duration."""
+    """Sums for a least-squares fit of costs: products of row counts, and counts times duration."""
 
     products: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in range(4)])
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
 
 
 def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
-    """Return the memory after an epoch, and the costs of a least-squares fit, at least 0 each."""
+    """Return the memory after `epoch`, and the costs from a least-squares fit; none is negative."""
     row = np.array([1.0, epoch.kept, epoch.shed, epoch.results])
     products = MEMORY * np.array(memory.products) + np.outer(row, row)
     sums = MEMORY * np.array(memory.sums) + row * epoch.took
@@ -112,7 +112,7 @@ def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
 
 
 def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
-    """Return the costs with the best fit; costs that would be negative are 0."""
+    """Return the costs with the smallest squared error; costs that would be negative are 0."""
     best: tuple[float, np.ndarray] = np.inf, np.zeros(len(sums))
     for chosen in product((True, False), repeat=len(sums)):
         mine = list(compress(range(len(sums)), chosen))
@@ -145,14 +145,15 @@ class ExpectedLoad:
 class LoadMemory:
     """The memory of the load model.
 
-    - `now`, `elapsed`: The clock at the end of the last epoch, and that epoch's `elapsed`.
-    - `costs`, `cost`: The sums of the fit, and the fitted costs.
+    - `now`: The system clock at the end of the last epoch.
+    - `elapsed`: The ticks from the end of the epoch before it to `now`.
+    - `costs`, `cost`: The sums for the fit of costs (`CostMemory`), and the fitted costs.
     - `surprise`: The largest recent value of duration / expected duration − 1.
-    - `rate`, `results`: The expected rows per tick, and results per row.
+    - `rate`, `results`: The expected rows per tick, and the expected results per row.
     - `waiting`: The number of rows that waited at the sources after the last epoch.
-    - `share`, `run`: The share of windows to drop, and the number of slots to drop in a row.
-    - `load`: The arriving work divided by the capacity.
-    - `beyond`: The number of epochs in a row in which the bound could not be met.
+    - `share`, `run`: The share of windows to drop, and the number of consecutive slots to drop.
+    - `load`, `beyond`: The arriving work divided by the capacity, and the number of consecutive
+      epochs up to now in which the bound could not be met.
     - `closed`: {operator of a shut-down query: arrival rate at the shut-down}.
     """
 
@@ -184,7 +185,7 @@ def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
 
 @dataclass(frozen=True)
 class DropRequirement:
-    """The share of windows to drop, and the number of slots to drop in a row.
+    """The share of windows to drop, and the number of consecutive slots to drop.
 
     `load` is the arriving work divided by capacity; `reachable` is whether the bound can be met.
     """
@@ -197,7 +198,7 @@ class DropRequirement:
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound on the age of results, `latency` ticks; at most `most` slots are dropped in a row.
+    """A bound of `latency` ticks on the age of results; a run has at most `most` dropped slots.
 
     With a larger `surprise`, the model aims further below the bound.
     """
@@ -238,11 +239,11 @@ class Bound:
         return DropRequirement(min(share, self.limit), run, load, reachable=share <= self.limit)
 
     def early(self, run: int) -> float:
-        """Return the share of rows that n = `run` dropped slots skip: ((n+1)δ - ω) / nδ."""
+        """Return the share of rows skipped by n = `run` consecutive drops: ((n+1)δ - ω) / nδ."""
         return self.params.spared(run) / (run * self.params.slide)
 
     def run(self, share: float) -> int:
-        """Return the number of slots to drop in a row in order to skip `share` of the rows.
+        """Return the number of consecutive slots to drop in order to skip `share` of the rows.
 
         Without overlap of windows, runs of any length skip the same rows, and short runs keep the
         load even. With overlap, long runs skip more rows. So a run is short compared with the
@@ -284,6 +285,6 @@ def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
 
 
 def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the operator with the most rows outside `closed`; None if fewer than two are left."""
+    """Return the operator not in `closed` with the most rows; None if fewer than two are open."""
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

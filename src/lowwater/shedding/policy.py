@@ -39,7 +39,7 @@ def shed(
     Parameters
     ----------
     max_gap
-        The largest number of results that may be missing in a row, or the longest time without
+        The largest number of consecutive missing results, or the longest time without
         results ("10 minutes"). For several queries, give a gap per name: `{"fast": 60, "slow": 5}`.
     share
         The share of windows to drop.
@@ -72,7 +72,7 @@ def shed(
 
 
 def check_gaps(max_gap: Any) -> None:
-    """Raise SpecError unless `max_gap`, or each of its values, is a valid gap."""
+    """Raise SpecError unless `max_gap` is a valid gap, or a mapping with only valid gaps."""
     for name, gap in max_gap.items() if isinstance(max_gap, Mapping) else [("", max_gap)]:
         label = f"max_gap[{name!r}]" if name else "max_gap"
         span = ticks(gap, name=label) if isinstance(gap, str | timedelta) else gap
@@ -84,7 +84,7 @@ def check_gaps(max_gap: Any) -> None:
 
 
 def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
-    """Return the gap of `query`; raise SpecError if the names in `max_gap` and `queries` differ."""
+    """Return the gap of `query`; raise SpecError if `max_gap` and `queries` differ in names."""
     if not isinstance(max_gap, Mapping):
         return max_gap  # type: ignore[no-any-return]
     odd = [n for n in (*max_gap, *queries) if n not in queries or n not in max_gap]
@@ -97,7 +97,7 @@ def gap_of(query: str, max_gap: Any, queries: Collection[str]) -> Gap:
 
 
 def plain(max_gap: Any) -> Any:
-    """Return `max_gap`, or each of its values, as a JSON value.
+    """Return `max_gap` as a JSON value; durations become texts.
 
     >>> plain({"fast": timedelta(seconds=1), "slow": 5})
     {'fast': '1000000 microseconds', 'slow': 5}

@@ -24,11 +24,11 @@ from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, resu
 from lowwater.ticks import BEGIN, END
 
 AHEAD = 4
-"""Decisions are made ahead for this many times the slots by which recent epochs advanced."""
+"""Decisions are made ahead for this number times the slots that a recent epoch advanced."""
 LEAST_RUNS, MOST_RUNS = 8, 500
 """The smallest and the largest number of runs for which decisions are made ahead."""
 REMEMBERED = 256
-"""The number of past dropped intervals that are remembered, to count their late rows as shed."""
+"""The number of past dropped intervals in memory; late rows of these count as shed."""
 TIRED = 0.7
 """A query restarts when the arrival rate is below this share of the rate at its shut-down."""
 
@@ -56,12 +56,12 @@ class ShedMemory:
     """The memory of the shedder.
 
     - `load`: The memory of the load model.
-    - `place`: The state of the decisions on slots that have begun; None before the first row.
+    - `place`: The state of the decisions after all begun slots; None before the first row.
     - `until`, `rule`: The first slot without a decision, and the rule of the decisions.
-    - `stride`: The number of slots by which recent epochs advanced.
+    - `stride`: The number of slots that a recent epoch advanced.
     - `windows`: The number of windows dropped so far.
     - `news`: The dropped intervals that became final in the last epoch.
-    - `finals`: The final results that gap filling remembers, by operator.
+    - `finals`: {operator: final results that gap filling needs}.
     """
 
     VERSION: ClassVar[int] = 1
@@ -80,7 +80,7 @@ class ShedMemory:
 class LoadShedder:
     """The component that chooses the windows of `roots` to drop; all roots share the slots.
 
-    `inputs` are the inputs of these windows, each with the number of operators that read it.
+    `inputs` is {input of these windows: number of operators that read the input}.
     """
 
     how: ShedPolicy
@@ -92,7 +92,7 @@ class LoadShedder:
 
     @property
     def most(self) -> int:
-        """The largest number of slots that may be dropped in a row."""
+        """The largest number of consecutive slots that may be dropped."""
         return self.slots.gap(self.roots)
 
     @property
@@ -147,7 +147,7 @@ class LoadShedder:
         return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
-        """Return the state before slot `first`, and the newly begun runs of dropped slots."""
+        """Return the state before slot `first`, and the dropped runs that began before it."""
         place, rule = memory.place, memory.rule
         if place is None or rule is None:
             return Place(first), ()
@@ -252,7 +252,7 @@ class LoadShedder:
     def _closed(
         self, report: EpochReport, load: LoadMemory, start: int
     ) -> tuple[tuple[int, int, int], ...]:
-        """Return the shut-downs as (operator, start, end); new ones begin at `start`."""
+        """Return the shut-downs as (operator, start, end); new shut-downs begin at `start`."""
         wanted = set(load.closed)
         closed = []
         for operator, since, until in report.dropped.closed:
@@ -265,6 +265,6 @@ class LoadShedder:
 
 
 def _still_known(over: Intervals, report: EpochReport) -> Sequence[tuple[int, int]]:
-    """Return the intervals in `over` that are not complete, and the last `REMEMBERED` intervals."""
+    """Return the intervals in `over` that are incomplete or among the last `REMEMBERED` ones."""
     low = min((BEGIN if w.low is None else w.low for w in report.ports), default=BEGIN)
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

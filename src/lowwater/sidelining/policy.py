@@ -1,6 +1,6 @@
 """The sidelining policy: rows of a burst are held, and released later (PROD 6.2 a).
 
-A burst has hit a window if event time has passed the window's end while its rows are still
+A burst has hit a window if event time has passed the window's end while the window's rows are still
 arriving: the stream is processed too slowly. Once the window has an early result, its other rows
 can wait. So these rows are held, in whole panes, and later windows stay on time. Held rows are
 released with low priority: one row for every few new rows, more rows while the stream is idle, and
@@ -17,14 +17,14 @@ from lowwater.ticks import Duration, ticks
 
 @dataclass(frozen=True)
 class Sideline:
-    """A policy: a held row leaves per `every` new rows, at the latest after `max_delay` ticks."""
+    """A policy that releases one held row per `every` new rows, each within `max_delay` ticks."""
 
     every: int = 3
     max_delay: int = 60_000_000
 
 
 def sideline(*, every: int = 3, max_delay: Duration = "1 minute") -> Sideline:
-    """Return a policy to release a held row per `every` new rows, at the latest after `max_delay`.
+    """Return a policy that releases one held row per `every` new rows, each within `max_delay`.
 
     >>> sideline(every=10)
     Sideline(every=10, max_delay=60000000)

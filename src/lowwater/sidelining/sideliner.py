@@ -15,14 +15,14 @@ from lowwater.sidelining.policy import Sideline
 from lowwater.windows.sliding import Sliding
 
 TOLERATED = 4
-"""In a burst, the newest time is behind event time by more than a slide divided by this number."""
+"""In a burst, the newest time is more than slide / `TOLERATED` behind event time."""
 QUEUED = 256
-"""The approximate maximum of entries in a queue; in a longer queue, neighbours are merged."""
+"""If a queue has more entries than this, neighbouring entries are merged."""
 
 
 @dataclass(frozen=True)
 class HeldRows:
-    """A number of held rows of held interval `interval` that arrived at clock `arrived`."""
+    """The number of held rows of interval number `interval` that arrived at clock `arrived`."""
 
     interval: int
     arrived: int
@@ -42,9 +42,9 @@ class SidelineMemory:
     - `next`: The number of the next held interval.
     - `now`, `length`: The clock at the end of the last epoch, and the length of the last epoch.
     - `queues`: The rows that are held.
-    - `owed`: By hold operator, the number of new rows that count towards the next release.
-    - `most`: By hold operator, the largest number of new rows in an epoch.
-    - `prodded`: By operator, the end of the last window with an early result.
+    - `owed`: {hold operator: number of new rows since its last release}.
+    - `most`: {hold operator: largest number of new rows in an epoch}.
+    - `prodded`: {operator: end of the last window with an early result}.
     """
 
     VERSION: ClassVar[int] = 1
@@ -65,7 +65,7 @@ class SidelineMemory:
 
 @dataclass(frozen=True)
 class BurstWindow:
-    """The windows of an operator that a burst may hit, with the operator's port and inputs."""
+    """An operator whose windows a burst may hit: its number, port, window spec and inputs."""
 
     operator: int
     port: int
@@ -130,7 +130,7 @@ class Sideliner:
         held: Sequence[HeldInterval],
         report: EpochReport,
     ) -> tuple[int, int] | None:
-        """Return the (start, end) of whole panes to hold if a burst has hit windows; else None."""
+        """Return the interval (start, end) to hold if a burst has hit a window; otherwise None."""
         newest, event = newest_time(window, report), self._event(report)
         answered = prodded.get(window.operator)
         arrived = sum(map(report.measured.rows, window.inputs))
@@ -146,7 +146,7 @@ class Sideliner:
         return self.clock.now(self.clock.advance(report.clock, newest, report.now), report.now)
 
     def _prodded(self, before: Mapping[int, int], report: EpochReport) -> dict[int, int]:
-        """Return, by operator, the end of the last window with an early result."""
+        """Return {operator: end of the last window with an early result} after an epoch."""
         prodded = dict(before)
         for window in self.windows:
             newest = newest_time(window, report)
@@ -190,7 +190,7 @@ class Sideliner:
         return memory, {shard: n for shard, n in released.items() if n}
 
     def _over(self, held: HeldInterval, memory: SidelineMemory, report: EpochReport) -> bool:
-        """Return whether interval `held` is complete, and no rows of it remain in the queues."""
+        """Return whether the interval `held` is complete and has no rows in the queues."""
         window = next(w for w in self.windows if w.operator == held.operator)
         low = report.unheld[window.port].nominal
         if low is None or low < held.end:
@@ -228,7 +228,7 @@ def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
 
 
 def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Return how `quota` rows are divided among shards, in proportion to their held rows.
+    """Return {shard: its part of `quota`}, in proportion to `waiting`, {shard: held rows}.
 
     >>> _shared(4, {0: 6, 1: 2})
     {0: 3, 1: 1}
@@ -244,7 +244,7 @@ def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
 
 
 def _overdue(queue: Queue, late: int) -> int:
-    """Return how many rows to release, so that no row that arrived up to `late` is left."""
+    """Return how many rows to release, so that all rows that arrived up to `late` leave."""
     last = max((i for i, one in enumerate(queue) if one.arrived <= late), default=-1)
     return sum(one.rows for one in queue[: last + 1])
 
@@ -263,7 +263,7 @@ def _without(queue: Queue, rows: int) -> Queue:
 
 
 def _shortened(queue: Sequence[HeldRows]) -> Queue:
-    """Return `queue`; in a long queue, neighbours are merged and get the earlier arrival time."""
+    """Return `queue`; in a long queue, two neighbours become one with the earlier arrival."""
     if len(queue) <= QUEUED:
         return tuple(queue)
     shorter: list[HeldRows] = []

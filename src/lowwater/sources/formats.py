@@ -89,7 +89,7 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return the number of rows of a file; for csv and json, of its lines without a csv header."""
+    """Return the number of rows of a file; in csv and json, lines except a csv header are rows."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:

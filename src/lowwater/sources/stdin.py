@@ -35,7 +35,7 @@ class Spool(Files):
     """Always true: a pipe without new lines has not ended."""
 
     def available(self, start: str) -> str:
-        """Return the last file of the next epoch; delete the files that earlier epochs read."""
+        """Return the name of the next epoch's last file; delete files that past epochs read."""
         for path in Path(self.path).glob(f"*{_ENDING}"):
             if path.name < start:
                 path.unlink(missing_ok=True)
@@ -49,7 +49,7 @@ class Spool(Files):
 
 @dataclass(frozen=True)
 class StdinSource(Spool):
-    """A source of lines from `descriptor`; the bytes `first` were already read and come first."""
+    """A source of lines: first the bytes `first`, already read, then those from `descriptor`."""
 
     descriptor: int = 0
     first: bytes = b""

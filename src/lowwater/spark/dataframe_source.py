@@ -35,7 +35,7 @@ class DataFrameSource:
 
     @property
     def full_schema(self) -> pa.Schema:
-        """The Arrow schema of `frame`, including the column that marks filtered rows."""
+        """The Arrow schema of `frame`, including the column `KEPT` if a step is a filter."""
         return to_arrow_schema(self.frame.schema, timezone="UTC")
 
     def transformed(self, step: Step) -> DataFrameSource:
@@ -51,7 +51,7 @@ class DataFrameSource:
     ) -> DataFrame:
         """Return `rows`, which are rows of `base`, after the steps.
 
-        If `spared` is true for a row, only its columns in `shown` are computed. Filters keep it.
+        For a `spared` row, only the columns in `shown` are computed, and filters keep the row.
         """
         if spared is None:
             return reduce(_after, self.steps, rows)

@@ -75,7 +75,7 @@ class EpochEvents:
 
     @cached_property
     def _classes(self) -> dict[str, Any]:
-        """Spark's classes, looked up once because a lookup takes several calls to the JVM."""
+        """{name: JVM object}, looked up once because a lookup takes several calls to the JVM."""
         sql = self.java.jvm.org.apache.spark.sql
         companion = getattr(sql.streaming, "StreamingQueryProgress$")
         return {

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowwater as lw
+from lowwater.dataflow.run_operator import step
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.join.band import Band, SameWindow
 from lowwater.operators.join.kernel import JoinKernel
 from lowwater.operators.join.plan import JoinPlan
-from lowwater.operators.kernel import META, step
+from lowwater.operators.kernel import META
 from lowwater.operators.operator import GradualFlush
 from lowwater.operators.packet import unpacked
 from lowwater.operators.row_store import TARGET_ROWS

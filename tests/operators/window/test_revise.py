@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks
+from lowwater.dataflow.run_operator import step
 from lowwater.local.host import LocalEpochs
-from lowwater.operators.kernel import step
 from lowwater.operators.packet import Packet, table_of
 from lowwater.operators.window import epoch as buckets
 from lowwater.ticks import END

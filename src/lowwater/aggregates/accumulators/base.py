@@ -151,7 +151,7 @@ class Accumulator(ABC):
         return out
 
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return `grid` with each row combined with all rows below, in order from top to bottom."""
+        """Return each row of `grid` combined, in order, with all rows below it."""
         out = grid.copy()
         for row in range(len(out) - 2, -1, -1):
             out.put(row, self.combine(out.take(row), out.take(row + 1)))
@@ -213,8 +213,3 @@ class ColumnwiseAccumulator(Accumulator):
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:  # noqa: D102
         upwards = slice(None, None, -1)
         return self.scan(grid.take(upwards)).take(upwards)
-
-
-def valid_mask(column: pa.Array) -> np.ndarray | None:
-    """Return a mask of the values that are not NULL; None if no value is NULL."""
-    return None if column.null_count == 0 else column.is_valid().to_numpy(zero_copy_only=False)

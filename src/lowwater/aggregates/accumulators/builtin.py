@@ -16,9 +16,14 @@ from lowwater.aggregates.accumulators.base import (
     ColumnwiseAccumulator,
     RawRows,
     Slot,
+)
+from lowwater.aggregates.accumulators.sort_keys import (
+    decimal_words,
+    from_keys,
+    is_ranked,
+    to_keys,
     valid_mask,
 )
-from lowwater.aggregates.accumulators.sort_keys import decimal_words, from_keys, is_ranked, to_keys
 from lowwater.windows.axis import Axis
 
 _INT64 = pa.int64()
@@ -229,7 +234,7 @@ class Moments(Accumulator):
 
 @dataclass(frozen=True)
 class ValueAtTime(Accumulator):
-    """The value at the first or last time; for equal times, the first or last row to arrive."""
+    """The value at the first or last time; of equal times, the first or last arrival."""
 
     column: str
     type: pa.DataType

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowwater.aggregates.accumulators.base import valid_mask
-
 _SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 _EXACT = 2**53
 _EXACT_POWER = 22
 """A double exactly holds whole numbers below `_EXACT`, and 10**n for n up to `_EXACT_POWER`."""
+
+
+def valid_mask(column: pa.Array) -> np.ndarray | None:
+    """Return a mask of the values that are not NULL; None if no value is NULL."""
+    return None if column.null_count == 0 else column.is_valid().to_numpy(zero_copy_only=False)
 
 
 def is_ranked(t: pa.DataType) -> bool:

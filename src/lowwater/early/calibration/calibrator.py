@@ -25,9 +25,9 @@ from lowwater.errors import SpecError
 LEAVE = 1.25
 
 Regimes: TypeAlias = dict[str, IntervalMemory]
-"""The memory of one aggregate, by regime."""
+"""The memory of one aggregate: {regime: memory}."""
 Calibration: TypeAlias = dict[str, Regimes]
-"""The memory of a calibrator, by aggregate."""
+"""The memory of a calibrator: {aggregate: {regime: memory}}."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Calibrator:
         return {name: {} for name in self.learners}
 
     def judge(self, memory: Calibration, early: EarlyValues) -> dict[str, Estimate]:
-        """Return, by aggregate, the estimates of the finals of `early`."""
+        """Return {aggregate: estimates of the finals of `early`}."""
         return {
             name: self._judged(memory[name], learner, _rows(early, name, learner.kind))
             for name, learner in self.learners.items()
@@ -122,7 +122,7 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the rows to learn from: their missing share is at least half of the largest one."""
+    """Return the `places` whose missing share is at least half of the largest missing share."""
     most = missing[places].max()
     return places[missing[places] >= most / 2] if most > NOTHING else places
 

@@ -73,7 +73,7 @@ def by_regime(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.nda
 
 
 def positions_of(missing: Floats) -> np.ndarray:
-    """Return the position of each answer by its missing share."""
+    """Return the position of each answer; `missing` has the missing share of each."""
     return np.asarray(_CUTS.searchsorted(missing, "right"))
 
 

@@ -96,15 +96,15 @@ def _at_positions() -> list[float]:
 class IntervalMemory:
     """The memory of a learner for one aggregate in one regime.
 
-    - `mean`, `deviation`: The mean and the mean deviation of z, by way.
-    - `quantile`, `loss`: The quantile q and the weighted sum of losses, each by side and way.
+    - `mean`, `deviation`: The mean and the mean deviation of z, for each way.
+    - `quantile`, `loss`: The quantile q and the weighted sum of losses, for each side and way.
     - `judged`: The weighted number of windows in `loss`.
     - `seen`, `first`: The number of windows, and the number of windows whose first answer was in
       this regime.
     - `exact`: The share of answers that were equal to their finals.
     - `fell`: The number of finals below their early values.
-    - `moved`, `asked`: The corrections of the ends by side and position, and the numbers of answers
-      by position.
+    - `moved`: The correction of interval ends for each side and position.
+    - `asked`: The weighted number of answers at each position.
     - `accuracy`: The expected accuracy of estimates.
     """
 
@@ -197,7 +197,7 @@ class Learner:
         return np.asarray(ends + _SIDES[:, None] * moved * width)
 
     def _doubted(self, seen: int, rows: EarlyRows, ends: Floats) -> Floats:
-        """Return the ends, widened to at least a prior width that shrinks with every window."""
+        """Return the ends, widened to a minimum width that shrinks with every window."""
         size = np.abs(rows.estimate) + (rows.estimate == 0)
         width = CAUTION * (1 - seen / TRUSTED) * size * np.sqrt(rows.missing / rows.rows)
         low = rows.estimate if self.one_sided else rows.estimate - width
@@ -216,7 +216,7 @@ class Learner:
         return np.stack([low, np.maximum(low, high)])
 
     def _adds_up(self, memory: IntervalMemory) -> bool:
-        """Return whether no final is below its raw value: for counts and sums that never fell."""
+        """Return whether finals are never below raw values: counts, and sums that never fell."""
         proven = memory.seen >= TRUSTED and not memory.fell
         return self.kind == "counted" or (self.kind == "scaled" and proven)
 
@@ -279,7 +279,7 @@ class Learner:
         }
 
     def _due(self, rows: EarlyRows, ends: Floats, tails: Floats) -> Floats:
-        """Return the share of finals that should miss each end; an end at the raw value has 0."""
+        """Return the share of finals that may be outside each end; 0 for ends at the raw value."""
         if not self.one_sided:
             return tails[:, None]
         live = (ends[0] > rows.raw).mean(axis=1)
@@ -299,7 +299,7 @@ class Learner:
     def _covered(
         self, memory: IntervalMemory, rows: EarlyRows, missed: np.ndarray, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return the memory's new `moved` and `asked`; `missed` marks missed finals by side."""
+        """Return the new `moved` and `asked`; `missed` marks the finals outside each side."""
         position, asked = positions_of(rows.missing), np.asarray(memory.asked)
         share = np.bincount(position, minlength=len(asked)) / len(position)
         over = [np.bincount(position, m, minlength=len(asked)) / len(position) for m in missed]

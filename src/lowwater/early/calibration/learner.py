@@ -37,7 +37,7 @@ HASHES = 1 << 30
 
 @dataclass(frozen=True)
 class SampleMemory:
-    """The sample of results without finals: 1 in 2^`level` groups and 1 in 2^`thin` windows."""
+    """A sample of results without finals: 1 of 2^`level` groups and 1 of 2^`thin` windows."""
 
     VERSION: ClassVar[int] = 1
 
@@ -47,7 +47,7 @@ class SampleMemory:
 
     @property
     def limit(self) -> int:
-        """The limit of hashes: groups with smaller hashes are in the sample."""
+        """The upper limit of hashes; groups with smaller hashes are in the sample."""
         return HASHES >> self.level
 
     def paired(
@@ -77,7 +77,7 @@ class SampleMemory:
 
 @dataclass(frozen=True)
 class LearnerMemory:
-    """The sample of waiting results, the calibration, and the running accuracy by aggregate."""
+    """The sample of waiting results, the calibration, and {aggregate: running accuracy}."""
 
     VERSION: ClassVar[int] = 1
 
@@ -105,7 +105,7 @@ class OperatorLearner:
         return LearnerMemory(SampleMemory(), self.calibrator.begin(), accuracy)
 
     def judge(self, memory: LearnerMemory, early: EarlyValues) -> dict[str, Estimate]:
-        """Return, by aggregate, the estimates of the finals of `early`."""
+        """Return {aggregate: estimates of the finals of `early`}."""
         return self.calibrator.judge(memory.calibration, early)
 
     def advance(
@@ -118,7 +118,7 @@ class OperatorLearner:
         """Return the memory after an epoch, and (lead, accuracy) of each answer with finals.
 
         The lead is the time from the early result to the end of its window, in slides. The accuracy
-        is the mean over groups; of several aggregates, the one with the smallest mean counts.
+        is the mean over groups, for the aggregate with the smallest such mean.
         """
         pairs, waiting = memory.sample.paired(finals)
         memory = replace(memory, sample=memory.sample.with_results(waiting, early))
