@@ -136,7 +136,7 @@ def sql(text: str, /, **streams: Stream) -> Stream:
 def dashboard(run: Run, **options: Any) -> Any:
     """Serve a live page about `run` on this machine; the `url` of the result contains a token.
 
-    `port=` is a free port by default; `controls=True` lets the page request early results.
+    `port=` is a free network port by default; `controls=True` lets the page request early results.
     """
     return import_module("lowwater.ui").dashboard(run, **options)
 

@@ -119,7 +119,7 @@ def _default(of: Field[Any]) -> Any:
 
 @cache
 def _encoder(hint: Any) -> Coder:
-    """Return the function that encodes values of type `hint`; for JSON values, `_unchanged`."""
+    """Return the function that encodes values of type `hint`."""
     if _is_json(hint):
         return _unchanged
     if is_dataclass(hint) and isinstance(hint, type):
@@ -147,7 +147,7 @@ def _mapping_encoder(key: type, encoder: Coder) -> Coder:
 
 
 def _is_json(hint: Any) -> bool:
-    """Return whether values of type `hint` are JSON already, as plain values or sequences."""
+    """Return whether values of type `hint` are JSON already: plain values, or sequences of them."""
     if hint in (int, float, str, bool, type(None), Ellipsis):
         return True
     sequence = get_origin(hint) in (list, tuple, Union, types.UnionType)

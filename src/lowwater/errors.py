@@ -60,7 +60,7 @@ class SinkError(LowwaterError):
 
 
 class ResultOverflowError(LowwaterError, ArithmeticError):
-    """The error for an exact sum or mean that exceeds the range of its type."""
+    """The error for an exact sum or mean that does not fit its type."""
 
 
 class ShedWarning(UserWarning):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 REMEMBERED = 64
-"""The number of epochs in a span; the clock remembers the largest difference of each span."""
+"""The number of epochs that follow the first epoch of a span; see `ClockMemory.ahead`."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ClockMemory:
     - `step`: The advance of the newest event time in the last epoch.
     - `ahead`: The largest difference (event time minus system time) of each span of epochs: first
       of the previous span, if there is one, then of the current span.
-    - `epochs`: The number of epochs in the current span.
+    - `epochs`: The number of epochs in the current span after its first epoch.
     """
 
     VERSION: ClassVar[int] = 1

@@ -43,7 +43,7 @@ class AtomicFolder:
         return self._files.open_input_file(f"{self._root}/{name}")
 
     def write(self, name: str, content: bytes, *, once: bool = False) -> bool:
-        """Write file `name` and return True; with `once`, return False if the file exists."""
+        """Write file `name`, return True; if `once` and the file exists, only return False."""
         if once and self.read(name) is not None:
             return False
         if self._files is not None:

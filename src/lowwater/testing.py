@@ -132,7 +132,7 @@ def play(
 
 
 def _check(sources: Iterable[Any], epochs: Mapping[Feed, Sequence[Any]]) -> None:
-    """Raise SpecError unless every source is a feed with epochs, and every feed is a source."""
+    """Raise SpecError unless the `sources` of the query are exactly the feeds in `epochs`."""
     known = list(sources)
     if not all(isinstance(source, Feed) for source in known):
         raise SpecError(

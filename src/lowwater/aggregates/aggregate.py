@@ -64,7 +64,7 @@ class Aggregate(ABC):
         """Return one result per closed window; `cells` has one entry per accumulator of `parts`."""
 
     def kind(self, schema: pa.Schema) -> Kind:
-        """Return the kind of aggregate: holistic if the size of a cell grows with its rows."""
+        """Return the kind of this aggregate; it is "holistic" if cells grow with their rows."""
         if not all(part.bounded for part in self.parts(schema)):
             return "holistic"
         return "sketch" if self.error else "decomposable"

@@ -122,7 +122,7 @@ class Avg(Aggregate):
 
 @dataclass(frozen=True)
 class Extremum(Aggregate):
-    """The least or greatest value of a column that is not nested."""
+    """The least or greatest value of a column; the type of the column must not be nested."""
 
     column: str
     greatest: bool

@@ -39,7 +39,7 @@ from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll, ds
 class SketchAccumulator(Accumulator):
     """An accumulator whose cells are sketches; a sketch in a cell is never modified.
 
-    Cells that are read from state stay bytes until they are merged, because most never are.
+    Cells that are read from state stay bytes until they are merged, because most are never merged.
     """
 
     types = (pa.large_binary(),)
@@ -250,7 +250,7 @@ class FrequentCells(SketchAccumulator):
 
 
 def _most_frequent(sketch: Any, k: int) -> list[tuple[str, int, int, int]]:
-    """Return (value, count, low, high) for at least the `k` most frequent values, or for all."""
+    """Return (value, count, low, high) for at least the `k` most frequent values."""
     kind = ds.frequent_items_error_type.NO_FALSE_NEGATIVES
     # At most about 2k values have this count or more; the others are skipped.
     least = sketch.total_weight // (2 * k)
@@ -273,7 +273,7 @@ def _runs(codes: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 
 def _each(bags: Bags) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield (cell, ranks, counts) for every cell that is not empty."""
+    """Yield (cell, ranks of its distinct values, their counts) for every cell that is not empty."""
     cell, rank, count = bags.items()
     for c, start, stop in _runs(cell):
         yield c, rank[start:stop].tolist(), count[start:stop].tolist()

@@ -71,7 +71,7 @@ class _ObjectAccumulator(Accumulator):
 
 @dataclass(frozen=True)
 class PartialAccumulator(_ObjectAccumulator):
-    """A partial result: `lift_one` makes one from a value, `combine_two` combines two of them."""
+    """A partial result: `lift_one` lifts a value, `combine_two` combines two partial results."""
 
     columns: tuple[str, ...]
     lift_one: Callable[[Any], Any]

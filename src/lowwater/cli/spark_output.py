@@ -72,7 +72,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt on Ctrl-C, even if Py4J turns it into another exception."""
+    """Raise KeyboardInterrupt on Ctrl-C in the `with` block, even if Py4J raises another error."""
     pressed = threading.Event()
 
     def press() -> None:
@@ -90,7 +90,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def stop_request() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C sets; the second raises KeyboardInterrupt."""
+    """Yield a `threading.Event`. The first Ctrl-C sets it; the second raises KeyboardInterrupt."""
     pressed = threading.Event()
 
     def press() -> None:

@@ -17,9 +17,9 @@ Ticks = npt.NDArray[np.int64]
 class Completeness:
     """The expected number of rows, and the arrived share of them, for bins of event time.
 
-    Bin i is `[edges[i], edges[i + 1])`. `weight[i]` is proportional to the number of expected rows
-    in the bin, evenly spread; `share[i]` is the share of them that has arrived. Before all bins
-    every row has arrived, after all bins none; `typical` is the weight per tick outside the bins.
+    Bin i is `[edges[i], edges[i + 1])`. `weight[i]` is proportional to the expected number of rows
+    in the bin, and `share[i]` is the share of these rows that has arrived. All rows before the bins
+    have arrived, and no rows after the bins. `typical` is the weight per tick outside the bins.
 
     >>> arrived = Completeness(np.array([0, 10, 20]), np.array([1.0, 0.5]), np.array([30.0, 10.0]))
     >>> arrived.completeness([0, 10], [20, 20]).tolist()
@@ -94,8 +94,8 @@ class Completeness:
     def completeness(self, start: npt.ArrayLike, end: npt.ArrayLike) -> Floats:
         """Return the expected share of rows that have arrived, for each window `[start, end)`.
 
-        The result is Σ overlap · weight · share / Σ overlap · weight over the bins. A window
-        without expected rows has the arrived share of its time instead.
+        The result is Σ overlap · weight · share / Σ overlap · weight over the bins. If a window has
+        no expected rows, all its ticks have the same weight.
         """
         first, last = self._offsets(start), self._offsets(end)
         expected = self._until(last, self.weight) - self._until(first, self.weight)
@@ -114,7 +114,7 @@ class Completeness:
         return np.asarray(ticks, np.float64) - float(self.edges[0])
 
     def _until(self, offset: Floats, per_bin: Floats, beyond: float = 1.0) -> Floats:
-        """Return the sum of `per_bin` from the first edge to `offset`; negative if `offset` is."""
+        """Return the sum of `per_bin` from the first edge to `offset`, negative before the edge."""
         knots = self._offsets(self.edges)
         sums = np.concatenate([[0.0], np.cumsum(per_bin)])
         outside = np.minimum(offset, 0.0) + beyond * np.maximum(offset - knots[-1], 0.0)

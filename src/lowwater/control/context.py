@@ -30,7 +30,7 @@ class EpochContext:
 
     - `inputs`: The progress of each input.
     - `ports`: The watermarks at the ports of all operators; rows behind them are late.
-    - `wall`: The wall clock, if the `max_ahead` of an input counts from it; else None.
+    - `wall`: The wall clock; None if no input's `max_ahead` is measured from the wall clock.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.
     """

@@ -11,7 +11,7 @@ from lowwater.intervals import Intervals, union
 class DropPlan:
     """The windows to drop: all windows with result times in `intervals`.
 
-    `closed` has (operator, start, end) if an operator's query is shut down in `[start, end)`.
+    `closed` has (operator, start, end) for each operator that drops all windows in `[start, end)`.
     """
 
     intervals: Intervals = ()

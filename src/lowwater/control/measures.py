@@ -17,7 +17,7 @@ Counts: TypeAlias = Mapping[str, int]
 class ArrivalCounts:
     """The row counts of a block: by bin of time (`counts`), and by bin of late degree (`late`).
 
-    `first` is the number of the first bin in `counts`. `newest` is the newest time, if any.
+    `first` is the number of the first bin in `counts`. `newest` is the newest time, or None.
     """
 
     newest: int | None = None
@@ -83,8 +83,8 @@ class ShardMeasure:
 
     - `cells`, `bytes`: The size of the shard's state.
     - `counts`: The number of rows by outcome, of results, and of pairs that a join made and lost.
-    - `closed`, `missed`: (wid, number of rows), for rows in closed windows, and for missed rows.
-    - `closed_of`, `missed_of`: (source, number of rows), for the same rows.
+    - `closed`, `missed`: (wid, count) of rows in closed windows, and of rows that missed windows.
+    - `closed_of`, `missed_of`: (source, count) of the same rows.
     - `held`: By held interval, the number of rows that were held in the epoch.
     """
 
@@ -105,7 +105,7 @@ class ShardMeasure:
 
 @dataclass(frozen=True)
 class RouteMeasure:
-    """Row counts of an operator: {next operator: {outcome: rows}}, and {prod: early results}."""
+    """Counts of an operator: rows as {next operator: {outcome: n}}, early results as {prod: n}."""
 
     VERSION: ClassVar[int] = 1
     KIND: ClassVar[str] = "route"

@@ -20,7 +20,7 @@ class ControlMessage:
     - `marks`: The watermarks that have risen.
     - `prods`: Requests for early results.
     - `as_if`: The watermarks that the operator assumes while it answers the prods.
-    - `arrived`: The expected completeness when prods are answered; None if values are not scaled.
+    - `arrived`: The completeness that scales early results; None if early results are not scaled.
     - `release`: The number of held rows that each shard releases.
     """
 

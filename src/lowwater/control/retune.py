@@ -31,7 +31,7 @@ class Override:
 def settled(
     before: Mapping[str, Override], asked: Iterable[object], written: Mapping[str, Any], epoch: int
 ) -> dict[str, Override]:
-    """Return the overrides after an epoch: valid ones in `before`, and the requests in `asked`."""
+    """Return new overrides from `asked`, and those of `before` whose value in code is unchanged."""
     overrides = {n: t for n, t in before.items() if n in written and written[n] == t.written}
     for request in (one.values for one in asked if isinstance(one, RetuneRequest)):
         overrides |= {n: Override(v, written[n], epoch) for n, v in request.items() if n in written}
@@ -39,5 +39,5 @@ def settled(
 
 
 def in_force(tuned: Mapping[str, Override], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {setting: retuned value} for the overrides in `tuned` that are still valid."""
+    """Return {setting: retuned value} for the settings whose value in code is unchanged."""
     return {name: one.value for name, one in settled(tuned, (), written, 0).items()}

@@ -102,21 +102,21 @@ class Watermarks:
         return replace(self, low=first[1], ranges=tuple(rest), nominal=self.low)
 
     def settled(self) -> Watermarks:
-        """Return the watermarks with `low` raised to the end of a range that adjoins it, if any."""
+        """Return the watermarks; if one of `ranges` adjoins `low`, its end is the new `low`."""
         if self.low is None or not self.ranges:
             return self
         first, *rest = self.complete
         return replace(self, low=first[1], ranges=tuple(rest))
 
     def mapped(self, change: Callable[[int], int]) -> Watermarks:
-        """Return the watermarks with `change` applied to each; ranges stay unchanged."""
+        """Return the watermarks with `change` applied; `ranges` stay, and `nominal` is removed."""
         low = None if self.low is None else change(self.low)
         sources = {s: change(m) for s, m in self.sources.items()}
         pair = None if self.pair is None else self.pair.mapped(change)
         return Watermarks(low, sources, self.ranges, pair)
 
     def only_above(self) -> Watermarks:
-        """Return the watermarks without the sources whose watermarks are not above `low`."""
+        """Return the watermarks, with only those sources whose watermarks are above `low`."""
         low = self.low
         if low is None or not self.sources:
             return self

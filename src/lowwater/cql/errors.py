@@ -41,7 +41,7 @@ def set_position(node: exp.Expr, at: int) -> None:
 
 
 def position(node: exp.Expr) -> int:
-    """Return the position of `node`; if unset, the first one in its subtree or a parent's."""
+    """Return the position of `node`; if unset, the first position inside `node` or its parents."""
     near: exp.Expr | None = node
     while near is not None:
         if "start" in near.meta:

@@ -67,7 +67,7 @@ AGGREGATES: dict[str, Call] = {
     "var_samp": Call(functions.variance),
     "stddev_samp": Call(functions.stddev),
 }
-"""The functions of CQL by name, in lower case; the first name that fits is printed."""
+"""The functions of CQL by name, in lower case. Of several names, the first is printed."""
 
 
 def call_of(aggregate: Aggregate) -> tuple[str, tuple[Any, ...]] | None:

@@ -14,7 +14,7 @@ from lowwater.operators.window.plan import SECOND
 
 
 def find(name: str, names: Iterable[str]) -> str | None:
-    """Return the entry of `names` equal to `name`, else one equal except for case, else None."""
+    """Return the entry of `names` that equals `name`, ignoring case; prefer an exact match."""
     equal = [known for known in names if known.lower() == name.lower()]
     return name if name in equal else next(iter(equal), None)
 
@@ -69,7 +69,7 @@ def conjunction(conditions: Iterable[exp.Expr]) -> exp.Expr:
 
 
 def extreme_of(node: exp.Expr) -> tuple[Time, list[exp.Expr]] | None:
-    """Return (name, arguments) of a call `max(a.ts, b.ts)` or `min(a.ts, b.ts)`, else None."""
+    """Return ("max" or "min", arguments) of a call like `max(a.ts, b.ts)`; None for other nodes."""
     if isinstance(node, exp.Greatest | exp.Least):
         return "max" if isinstance(node, exp.Greatest) else "min", [node.this, *node.expressions]
     if isinstance(node, exp.Anonymous) and len(node.expressions) > 1:

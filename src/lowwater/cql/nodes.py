@@ -21,7 +21,7 @@ CLAUSES = {
     "WATTR": "wattr", "WA": "wattr", "PATTR": "pattr", "ORIGIN": "origin",
     "ALLOWED": "allowed_lateness",
 }  # fmt: skip
-"""Maps the first word of each clause of a window to the argument of `StreamWindow` for it."""
+"""Maps the first word of each clause of a window to an argument of `StreamWindow`."""
 PHRASES = {"ALLOWED": "ALLOWED LATENESS"}
 """Maps the first word of a clause to the whole clause, if the clause has several words."""
 ROW_NUM = "row-num"

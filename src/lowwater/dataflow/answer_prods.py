@@ -1,8 +1,8 @@
 """Answers to prods: the results that an operator would emit if its streams ended now.
 
 The kernel runs a second time, on its state after the epoch and on the provisional results of the
-upstream operators, as if the watermarks of the prod were in force. Its state changes are discarded.
-So no provisional value is stored, and an early result is computed exactly like a final.
+upstream operators, as if the watermarks of the prod were in force. The changes of state are
+discarded. So no provisional value is stored, and an early result is computed exactly like a final.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.axis import Axis
 
 PROVISIONAL: dict[Kind, Kind] = {"cells": "early cells", "rows": "early rows", "ends": "early ends"}
-"""The packet kinds of provisional data, which only answers to prods use, by actual kind."""
+"""Maps each kind of data packet to its provisional kind, which only answers to prods use."""
 _ACTUAL: dict[Kind, Kind] = {early: kind for kind, early in PROVISIONAL.items()}
 
 
@@ -61,13 +61,13 @@ def provisional(packets: Sequence[Packet]) -> list[Packet]:
 
 
 def prod_in(packets: Sequence[Packet]) -> ControlMessage | None:
-    """Return the first control message with prods, if any; all ports get the same prods."""
+    """Return the first control message with prods; None if no message has prods."""
     messages = (ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control")
     return next((message for message in messages if message.prods), None)
 
 
 def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
-    """Return the input of an answer: the provisional data, and the watermarks of the prod."""
+    """Return the packets from which a kernel answers prods: provisional data and watermarks."""
     data = [replace(p, kind=_ACTUAL[p.kind]) for p in packets if p.kind in _ACTUAL]
     control = [(p, ControlMessage.from_bytes(p.payload)) for p in packets if p.kind == "control"]
     as_if = ((p, ControlMessage(c.as_if).to_bytes()) for p, c in control if c.prods)
@@ -77,7 +77,7 @@ def as_if_ended(packets: Sequence[Packet]) -> list[Packet]:
 def matched(
     operator: Operator, number: int, rows: pa.Table, prods: Sequence[Prod]
 ) -> tuple[np.ndarray, dict[int, int]]:
-    """Return a mask of the rows that `prods` request, and {prod's number: number of such rows}."""
+    """Return a mask of the rows that `prods` request, and {number of a prod: count of its rows}."""
     wanted = np.zeros(len(rows), bool)
     matches: dict[int, int] = {}
     for prod in prods:
@@ -137,7 +137,7 @@ def bare(rows: pa.Table) -> pa.Table:
 def completeness(
     plan: OperatorPlan, rows: pa.Table, arrived: Completeness | None
 ) -> np.ndarray | None:
-    """Return the expected share of each window's rows that have arrived, None if unknown."""
+    """Return the expected share of each window's rows that have arrived; None if it is unknown."""
     if arrived is None or not plan.spreads_rows:
         return None
     start, end = window_ticks(rows)

@@ -96,7 +96,7 @@ def _behind(plan: WindowPlan, rows: Batch, watermarks: Watermarks) -> np.ndarray
 
 
 def _with_second(plan: WindowPlan, table: pa.Table) -> pa.Table:
-    """Return rows with a column for their window's start on the second window attribute."""
+    """Return rows with the column `SECOND`: the start of their window on the second attribute."""
     if plan.second is None:
         return table
     ticks, _ = plan.second.to_ticks(table.column(plan.second.column))
@@ -148,7 +148,7 @@ def _cell_packets(plan: WindowPlan, rows: RawRows, seq: int) -> list[Packet]:
 
 
 def of_groups(packed: PackedCells, mask: np.ndarray) -> PackedCells:
-    """Return the cells of the groups in `mask`."""
+    """Return the cells of the groups for which `mask` is true."""
     chosen = mask[packed.code]
     code, named = compact(packed.code[chosen], packed.groups)
     columns = [c.filter(pa.array(chosen)) for c in packed.columns]

@@ -1,7 +1,7 @@
 """The dataflow of a query: inputs, operators, outputs, and the routes of rows between them.
 
-A union is not an operator, but several routes to one port. Watermarks follow the same routes, as a
-pure function of the inputs' watermarks: a port has the lowest watermark of its
+A union is not an operator, but several routes to one port. Watermarks follow the same routes
+and depend only on the inputs' watermarks. A port has the lowest watermark of its
 streams, and an operator computes the watermarks of its results from the watermarks of its ports.
 """
 
@@ -48,8 +48,8 @@ class Transform(Protocol):
 class Route:
     """The way of rows to a port of an operator.
 
-    `on` is the time column of the rows. `by` names the watermarks that the port receives: of
-    `on`, or of two times jointly. `hold` is the operator that holds rows of the route, if any.
+    `on` is the time column of the rows. The port receives the watermarks that `marks_out` returns
+    for the column `by`, or for `on` if `by` is empty. `hold` is the route's hold operator, or None.
     """
 
     operator: int
@@ -66,9 +66,9 @@ class Input:
 
     `before` are the steps that compute columns for the watermark policy. The policy sets `source`,
     `tail`, `mark_when`, `mark_since` and `consistent`. `max_ahead` is the largest distance, in
-    ticks, of a row ahead of the newest time or (`by_wall`) of the wall clock. `prods` are the
-    columns that identify groups, if the rows of the stream are prods. `bins` and `granule` are the
-    widths, in ticks, of the bins that count arrivals and late degrees.
+    ticks, of a row ahead of the newest time; with `by_wall`, ahead of the wall clock if that is
+    later. `prods` are the columns that identify groups, if the rows of the stream are prods. `bins`
+    and `granule` are the widths, in ticks, of the bins that count arrivals and late degrees.
     """
 
     schema: pa.Schema
@@ -123,7 +123,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The dataflow of a whole plan; an operator sends rows only to later operators of the tuple."""
+    """The dataflow of a whole plan; operators send rows only to later entries of `operators`."""
 
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]
@@ -228,7 +228,7 @@ class Dataflow:
         )
 
     def expected(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return the completeness of the rows at each port, None if unknown."""
+        """Return the completeness of the rows at each port; None for a port where it is unknown."""
         coming: dict[tuple[int, int], list[Completeness | None]] = {port: [] for port in self.ports}
         for start, arrived in zip(self.inputs, inputs, strict=False):  # not for prods
             for route in start.routes:
@@ -246,7 +246,7 @@ class Dataflow:
         return shares
 
     def foreseen(self, inputs: Sequence[Completeness | None]) -> list[Completeness | None]:
-        """Return the completeness at the ports of operators that feed others; None for other ports.
+        """Return the completeness at each port; None for ports of operators that feed only outputs.
 
         An operator that feeds others extrapolates its early results before it passes them on.
         """
@@ -256,13 +256,13 @@ class Dataflow:
         return [a if self.operators[operator].routes else None for (operator, _), a in shares]
 
     def only_leaves(self, number: int) -> bool:
-        """Return whether operator `number` feeds only outputs, at once when its windows close."""
+        """Return whether an operator feeds only outputs, and has no flush and no second time."""
         plan, routes = self.operators[number].plan, self.operators[number].routes
         return plan.flush is None and not routes and plan.second is None
 
 
 def _together(several: Sequence[Completeness | None]) -> Completeness | None:
-    """Return the completeness of a union of streams, None if it is unknown for one stream."""
+    """Return the completeness of a union of streams; None if it is unknown for one stream."""
     known = [a for a in several if a is not None]
     return Completeness.together(known) if known and len(known) == len(several) else None
 
@@ -281,7 +281,7 @@ def _bounded(marks: Watermarks, prods: Sequence[Prod], operator: int) -> Waterma
 def _final(
     plan: OperatorPlan, marks: Watermarks, inputs: Sequence[InputProgress] | None
 ) -> Watermarks:
-    """Return the watermarks of a port; at the end of its streams, these close all windows."""
+    """Return `marks`, or watermarks that close all windows if the port's streams have ended."""
     if marks.low is None or marks.low < END or inputs is None:
         return marks
     newest = max((i.newest for i in inputs if i.newest is not None), default=None)

@@ -60,7 +60,7 @@ class Piece(Protocol):
 
 P = TypeVar("P", bound=Piece)
 Foresee = Callable[[int, InputMeasure], EpochContext]
-"""A function from an input and a measurement of its block to the context after the block."""
+"""A function that returns the context after a block, given its input and its measurement."""
 
 
 def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
@@ -84,7 +84,7 @@ def portions(flow: Dataflow, pieces: Iterable[P]) -> list[list[P]]:
 
 @np.errstate(over="ignore", invalid="ignore")
 def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext) -> list[Packet]:
-    """Return the packets of a portion of blocks; the last packets are its measurements."""
+    """Return the packets of a portion of blocks; the last packets hold its measurements."""
     batches: list[tuple[Sequence[Route], Batch]] = []
     packets: list[Packet] = []
     measured: list[tuple[int, InputMeasure]] = []
@@ -217,7 +217,7 @@ def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
 
 
 def _since(start: Input, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return (starts, known): where each punctuation's interval starts, if that is known."""
+    """Return the start of each punctuation's interval, and a mask of the known starts."""
     kind = table.schema.field(start.mark_since).type
     return Axis(str(start.mark_since), kind).to_ticks(table.column(start.mark_since))
 
@@ -227,7 +227,7 @@ def _take_marks(
 ) -> tuple[Watermarks | None, list[Packet]]:
     """Return the watermarks of punctuations, and control packets with these watermarks.
 
-    A port that reads several streams gets no packet: one stream cannot advance it alone.
+    A port that reads several streams gets no packet: one stream alone cannot advance the port.
     """
     if not len(rows):
         return None, []
@@ -275,7 +275,7 @@ def newest_by_source(column: pa.ChunkedArray, ticks: np.ndarray) -> dict[Any, in
 
 
 def _measure_late(start: Input, counted: Batch, granule: int) -> tuple[LatenessSection, ...]:
-    """Return counts of late degrees; by source, if the input has a source column."""
+    """Return counts of late degrees, separately by source if the input has a source column."""
     if start.source is None:
         return monitor.measure(counted.ticks, counted.degree, granule)
     codes, sources = group_values(counted.table.column(start.source))

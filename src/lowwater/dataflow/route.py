@@ -81,7 +81,7 @@ def _transformed(rows: Batch, step: Transform) -> Batch:
 def _shed(
     flow: Dataflow, route: Route, block: Batch, needless: UnneededTimes, sent: RouteResult
 ) -> Batch:
-    """Return the rows that operators need; count the others as shed. Runs before all steps."""
+    """Return the rows that operators need, and count the other rows as shed."""
     unneeded = unread(flow, needless, route, block.ticks, block.sound)
     if unneeded is None:
         return block
@@ -134,14 +134,14 @@ def _malformed(block: Batch) -> pa.Table:
 
 @dataclass(frozen=True)
 class UnneededTimes:
-    """The times of unneeded `results` by operator, and of unneeded `rows` by port number."""
+    """The times of unneeded data: `results[i]` for results of operator i, `rows[j]` for port j."""
 
     results: tuple[Intervals, ...]
     rows: tuple[Intervals, ...]
 
 
 def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
-    """Return the times that no operator and no output needs, given the dropped windows."""
+    """Return the times whose results or rows are not needed, given the dropped windows."""
     results: list[Intervals] = [() for _ in flow.operators]
     rows: list[Intervals] = [() for _ in flow.ports]
     for number in reversed(range(len(flow.operators))):

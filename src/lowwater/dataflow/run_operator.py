@@ -84,7 +84,7 @@ class _Shard:
         return packets
 
     def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
-        """Return a packet of early results that prods request, and one with matches per prod."""
+        """Return a packet of the early results that prods request, and a packet of their counts."""
         wanted, matches = matched(self.operator, self.number, rows, prods)
         measure = measure_packet(self.shard, self.place(n), RouteMeasure(answers=matches))
         if not wanted.any():

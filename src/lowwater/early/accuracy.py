@@ -22,7 +22,7 @@ _FADE = 0.5 ** (1 / 100.0)  # the weight of a result halves after a hundred othe
 def accuracy(early: npt.ArrayLike, final: npt.ArrayLike) -> Floats:
     """Return the accuracy max(0, 1 − |F − E| / |F|) of early values E and finals F.
 
-    Equal values, or two NaN, have accuracy 1. Other pairs have 0 if F is 0, or E or F not finite.
+    Equal values, or two NaN, have accuracy 1. Others have 0 if F is 0, or if E or F is not finite.
 
     >>> accuracy([90.0, 0.0, 1.0, np.nan, np.nan], [100.0, 0.0, 0.0, np.nan, 1.0]).tolist()
     [0.9, 1.0, 0.0, 1.0, 0.0]
@@ -56,7 +56,7 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 @dataclass(frozen=True)
 class AccuracyTally:
-    """The number of results, and the recent mean, the mean and the minimum of their accuracies."""
+    """The count of accuracies, their recent mean (older values fade), overall mean and minimum."""
 
     count: int = 0
     recent: float | None = None
@@ -102,7 +102,7 @@ class RunningAccuracy:
     groups: dict[str, AccuracyTally] = field(default_factory=dict)
 
     def advance(self, accuracies: npt.ArrayLike, groups: Sequence[str] = ()) -> RunningAccuracy:
-        """Return the tallies with `accuracies` added; `groups` is empty or has their groups."""
+        """Return the tallies with `accuracies` added; `groups`, if given, has the group of each."""
         values = np.asarray(accuracies, np.float64)
         tallies = dict(self.groups)
         places: dict[str, list[int]] = {}
@@ -123,8 +123,8 @@ _TENTHS, _LEAN, _KEEP = 10, 5.0, 0.5 ** (1 / 200)
 class ExpectedAccuracy:
     """The expected accuracy of early results as a function of the missing share of rows.
 
-    Each tenth of missing shares has a mean accuracy, combined with 1 − κ · missing share, which has
-    the weight of `_LEAN` windows. κ = `lost` / `missing` is learned, and begins at one half.
+    Each tenth of missing shares (0–0.1, 0.1–0.2, …) has its own mean accuracy. This mean includes
+    `_LEAN` windows with assumed accuracy 1 − κ · missing share. κ = `lost` / `missing` is learned.
     """
 
     lost: float = 0.5 * _LEAN

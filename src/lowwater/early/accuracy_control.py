@@ -1,8 +1,8 @@
 """Steering: the choice of the aggressiveness for a target accuracy of early results (PROD 6.2 c).
 
-The loss of an early result is 1 − accuracy. It grows with the aggressiveness a, as √a if missing
-rows are independent. Steering finds the largest a whose expected loss is 1 − target, by stochastic
-approximation in log a (Robbins & Monro 1951). Each window changes a by
+The loss of an early result is 1 − accuracy. The loss grows with the aggressiveness a. If missing
+rows are independent, it is proportional to √a. Steering finds the largest a whose expected loss
+is 1 − target, by stochastic approximation in log a (Robbins & Monro 1951). Each window changes a by
 
     log a += η · (1 − loss / (1 − target)).
 
@@ -22,11 +22,11 @@ from lowwater.errors import SpecError
 
 _FIRST, _FLOOR = 0.5, 0.06
 _WORST = -4.0
-"""The smallest change of log a by one window, divided by η."""
+"""The lower bound of the factor (1 − loss / (1 − target)) in the change of log a."""
 
 
 class Observation(NamedTuple):
-    """The aggressiveness of one prod of a window, and the mean accuracy of the window's groups."""
+    """The aggressiveness of a prod for one window, and the mean accuracy of its early results."""
 
     aggressiveness: float
     accuracy: float
@@ -44,7 +44,7 @@ class SteeringMemory:
 
 @dataclass(frozen=True)
 class Steering:
-    """A controller that finds the largest aggressiveness whose mean accuracy is `target`.
+    """A controller that finds the aggressiveness at which early results have accuracy `target`.
 
     `most` is the largest allowed aggressiveness, in slides.
 
@@ -74,7 +74,7 @@ class Steering:
         return SteeringMemory(self.most / 10)
 
     def aggressiveness(self, memory: SteeringMemory) -> float:
-        """Return the aggressiveness of the next prod, in slides before the end of a window."""
+        """Return the aggressiveness of the next prod, in slides."""
         return min(float(memory.aggressiveness), self.most)
 
     def advance(

@@ -3,8 +3,8 @@
 A row of event time t arrives when the newest time is t + its late degree. So the share of the rows
 of t that has arrived is P(late degree ≤ now − t). The final number of rows in a bin of event time
 follows a Gamma–Poisson model: past bins determine the mean and the variance of the rate, and the
-arrived rows of a bin show how far the bin is from the mean. If row counts vary hardly more
-than Poisson counts, the model relies on the mean rate, otherwise on the bin's own rows.
+arrived rows of a bin show how far the bin is from the mean. If row counts vary little more
+than Poisson counts, the model relies on the mean rate; otherwise it relies on the bin's own rows.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Arrivals:
     def _settled(
         self, memory: ArrivalsMemory, first: int, newest: int, low: int | None
     ) -> ArrivalsMemory:
-        """Return the memory after bins that are now nearly complete have updated the rates."""
+        """Return the memory with its rates updated from the bins that are now nearly complete."""
         share = self._share(memory, newest)
         ready = share >= SETTLED
         ready[-1] = False  # this bin has the newest row and is not over
@@ -188,7 +188,7 @@ class Arrivals:
         return np.clip(share, 0.0, 1.0)
 
     def _edges(self, memory: ArrivalsMemory, now: int) -> Ticks:
-        """Return the edges of the bins; the last bin ends with the tick `now`."""
+        """Return the edges of the bins; the last bin is cut off after the tick `now`."""
         assert memory.first is not None  # noqa: S101
         edges = (memory.first + np.arange(len(memory.counts) + 1)) * self.width
         edges[-1] = min(edges[-1], max(now + 1, edges[-2] + 1))

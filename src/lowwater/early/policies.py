@@ -30,7 +30,7 @@ class WindowEnds:
 
     @property
     def span(self) -> int:
-        """The largest range of the windows; the range of a landmark window counts as 16 slides."""
+        """The largest range of the windows, where a landmark window is taken as 16 slides long."""
         return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
 
     def next_end(self, at: int) -> int:
@@ -64,7 +64,7 @@ class OutputMemory:
 
 @dataclass(frozen=True)
 class ProdMemory:
-    """The memory of a policy: the system clock at its last prod, and {operator: its memory}."""
+    """The memory of a policy: the system clock at its last prod, and a memory for each operator."""
 
     VERSION: ClassVar[int] = 1
 
@@ -153,7 +153,7 @@ class EarlyEvery(ProdPolicy):
 
 
 def _next(one: EarlyOutput, moment: Moment) -> Prod:
-    """Return a prod for the next-ending window of `one`; for all windows if ends are unknown."""
+    """Return a prod for the next window end of `one`, or for all windows if it is unknown."""
     event = moment.event
     if one.grid is None or event is None:
         return Prod(operator=one.operator)
@@ -194,7 +194,7 @@ class EarlyBefore(ProdPolicy):
     def one(
         self, memory: OutputMemory, one: EarlyOutput, moment: Moment
     ) -> tuple[OutputMemory, list[Prod]]:
-        """Return the new memory of operator `one`, and a list of its due prod, if there is one."""
+        """Return the new memory of operator `one`, and a list that is empty or has its due prod."""
         last, event, at_answer = memory.last, moment.event, moment.at_answer
         if event is None or at_answer is None or one.grid is None:
             return memory, []
@@ -211,8 +211,8 @@ class EarlyBefore(ProdPolicy):
 class AccuracyTarget(EarlyBefore):
     """A policy that requests windows as early as a target accuracy allows (PROD 6.2 c).
 
-    `share` is the largest lead in slides. Steering counts from an early result to its final, not
-    to the window's end: if rows are late, early results at that end may still be inaccurate.
+    `share` is the largest lead in slides. Steering uses the time from an early result to its final,
+    not to the window's end, because rows that arrive after that end still change the result.
     """
 
     accuracy: float
@@ -262,8 +262,8 @@ def early_every(period: Duration) -> EarlyEvery:
 def early_before(share: float | None = None, *, accuracy: float | None = None) -> EarlyBefore:
     """Return a policy that requests each window `share` · slide before the window's end.
 
-    With `accuracy`, the policy requests windows as early as possible for early results with this
-    mean accuracy; `share` is then the upper bound, by default 1.
+    With `accuracy`, the policy requests windows as early as this mean accuracy of early results
+    allows; `share` is then the upper bound, by default 1.
 
     >>> early_before(0.25)
     EarlyBefore(share=0.25)

@@ -22,7 +22,7 @@ Observed = Mapping[int, Sequence[tuple[float, float]]]
 """{operator: (lead in slides, accuracy) of each early result that now has its final}."""
 
 PROD_TALLIES = ("asked", "answered", "empty", "early")
-"""The numbers of all prods, prods answered with rows, prods without rows, and early rows."""
+"""The numbers of all prods, of prods answered with rows and without rows, and of early rows."""
 
 
 @dataclass(frozen=True)

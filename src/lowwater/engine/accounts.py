@@ -20,7 +20,7 @@ def accounts_after(
 ) -> Accounts:
     """Return the accounts after an epoch; raise HostError if the outcomes do not add up.
 
-    `before` is the previous entry. Late rows at `contradictable` operators count as contradicted.
+    Late and partly late rows at `contradictable` operators are also counted as contradicted.
     """
     accounts = before.accounts
     fresh: dict[int, dict[str, int]] = {}

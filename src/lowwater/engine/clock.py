@@ -10,7 +10,7 @@ from lowwater.ticks import Duration, Instant, instant_ticks, ticks
 
 
 class Clock(Protocol):
-    """A source of the time of each epoch, in ticks."""
+    """An object that returns the time of each epoch."""
 
     def now(self, epoch: int) -> int:
         """Return the time at which the controller decides on epoch number `epoch`, in ticks."""

@@ -24,7 +24,7 @@ REASONS = {
 
 
 def dropped_packets(before: Entry) -> list[Packet]:
-    """Return a packet with the drops that became final in the previous epoch, if there are any."""
+    """Return the drops that became final in the previous epoch, as a list of one packet or none."""
     news = () if before.shed is None else before.shed.news
     return [Packet(0, 0, "shed", json.dumps(encode(news)).encode())] if news else []
 
@@ -50,7 +50,7 @@ def shed_rows(plan: Any, operator: int, packets: Sequence[Packet]) -> list[pa.Ta
 
 
 def _windows(plan: WindowPlan, dropped: DroppedInterval) -> Iterator[pa.Table]:
-    """Yield the windows of a dropped interval, as one table per range of consecutive wids."""
+    """Yield the windows of a dropped interval, as one table per sequence of consecutive wids."""
     schema = shed_schema(plan)
     why = (REASONS[dropped.reason], dropped.share, dropped.load)
     for name, window in plan.fixed_windows:

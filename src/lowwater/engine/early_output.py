@@ -79,7 +79,7 @@ def _reached(before: Entry, measured: Measures, flow: Dataflow) -> list[InputPro
 def _without_held(
     arrived: Sequence[Completeness | None], flow: Dataflow, before: Entry, measured: Measures
 ) -> list[Completeness | None]:
-    """Return the completeness of each input, `arrived`, without the rows that are held."""
+    """Return `arrived`, the completeness of each input, reduced by the rows that are held."""
     without = list(arrived)
     for number, start in enumerate(flow.inputs):
         waiting = [_waiting(route.hold, before, measured) for route in start.routes]

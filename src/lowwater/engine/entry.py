@@ -22,7 +22,7 @@ from lowwater.sidelining.sideliner import SidelineMemory
 from lowwater.watermarks.adaptive.adapter import AdapterMemory
 
 NO_BATCH = -1
-"""The number of the micro-batch before the first micro-batch."""
+"""The value of `Positions.batch` before the first micro-batch."""
 
 
 @dataclass(frozen=True)

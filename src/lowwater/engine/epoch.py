@@ -111,7 +111,7 @@ class Epoch:
         return entry, packets
 
     def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
-        """Return `emitted` with estimates for answers, plus dropped windows and filled results."""
+        """Return `emitted` with estimates in place of answers, plus dropped and filled windows."""
         flow = self.plan.flow
         estimated = with_estimates(self.plan.prodder, before, flow, emitted, now)
         packets = [*estimated, *dropped_packets(before)]
@@ -168,7 +168,7 @@ class EpochLoop:
     # -- what an epoch reads ----------------------------------------------------------------------
 
     def take_blocks(self) -> bool:
-        """Repeat the unfinished epoch, or run one over new blocks; return whether an epoch ran."""
+        """Repeat the unfinished epoch or run an epoch over new blocks; return whether one ran."""
         with self.lock:
             if self._repeat():
                 return True
@@ -224,7 +224,7 @@ class EpochLoop:
 
     @property
     def _opened(self) -> Positions | None:
-        """The positions of the unfinished epoch, which is opened but has no entry; else None."""
+        """The positions of the unfinished epoch; None if each opened epoch has an entry."""
         return self.log.opened(self.newest.epoch + 1)
 
     def _repeat(self) -> bool:

@@ -166,12 +166,12 @@ def _stray(at: int, span: int) -> float:
 
 
 def _usual(error: Sequence[float] | None) -> float:
-    """Return the mean error, given (weighted sum of errors, weight); NaN before three finals."""
+    """Return the mean of `error`, a pair (weighted sum, weight); NaN before the first error."""
     return float("nan") if error is None or not error[1] else error[0] / error[1]
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return `values` as an array of type `kind`; an integer type rounds the values."""
+    """Return `values` as an array of type `kind`; values of an integer type are rounded."""
     if pa.types.is_integer(kind):
         values = [None if v is None else round(v) for v in values]
     if pa.types.is_decimal(kind):

@@ -70,7 +70,7 @@ class Host(Protocol):
         checkpoint: str | None,
         trigger: str | None,
     ) -> Run:
-        """Start a continuous run; without a checkpoint (not on Spark), state is kept in memory."""
+        """Start a continuous run; without a checkpoint, the local host keeps state in memory."""
 
 
 def host_named(name: str) -> Host:

@@ -48,7 +48,7 @@ class ControlLog(ABC):
         return self.read(epoch - 1) or Entry(-1)
 
     def begin(self, wall: int | None) -> None:
-        """Append the entry before the first epoch; `wall` is the wall-clock time, if needed."""
+        """Append the entry before the first epoch; `wall` is the wall-clock time, or None."""
         self.append(Entry(-1, standing=EpochContext(wall=wall)))
 
 

@@ -143,7 +143,7 @@ def _counts(flow: Dataflow, status: Status) -> dict[str, int]:
 
 
 def open_windows(flow: Dataflow, status: Status) -> int | None:
-    """Return the number of open windows; None unless sliding windows directly read an input."""
+    """Return the number of open sliding windows that directly read an input; None if unknown."""
     plan = flow.operators[flow.outputs[0].operator].plan
     direct = flow.outputs[0].operator in flow.front
     if not isinstance(plan, WindowPlan) or not direct or not isinstance(plan.spec, Sliding):
@@ -157,7 +157,7 @@ def open_windows(flow: Dataflow, status: Status) -> int | None:
 
 
 def lag_of(status: Status) -> float | None:
-    """Return newest time minus watermark (timestamps: in seconds); None if either is unknown."""
+    """Return newest time minus watermark, in seconds for timestamps; None if either is unknown."""
     if status.watermark is None or status.newest is None:
         return None
     return _number(status.newest) - _number(status.watermark)

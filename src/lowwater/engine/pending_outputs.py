@@ -2,7 +2,7 @@
 
 The tables of an epoch are written to one file of the checkpoint before the epoch's entry is
 appended, and to the sinks afterwards. If a run is killed in between, the next run writes the tables
-of the file to the sinks and deletes the file. A file whose epoch has no entry is deleted unread,
+of the file to the sinks and deletes the file. A file whose epoch has no entry is only deleted,
 because the epoch runs again.
 """
 
@@ -36,7 +36,7 @@ class PendingTable:
 
 
 class PendingOutputs:
-    """The sinks of a run by output, and a `folder` of pending tables (None: do not store them)."""
+    """The sinks of a run, by output; pending tables are stored unless `folder` is None."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PendingOutputs:
             self._folder.delete(_name(epoch))
 
     def recover(self, log: ControlLog) -> None:
-        """Publish the stored tables of epochs that have an entry; delete all others unread."""
+        """Publish stored tables of epochs that have an entry; delete the tables of other epochs."""
         if self._folder is None:
             return
         self._folder.remove_partial()

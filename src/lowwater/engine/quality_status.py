@@ -28,7 +28,7 @@ SHORT = 0.5
 
 @dataclass(frozen=True)
 class TrackInterval:
-    """The end of one interval of time, its measured and estimated quality, and {input: slack}."""
+    """One interval of time: its end, its measured and estimated quality, and the slack by input."""
 
     end: Any
     measured: float | None

@@ -52,8 +52,8 @@ class Status:
     operators
         Number of rows by outcome for every operator, by the name of the operator.
     prods
-        Numbers of prods `asked`, `answered` and without result (`empty`), and of `early` rows;
-        empty for a run without prods.
+        Numbers of prods `asked`, `answered` and without result (`empty`), and of `early` rows. A
+        run without prods has no numbers.
     accuracy
         The accuracy of early results, compared with their finals, by aggregate.
     quality

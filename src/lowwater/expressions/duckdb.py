@@ -31,19 +31,19 @@ SAME = frozenset({
     "TimestampTrunc", "Trim", "TryCast", "TsOrDsAdd", "TsOrDsToDate", "UnixMicros", "Upper",
     "WeekOfYear", "Year",
 })  # fmt: skip
-"""Functions that return the same results in DuckDB, some of them after `_rewritten`."""
+"""Functions with the same results in Spark and DuckDB, some of them only after `_rewritten`."""
 _RESULTS = {
     "Ceil": "bigint", "DateDiff": "int", "Day": "int", "DayOfMonth": "int", "DayOfWeek": "int",
     "DayOfYear": "int", "Extract": "int", "Floor": "bigint", "Hour": "int", "Length": "int",
     "Minute": "int", "Month": "int", "Quarter": "int", "Second": "int", "Sign": "double",
     "StrPosition": "int", "TsOrDsAdd": "date", "WeekOfYear": "int", "Year": "int",
 }  # fmt: skip
-"""Spark's result types of functions that return another type in DuckDB."""
+"""Spark's result type of each function whose result has another type in DuckDB."""
 _LONGEST_INT, _LONGEST_BIGINT, _MOST_DIGITS = 2**31 - 1, 2**63 - 1, 38
 
 
 def in_duckdb(text: str, tree: exp.Expr, type_of: TypeOf) -> str:
-    """Return the expression `tree` in DuckDB's SQL; raise SpecError if results would differ."""
+    """Return `tree` in DuckDB's SQL; raise SpecError if results would differ from Spark's."""
     from sqlglot import exp
 
     for node in tree.find_all(exp.Func):
@@ -87,7 +87,7 @@ def _rewritten(text: str, node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 
 def _typed(node: exp.Literal) -> exp.Expr:
-    """Return `node` cast to its type in Spark if it is a number in arithmetic, else unchanged."""
+    """Return the literal `node`; a number in arithmetic is cast to the type that Spark gives it."""
     from sqlglot import exp
 
     arithmetic = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
@@ -116,7 +116,7 @@ def _literal_type(number: str) -> str | None:
 
 
 def _cast(text: str, node: exp.Cast, before: pa.DataType) -> exp.Expr:
-    """Return a cast that cuts off fractions as Spark does; raise SpecError if results differ."""
+    """Return a cast with the result that `node` has in Spark; raise SpecError if impossible."""
     from sqlglot import exp
 
     fraction = is_number(before) and not pa.types.is_integer(before)

@@ -21,7 +21,7 @@ from lowwater.expressions.evaluate import (
 from lowwater.schema import plain_type
 
 Named: TypeAlias = tuple[tuple[str, str], ...]
-"""Tuples of a column's name and its expression."""
+"""Columns, as pairs of a name and an expression."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The local host, which runs queries in this process, and single epochs for tests."""
+"""The local host, which runs queries in this process, and a runner of single epochs."""
 
 from __future__ import annotations
 

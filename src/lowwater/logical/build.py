@@ -26,7 +26,7 @@ def read(source: Any, time: str, watermark: WatermarkPolicy) -> Source:
 
 
 def step(of: Node, taken: Step) -> Node:
-    """Return the node `of` after the step `taken`; a union applies the step to each part."""
+    """Return `of` followed by the step `taken`; in a union, the step follows each part."""
     if isinstance(of, Union):
         return unite(tuple(step(part, taken) for part in of.of))
     time = called_after(taken, of.time)
@@ -81,7 +81,7 @@ def unite(nodes: Sequence[Node]) -> Union:
 
 
 def _fitted(first: Node, other: Node) -> Node:
-    """Return `other` with its columns in the order of `first`; raise SpecError if they differ."""
+    """Return `other` with columns ordered as in `first`; raise SpecError if the columns differ."""
     if other.time != first.time:
         raise SpecError(
             f"union: the streams' times are {first.time!r} and {other.time!r}; rename one with "

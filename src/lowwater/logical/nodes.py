@@ -17,10 +17,10 @@ from lowwater.windows.axis import Axis
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Relation:
-    """The rows of a node: the base class of all nodes.
+    """The base class of all nodes, which describes the columns of a node's rows.
 
     `time` is the column of event time. For results of operators, `times` lists the columns that
-    have a watermark; for rows of sources it is None, and any ordered column can have one.
+    have a watermark. For rows of sources, `times` is None: any ordered column can have a watermark.
     """
 
     schema: pa.Schema
@@ -83,7 +83,7 @@ Node: TypeAlias = Source | Project | Union | Apply
 
 
 def below_steps(node: Node) -> tuple[Node, tuple[Transform, ...]]:
-    """Return the source, union or operator that `node` continues, and the steps after it."""
+    """Return the source, union or operator below the last steps of `node`, and these steps."""
     transforms: tuple[Transform, ...] = ()
     while isinstance(node, Project):
         transforms = (node.transform, *transforms)
@@ -108,7 +108,7 @@ def sources_of(node: Node) -> list[Source]:
 
 
 def source_column(node: Node) -> str | None:
-    """Return the column whose values each have their own watermark; None if there is none."""
+    """Return the column of which each value has its own watermark (`lw.per_source`), or None."""
     if isinstance(node, Source):
         column = node.watermark.source
     elif isinstance(node, Project):

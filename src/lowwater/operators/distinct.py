@@ -26,14 +26,14 @@ from lowwater.operators.unary import UnaryPlan
 from lowwater.ticks import FIRST_TICK
 
 _STRIDE = 8
-"""The number of rows that a search examines first; each further round examines twice as many."""
+"""The number of rows that `_advanced` examines in its first round; every next round doubles it."""
 
 
 @dataclass(frozen=True)
 class DistinctPlan(UnaryPlan):
-    """The plan of a distinct: rows that repeat `columns` within `within` ticks are not emitted.
+    """The plan of a distinct: of rows with equal `columns` and near times, the first is emitted.
 
-    NULL equals NULL, NaN equals NaN, and −0.0 equals 0.0.
+    Times up to `within` ticks apart are near. NULL equals NULL, NaN equals NaN, −0.0 equals 0.0.
     """
 
     columns: tuple[str, ...]
@@ -161,7 +161,7 @@ def first_arrivals(
 def _advanced(
     queue: np.ndarray, decided: np.ndarray, at: np.ndarray, stop: np.ndarray
 ) -> np.ndarray:
-    """Return the places `at`, each moved to the next undecided row of `queue` or to its `stop`."""
+    """For each place at[i], return the place of the next undecided row in `queue`, or stop[i]."""
     at = at.copy()
     moving, stride = np.arange(len(at)), _STRIDE
     while len(moving):
@@ -177,7 +177,7 @@ def _advanced(
 def follows_near(
     code: np.ndarray, ticks: np.ndarray, near: Band, new: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """For each of `rows`, return whether it repeats one of `new` that arrived before it."""
+    """Return a mask over `rows`: whether the row repeats an earlier arrival from `new`."""
     t = ticks[rows]
     by_time = SortedRows(code, ticks, new)
     place, which = spread(*by_time.between(code[rows], near.first(t), near.last(t)))

@@ -28,7 +28,7 @@ from lowwater.ticks import END, FIRST_TICK
 from lowwater.windows.sliding import Sliding
 
 _PER_INTERVAL = 1 << 40
-"""The number of places in the store for one held interval: more than a shard has rows."""
+"""The number of places in the store for one held interval; no interval has more rows."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class HoldKernel:
         self.waiting: dict[int, tuple[int, int]] = {
             int(n): (first, end) for n, first, end in (meta["waiting"] if meta else ())
         }
-        """The places `[first, end)` of the waiting rows of each held interval, by its number."""
+        """{number of a held interval: the places (first, end) of its waiting rows}."""
         self.rows = RowStore(0, state, self.out.changes, meta["rows"] if meta else None)
 
     def run(self, packets: Sequence[Packet]) -> Step:

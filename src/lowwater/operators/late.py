@@ -67,7 +67,7 @@ def late_tables(
 
 
 def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:
-    """Return `rows` with late degrees raised to at least the distance behind the times `newest`."""
+    """Return `rows`; each late degree is at least the distance behind the largest of `newest`."""
     if not newest:
         return rows
     at = len(plan.schemas[port])

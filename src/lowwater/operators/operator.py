@@ -136,7 +136,7 @@ class OperatorPlan(Protocol):
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """The two time columns of a join's results, as {column: port}; empty if not a join."""
+        """The two time columns of a join's results, as {column: port}; empty by default."""
         return {}
 
     @property
@@ -184,7 +184,7 @@ class OperatorPlan(Protocol):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How many ticks a result's time can be (before, after) the time of a row that it needs."""
+        """(back, ahead): a row at time t affects results in [t - back, t + ahead] only."""
         return (0, 0)
 
     @property

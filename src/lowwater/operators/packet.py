@@ -56,12 +56,12 @@ _PLACES = 48
 
 
 def placed(start: int, seq: int) -> int:
-    """Return the place in arrival order of packet number `seq` of the input or operator `start`."""
+    """Return a packet's place in arrival order: number `seq` from the input or operator `start`."""
     return start << _PLACES | seq
 
 
 def start_of(seq: int) -> int:
-    """Return the number of the input or operator of a packet, given its place in arrival order."""
+    """Return the input or operator that a packet came from, given its place in arrival order."""
     return seq >> _PLACES
 
 

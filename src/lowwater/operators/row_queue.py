@@ -23,10 +23,10 @@ class RowQueue(RowStore):
         return sum(waiting_in(b) for b in self.all)
 
     def take_over(self, store: RowStore, limit: int) -> None:
-        """Move the buckets of `store` with times before `limit` to the queue.
+        """Move the buckets of `store` whose times are all before `limit` to the queue.
 
-        If a bucket also has times after `limit`, its rows before `limit` move only if they are at
-        least half of the bucket.
+        If only some times of a bucket are before `limit`, its rows without a flag before `limit`
+        move if they are at least half of the bucket.
         """
         for bucket in [b for b in store.all if b.low < limit]:
             if bucket.high < limit:
@@ -42,7 +42,7 @@ class RowQueue(RowStore):
             self._delete(bucket)
 
     def _take_most(self, store: RowStore, bucket: RowBucket, limit: int) -> None:
-        """Move the rows with times before `limit`, if they are at least half of `bucket`."""
+        """Move the rows without a flag before `limit`, if they are at least half of `bucket`."""
         rows = store.read(bucket)
         before = rows.ticks < limit
         queued = before & ~rows.flags

@@ -1,7 +1,7 @@
 """The row store: rows in state, sorted into buckets by time, for operators that need whole rows.
 
 A bucket holds the rows of an interval of time, `[low, high]`. Buckets do not overlap, and all rows
-of one time are in one bucket. An epoch appends a *segment* of rows to the buckets of its new rows,
+of one time are in one bucket. An epoch appends a *segment* of rows to each bucket with new rows,
 and reads only the buckets that it needs. Segments are merged like the digits of a binary counter,
 so each row is rewritten a logarithmic number of times, even if late rows are scattered over many
 buckets. Rows of equal time are in arrival order.

@@ -42,7 +42,7 @@ class SortPlan(UnaryPlan):
 
 @register(SortPlan)
 class SortKernel(RowKernel):
-    """One epoch of a sort; a row behind the watermark is late, since rows after it were emitted."""
+    """One epoch of a sort; rows behind the watermark are late, since rows up to it were emitted."""
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
         """Emit the rows that the watermark has passed, and store the others."""

@@ -147,7 +147,7 @@ def _traced(column: str, steps: Steps) -> str:
 
 
 def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transform]) -> int:
-    """Return how many of `steps` must run before all columns that the watermark needs exist."""
+    """Return how many of `steps` must run before rows have all columns that the watermark reads."""
     for count in range(len(steps), 0, -1):
         step = steps[count - 1]
         if any(c in step.schema.names and step.origin(c) != c for c in (on, *progress.reads)):
@@ -156,7 +156,7 @@ def _measured_after(progress: WatermarkPolicy, on: str, steps: Sequence[Transfor
 
 
 def refuse_arrival(of: Node) -> None:
-    """Raise SpecError if `of` has results of operators, which have no order of arrival."""
+    """Raise SpecError if the node `of` has results of operators, which have no arrival order."""
     if of.times is not None:
         raise SpecError(
             "windows over rows by arrival: results of operators have no order of arrival of their "

@@ -1,9 +1,9 @@
 """The compatibility table: which features work with which windows, aggregates and operators.
 
-A label describes a query: a kind of window, aggregate or operator, or another feature. A rule
-refuses one feature for queries with certain labels, and states the reason and the remedy. All other
-combinations work. Error texts and `docs/compatibility.md` are generated from this table, and a test
-runs every combination.
+A label names something that a query has: a kind of window, aggregate or operator, or a feature. A
+rule refuses one feature for queries with certain labels, and states the reason and the remedy. All
+other combinations work. Error texts and `docs/compatibility.md` are generated from this table, and
+a test runs every combination.
 """
 
 from __future__ import annotations
@@ -202,13 +202,13 @@ RULES = (
 
 
 def rule_for(feature: str, labels: Collection[str]) -> Rule | None:
-    """Return the first rule that refuses `feature` for a query with `labels`, else None."""
+    """Return the first rule that refuses `feature` for queries with `labels`, or None."""
     rules = (rule for rule in RULES if rule.feature == feature)
     return next((rule for rule in rules if not set(rule.labels).isdisjoint(labels)), None)
 
 
 def features_of(labels: Collection[str]) -> Iterator[tuple[str, Rule | None]]:
-    """Yield each feature, and the rule that refuses it for a query with `labels` (or None)."""
+    """Yield each feature with the rule that refuses it for a query with `labels`, or with None."""
     for feature in FEATURES:
         yield feature, rule_for("shed" if feature == "shed fill" else feature, labels)
 

@@ -27,7 +27,7 @@ Prods = Any
 
 
 def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete") -> PhysicalPlan:
-    """Return `assembly` extended by the early results that `prods` requests, if it requests any."""
+    """Return `assembly` with the early results that `prods` requests; unchanged without `prods`."""
     how = estimates_of(estimate)
     if prods is None:
         return assembly

@@ -40,7 +40,7 @@ class EarlyColumns:
         return [*label, *(known if self.numbers else known[:1])]
 
     def added(self, rows: pa.Table, known: pa.Table | None) -> pa.Table:
-        """Return `rows` with the extra columns of `known`; NULL if `known` is None (finals)."""
+        """Return `rows` with the extra columns from `known`, or with NULLs if `known` is None."""
         for field in self.fields:
             if field.name == KIND:
                 label = "final" if known is None else "early"

@@ -18,7 +18,7 @@ from lowwater.windows.axis import Axis
 def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
     """Return the text of `query.explain()`: the operators, their inputs and watermarks.
 
-    `aside` is the policy for holding rows of a burst, if the run has one.
+    `aside` is the policy that holds rows of a burst; None if no rows are held.
     """
     refuse_unfed(assembly)
     flow = assembly.flow

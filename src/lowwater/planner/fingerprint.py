@@ -15,7 +15,7 @@ STATE_VERSION = 6
 
 
 def fingerprint(assembly: PhysicalPlan, shards: int) -> dict[str, Any]:
-    """Return {"version": of checkpoints, "query": described plan, "digest": hash of "query"}."""
+    """Return {"version": STATE_VERSION, "query": plan as a dict, "digest": hash of "query"}."""
     flow = assembly.flow
     described: dict[str, Any] = {}
     for start, source, policy in zip(flow.inputs, assembly.sources, assembly.policies, strict=True):

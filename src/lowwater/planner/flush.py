@@ -14,13 +14,13 @@ from lowwater.planner.compatibility import refuse
 from lowwater.windows.axis import Axis
 
 WINDOW_SLICES = 8
-"""The number of slices of a window's groups; each slice is stored and emitted separately."""
+"""The groups of a window are divided into this number of slices, which are emitted in turn."""
 _WINDOWS = re.compile(r"\s*(\d+(?:\.\d+)?)\s*windows?\s*")
 
 
 @dataclass(frozen=True)
 class Flush:
-    """A policy that emits complete results not at once, but spread over at most `max_delay`."""
+    """A policy that spreads results over at most `max_delay`, instead of emitting all at once."""
 
     max_delay: Any
     keep: int | None = None
@@ -57,7 +57,7 @@ def slow_flush(*, max_delay: Any) -> Flush:
 
 
 def lazy_flush(*, max_delay: Any, keep: int) -> Flush:
-    """Return a policy that holds results while state has room, for at most `max_delay`.
+    """Return a policy that delays results while state has room, for at most `max_delay`.
 
     Results are emitted when state has more than `keep` cells (in a join: rows). Otherwise they are
     spread over the second half of the delay.

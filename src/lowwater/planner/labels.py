@@ -15,7 +15,7 @@ WINDOWS = {
     "session": "`gap=`",
     "both times": "`on=` both times of a join",
 }
-"""The kinds of windows, and the code for each."""
+"""The kinds of windows, as {label: code that the user writes}."""
 
 AGGREGATES = {
     "decomposable": "count, sum, avg, min, max, …",
@@ -24,7 +24,7 @@ AGGREGATES = {
     "lift": "`lw.aggregate(lift=, combine=, lower=)`",
     "init": "`lw.aggregate(init=, incr=, final=)`",
 }
-"""The kinds of aggregates, and the code or examples for each."""
+"""The kinds of aggregates, as {label: code that the user writes, or examples}."""
 
 OPERATORS = {
     "rows": "a stream without windows",
@@ -37,7 +37,7 @@ OPERATORS = {
     "second level": "windows, a join or distinct over the results of windows",
     "order over results": "`order()` over the results of windows",
 }
-"""The kinds of operators in a query, and the code for each."""
+"""The kinds of operators, as {label: code that the user writes, or a description}."""
 
 FEATURES = {
     "allowed_lateness": "`window(allowed_lateness=)`",
@@ -58,4 +58,4 @@ FEATURES = {
     "shed": "`shed=lw.shed(...)`",
     "shed fill": "`shed=lw.shed(fill='linear')`",
 }
-"""The features, and the code for each."""
+"""The features, as {label: code that the user writes}."""

@@ -1,4 +1,4 @@
-"""Plans adaptive slack: finds the operators that streams feed, and plans the choice of slacks."""
+"""Plans adaptive slack: finds the operators whose result quality determines the slacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNTARGETED = 1 << 20
 
 
 def chosen(policy: WatermarkPolicy) -> AdaptiveSlack | None:
-    """Return the adaptive slack policy that `policy` is or contains, else None."""
+    """Return the adaptive slack policy that `policy` is or contains; None if there is none."""
     inner = policy.each if isinstance(policy, PerSource) else policy
     return inner if isinstance(inner, AdaptiveSlack) else None
 
@@ -78,12 +78,12 @@ class _Place:
     operator: int
     ports: tuple[tuple[int, ...], ...]
     orders: tuple[int, ...] = ()
-    """The operators that sort the rows of `operator` by time."""
+    """The operators that sort rows by time before `operator` reads them."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A path from an input to a port; `first`: no join is on it; `order`: its sort operator."""
+    """A path to a port. `first` means without a join; `order` is the sort before the port."""
 
     input: int
     first: bool = True
@@ -91,9 +91,9 @@ class _Way:
 
 
 def _places(flow: Dataflow, targets: Mapping[int, AdaptiveSlack]) -> Iterator[_Place]:
-    """Yield each operator that is the first window or join after an input in `targets`.
+    """Yield the first window or join after each input in `targets`, as a place.
 
-    A join lists all inputs in `targets` that feed it, even if their rows pass another join first.
+    The place of a join lists all inputs in `targets` that feed the join, even through another join.
     """
     coming: dict[tuple[int, int], list[_Way]] = {p: [] for p in flow.ports}
 
@@ -125,7 +125,7 @@ def _deciding(
     granule: int,
     parts: frozenset[int],
 ) -> SlackDecision:
-    """Return the slack decision for `place`; raise SpecError if its losses have no model."""
+    """Return the slack decision for `place`; raise SpecError if a target does not fit the place."""
     plan, name = flow.operators[place.operator].plan, flow.operators[place.operator].name
     mine = [targets[n] for port in place.ports for n in port]
     one = max(mine, key=_target)

@@ -20,7 +20,7 @@ Shed = ShedPolicy | None
 
 
 def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> PhysicalPlan:
-    """Return `assembly` extended by load shedding with the policy `shed`, if it is not None."""
+    """Return `assembly` with load shedding by the policy `shed`; unchanged if `shed` is None."""
     if shed is None:
         return assembly
     if not isinstance(shed, ShedPolicy):
@@ -79,7 +79,7 @@ def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
 
 
 def _back(flow: Dataflow, number: int) -> int:
-    """Return by how many ticks input rows may be older than the rows operator `number` reads."""
+    """Return how much older, in ticks, input rows may be than the rows operator `number` reads."""
     spans = (
         operator.plan.made_from + _back(flow, below)
         for below, operator in enumerate(flow.operators)
@@ -106,7 +106,7 @@ def check_gap(shedder: LoadShedder) -> None:
 
 
 def late_only(shedder: LoadShedder) -> str | None:
-    """Return advice on `max_gap` if no row can be skipped, else None."""
+    """Return advice on `max_gap` if it allows no row to be skipped; otherwise return None."""
     params, most = shedder.slots.params, shedder.most
     if most >= params.overlap:
         return None
@@ -140,7 +140,7 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
 
 
 def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
-    """Yield a line for each input, which says between which steps the input's rows are dropped."""
+    """For each input, yield a line that names the steps between which rows are skipped."""
     for number in shedder.inputs:
         start = flow.inputs[number]
         name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"

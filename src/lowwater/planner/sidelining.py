@@ -53,7 +53,7 @@ def sideline_of(sideline: Sidelining) -> Sideline | None:
 
 
 def _check(flow: Dataflow) -> None:
-    """Raise SpecError if windows of `flow` can close only in the order of time."""
+    """Raise SpecError if the windows or the inputs of `flow` do not allow sidelining."""
     for number in sorted(flow.front):
         refuse("sideline", flow.operators[number].plan.labels, _NEEDED)
     if any(i.axis.kind != "time" for i in flow.inputs):

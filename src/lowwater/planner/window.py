@@ -21,7 +21,7 @@ MAX_FOLDED_WINDOWS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class AskedWindows:
-    """The windows and groups of a query, as the user wrote them, and the node `of` they read."""
+    """The windows and groups that a query requests, and the node `of`, whose rows they contain."""
 
     of: Node
     axis: Axis
@@ -35,7 +35,7 @@ class AskedWindows:
 
 
 def window_node(asked: AskedWindows, aggregates: dict[str, Aggregate]) -> Apply:
-    """Return the node of a window aggregate; raise SpecError if its arguments do not fit."""
+    """Return a window aggregate's node; raise SpecError if its arguments do not fit together."""
     of = asked.of
     plan = WindowPlan(
         of.schema,
@@ -73,7 +73,7 @@ def _lateness(given: Any, plan: WindowPlan) -> int:
 
 
 def _takes_ranges(plan: WindowPlan, of: Node) -> bool:
-    """Return whether an interval may be complete while earlier rows may still come (`since=`)."""
+    """Return whether a source under `of` uses `since=`; raise SpecError if `plan` forbids this."""
     columns = (getattr(leaf.watermark, "since", None) for leaf in sources_of(of))
     since = next((column for column in columns if column is not None), None)
     if since is not None:
@@ -90,7 +90,7 @@ def _times(plan: WindowPlan) -> tuple[Axis, ...]:
 
 
 def _check(plan: WindowPlan, of: Node) -> None:
-    """Raise SpecError if the window, aggregates and input of `plan` do not fit together."""
+    """Raise SpecError if windows, aggregates and the input `of` do not fit together."""
     _ = plan.parts, plan.result_schema
     if plan.counts_arrivals or plan.numbering == "arrival":
         refuse_arrival(of)
@@ -112,7 +112,7 @@ def _check(plan: WindowPlan, of: Node) -> None:
 
 
 def _landmark_text(plan: WindowPlan) -> str:
-    """Return the code that an error quotes: landmark windows, and the first holistic aggregate."""
+    """Return the user's code for an error: landmark windows, perhaps with a holistic aggregate."""
     kinds = {name: a.kind(plan.schema) for name, a in plan.aggregates.items()}
     grows = next((name for name, kind in kinds.items() if kind == "holistic"), None)
     return "range=lw.unbounded" + (f" with {grows}=..." if grows else "")

@@ -50,7 +50,7 @@ def in_order(of: Node) -> Apply:
 def _apply(
     plan: OperatorPlan, of: tuple[Node, ...], times: tuple[Axis, ...], time: str | None = None
 ) -> Apply:
-    """Return the node of an operator's results; raise SpecError if no run could compute them."""
+    """Return the node of the operator `plan`; raise SpecError if the planner refuses `plan`."""
     schema, at = plan.result_schema, time or times[0].column
     node = Apply(schema=schema, time=at, times=times, plan=plan, of=of)
     assemble({"results": node})

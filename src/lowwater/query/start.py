@@ -148,11 +148,11 @@ class SingleQuery(Runnable):
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return the results.
 
-        `epochs` are the tables of each feed; each table is one epoch. `host` is "spark", or "local"
-        for one process without Spark; the default is local if all streams are feeds. `clock`
-        replaces the wall clock in tests. The sinks `late`, `malformed` and `dropped` receive late
-        rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline` and `shed`,
-        see `start`.
+        `epochs` maps each feed to its tables; each table is one epoch. `host` is "spark", or
+        "local" for one process without Spark; the default is local if all streams are feeds.
+        `clock` replaces the wall clock in tests. The sinks `late`, `malformed` and `dropped`
+        receive late rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline`
+        and `shed`, see `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -194,8 +194,8 @@ class SingleQuery(Runnable):
         started again with the same checkpoint, it continues where it stopped or was killed.
 
         `early` requests early results of open windows: `lw.early_every("10 seconds")`,
-        `lw.early_before(0.25)`, a stream whose rows are prods, or a list of these.
-        `lw.early_on_demand()` requests none itself; `run.prod()` works with all of them. Early
+        `lw.early_before(0.25)`, a stream whose rows are prods, or a list of these. `run.prod()`
+        requests more early results; with `lw.early_on_demand()`, nothing else does. Early
         results estimate the finals; with `estimate="raw"` they aggregate only the rows so far.
 
         `sideline=True` holds the rows of a burst once their windows have an early result, and

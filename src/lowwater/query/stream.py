@@ -82,8 +82,8 @@ class Stream(SingleQuery):
     def where(self, condition: str) -> Stream:
         """Return the stream with only the rows for which a Spark SQL condition is true.
 
-        The filter does not affect the watermark: all rows advance it, and punctuation counts even
-        if the filter drops its row. Spark evaluates the condition on a DataFrame, DuckDB on other
+        The filter does not affect the watermark. All rows and punctuations advance it, even those
+        that the filter removes. Spark evaluates the condition on a DataFrame, DuckDB on other
         sources. A filter on the DataFrame itself, before `lw.stream`, is cheaper if few rows
         remain, but then the other rows do not advance the watermark.
 
@@ -178,8 +178,8 @@ class Stream(SingleQuery):
             The event time of a result: the time of "self" or "other", the "min" or "max" of both
             times (in a new column), or "both" times. Results keep the time columns of both rows.
         order
-            "time" emits results in the order of their time (QDJ 4); the default time is "max". Each
-            result waits for the watermarks of both streams, and late rows are dropped.
+            "time" emits results in the order of their time (QDJ 4); for inner joins, the default of
+            `time` is then "max". Results wait for both watermarks, and late rows are not joined.
         suffix
             The suffix of those columns of `other` whose names exist in this stream, too.
         flush
@@ -245,8 +245,8 @@ class Stream(SingleQuery):
             arrival order of rows, `lw.rank("ts")` for the order of a column. With both times of a
             join, `("ts", "ts_other")`, a result has one window per time: `window` and `window_2`.
         slide_on
-            The order in which a `slide` in rows counts rows: arrival order (by default), or
-            `lw.rank("ts")`. With a column, a value that is a multiple of `slide` ends a window.
+            How `slide=lw.rows(n)` counts rows: by arrival (the default), or by `lw.rank("ts")`.
+            Or a column: then each row whose value is a multiple of `slide` ends a window.
         partition_by
             Columns that partition the stream before windows are formed: each partition has its own
             windows and row numbers.

@@ -142,7 +142,7 @@ def _session(args: WindowArgs, over: Node) -> ResolvedWindow:
 
 
 def _over_rows(args: WindowArgs, over: Node, *, partitioned: bool) -> ResolvedWindow:
-    """Return a window over row numbers: by arrival, by rank, or from a column."""
+    """Return a window over row numbers: counted by arrival or by rank, or read from a column."""
     on = args.on
     if args.slide_on is not None:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""The step between `stream.window(...)` and a query: windows without aggregates."""
+"""The class that `stream.window(...)` returns: a stream with windows, before `agg(...)`."""
 
 from __future__ import annotations
 

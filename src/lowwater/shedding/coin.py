@@ -1,9 +1,9 @@
 """The random choice of slots to drop: one coin toss per batch, and bounded runs (DROP 3.4).
 
-A slot is an interval of result times (`drop_geometry`). One toss drops all slots of a batch, or
-keeps all. After the longest allowed run of dropped slots, the next slot is always kept. If the coin
-would have dropped that slot, one drop is *owed*: a later slot that the coin would keep is dropped
-instead, unless the run becomes too long. So runs stay bounded, and the share of drops is met.
+A slot is an interval of result times (`drop_geometry`). One toss drops or keeps a whole batch of
+neighbouring slots. After the longest allowed run of dropped slots, the next slot is always kept. If
+the coin would have dropped that slot, one drop is *owed*: a later slot that the coin would keep is
+dropped instead, unless the run becomes too long. So runs stay bounded, and the share is met.
 
 Independent tosses would have long series of equal results, and the load would vary. So each toss
 corrects the excess of earlier tosses. A random part remains, so that drops do not follow a period
@@ -20,14 +20,14 @@ from random import Random
 from lowwater.intervals import Intervals
 
 CHANCE = 0.5
-"""The width of the range of random numbers around 1/2; a narrow range spreads drops evenly."""
+"""Random numbers are at most `CHANCE` / 2 from 1/2; a small value spreads drops evenly."""
 OWED_RUNS = 4
 """The largest number of owed drops is this number times the longest allowed run."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule of drops: the share of slots, slots per toss, longest run, and random seed."""
+    """The rule of drops: share of slots to drop, slots per toss, longest run, and random seed."""
 
     share: float
     batch: int
@@ -35,7 +35,7 @@ class Rule:
     seed: int
 
     def coin(self, number: int) -> float:
-        """Return the random number of batch `number`, around 1/2; every call returns the same."""
+        """Return the random number of batch `number`, which is the same in every call."""
         return 0.5 + CHANCE * (Random(f"{self.seed}/{number}").random() - 0.5)  # noqa: S311
 
 
@@ -47,7 +47,7 @@ class Place:
     - `owed`: The number of drops that are owed.
     - `number`, `left`, `drop`: The number of the next batch, the remaining slots of the current
       batch, and whether the coin dropped the current batch.
-    - `carry`: The number of batches to drop so far according to the share, minus those dropped.
+    - `carry`: The number of batches that the share requires so far, minus the dropped batches.
     """
 
     slot: int
@@ -82,9 +82,9 @@ class Place:
 
 
 def decide(place: Place, rule: Rule, until: int) -> Iterator[tuple[Place, bool]]:
-    """Yield (state after the slot, whether it is dropped) for each slot up to `until` − 1.
+    """Yield, for each slot before `until`, the state after the slot and whether it is dropped.
 
-    If the share is 0, yield only the pair of the last slot.
+    If the share is 0, yield this pair only for the last slot.
     """
     if rule.share <= 0 and place.slot < until:
         yield Place(until, number=place.number), False

@@ -1,9 +1,9 @@
-"""The geometry of dropped windows: the slots of a drop, and the rows that no window needs.
+"""The geometry of dropped windows: slots of result times, and the rows that no window needs.
 
-A drop divides result times into *slots* of length δ: all windows with results in one slot are kept
+Result times are divided into *slots* of length δ. All windows with results in one slot are kept
 or dropped together (DROP 3.2). A slot needs the rows of an interval of length ω. In DROP, a result
 has the time of its window's first row, so a slot needs rows after its own time. Here, a result has
-the time of its window's last tick, so a slot needs earlier rows. The "- 1" of DROP is a tick here.
+the time of its window's last tick, so a slot needs earlier rows. DROP's "- 1" is one tick here.
 
 Dropped results and skipped rows are described by intervals of time. A row is skipped if and only if
 all its windows are dropped (DROP 3.4, rule 1).
@@ -31,7 +31,7 @@ class Params:
 
     @property
     def overlap(self) -> int:
-        """The smallest number of slots that need the same row, ⌊ω/δ⌋; shorter runs skip no rows."""
+        """⌊ω/δ⌋: at least this many slots need each row, so shorter runs of drops skip no rows."""
         return self.size // self.slide
 
     def spared(self, run: int) -> int:
@@ -64,15 +64,15 @@ class Root:
 
     @property
     def phase(self) -> int:
-        """The remainder of each result time divided by the slide."""
+        """The result time modulo the slide, which is the same for all windows."""
         return (self.spec.origin + self.spec.range - 1) % self.spec.slide
 
 
 @dataclass(frozen=True)
 class Slots:
-    """The slots of a drop: slot k has the result times [anchor + k·slide, anchor + (k+1)·slide).
+    """Slots of result times: slot k is [anchor + k·slide, anchor + (k+1)·slide).
 
-    The first row that a slot needs is `lead` ticks before its start; `size` is ω in ticks.
+    The first row that a slot needs is `lead` ticks before the slot's start; `size` is ω in ticks.
     """
 
     anchor: int
@@ -84,8 +84,8 @@ class Slots:
     def of(cls, roots: Sequence[Root]) -> Slots:
         """Return the common slots of all `roots`.
 
-        If the windows start together, this is the fan-out rule of DROP; otherwise ω is larger by
-        the distance of the starts.
+        If the windows start together, ω and δ follow the fan-out rule of DROP. Otherwise, ω is
+        larger by the distance of the starts.
 
         >>> one, two = (Root(0, Sliding(range=3, slide=s), 0, 1) for s in (2, 3))
         >>> both = Slots.of([one, two])
@@ -183,7 +183,7 @@ def last_outside(intervals: Intervals, at: np.ndarray) -> np.ndarray:
 
 
 def _around(intervals: Intervals, at: np.ndarray) -> np.ndarray:
-    """Return, for each number in `at`, the interval that contains it, or else the next one."""
+    """Return, for each number in `at`, the interval that contains it, or the next interval."""
     edges = np.array([*intervals, (0, 0)], np.int64)
     return edges[np.searchsorted(edges[:-1].reshape(-1), at, "right") // 2]
 
@@ -193,7 +193,7 @@ def needed_windows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each i, the smallest and the largest kept window id in [first[i], last[i]].
 
-    `results` are the dropped result times. If no window is kept, the second id is the smaller one.
+    `results` are the dropped result times. If no window is kept, the second id is below the first.
     """
     if not results or not isinstance(spec, Sliding):
         return first, last

@@ -40,7 +40,7 @@ PATIENCE = 8
 
 @dataclass(frozen=True)
 class Epoch:
-    """The measurements of an epoch; times in ticks.
+    """The measurements of an epoch; all times are in ticks.
 
     - `took`, `elapsed`: The duration of the epoch, and the time since the previous epoch's end.
     - `kept`, `shed`: The number of kept rows, and of shed rows.
@@ -97,14 +97,14 @@ def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
 
 @dataclass(frozen=True)
 class CostMemory:
-    """Sums for a least-squares fit of costs: products of row counts, and counts times duration."""
+    """Sums for a least-squares fit of costs: products of two counts, and of count and duration."""
 
     products: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in range(4)])
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
 
 
 def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
-    """Return the memory after `epoch`, and the costs from a least-squares fit; none is negative."""
+    """Return the memory after `epoch`, and the costs (≥ 0) from a least-squares fit."""
     row = np.array([1.0, epoch.kept, epoch.shed, epoch.results])
     products = MEMORY * np.array(memory.products) + np.outer(row, row)
     sums = MEMORY * np.array(memory.sums) + row * epoch.took
@@ -146,7 +146,7 @@ class LoadMemory:
     """The memory of the load model.
 
     - `now`: The system clock at the end of the last epoch.
-    - `elapsed`: The ticks from the end of the epoch before it to `now`.
+    - `elapsed`: The ticks between the ends of the last two epochs.
     - `costs`, `cost`: The sums for the fit of costs (`CostMemory`), and the fitted costs.
     - `surprise`: The largest recent value of duration / expected duration − 1.
     - `rate`, `results`: The expected rows per tick, and the expected results per row.
@@ -187,7 +187,7 @@ def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
 class DropRequirement:
     """The share of windows to drop, and the number of consecutive slots to drop.
 
-    `load` is the arriving work divided by capacity; `reachable` is whether the bound can be met.
+    `load` is work divided by capacity; `reachable` is whether these drops keep the latency bound.
     """
 
     share: float
@@ -245,9 +245,9 @@ class Bound:
     def run(self, share: float) -> int:
         """Return the number of consecutive slots to drop in order to skip `share` of the rows.
 
-        Without overlap of windows, runs of any length skip the same rows, and short runs keep the
-        load even. With overlap, long runs skip more rows. So a run is short compared with the
-        bound, but long enough to skip `share` with one kept slot between two runs.
+        Without overlap of windows, all run lengths skip the same share of rows, and short runs keep
+        the load even. With overlap, long runs skip more rows. So a run is short compared with
+        the bound, but long enough to skip `share` with one kept slot between two runs.
         """
         params, most = self.params, self.most
         if params.size <= params.slide:

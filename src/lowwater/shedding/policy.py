@@ -44,7 +44,7 @@ def shed(
     share
         The share of windows to drop.
     latency
-        Instead of `share`: the largest age of a result when it is emitted.
+        The largest age of a result when it is emitted. Give either `share` or `latency`.
     seed
         The seed of the random choice of windows.
     fill

@@ -24,11 +24,11 @@ from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, resu
 from lowwater.ticks import BEGIN, END
 
 AHEAD = 4
-"""Decisions are made ahead for this number times the slots that a recent epoch advanced."""
+"""The shedder decides ahead for `AHEAD` times as many slots as a recent epoch advanced."""
 LEAST_RUNS, MOST_RUNS = 8, 500
 """The smallest and the largest number of runs for which decisions are made ahead."""
 REMEMBERED = 256
-"""The number of past dropped intervals in memory; late rows of these count as shed."""
+"""The number of past dropped intervals in memory; their late rows are counted as shed."""
 TIRED = 0.7
 """A query restarts when the arrival rate is below this share of the rate at its shut-down."""
 
@@ -40,7 +40,7 @@ class DroppedInterval:
     - `start`, `end`: The interval.
     - `share`, `load`: The share of windows to drop and the load, both at the time of the decision.
     - `reason`: The cause: a fixed share, a bound on latency, or a query that is shut down.
-    - `operator`: The operator of the query that was shut down; None for all queries.
+    - `operator`: The operator of the query that was shut down; None if all queries are affected.
     """
 
     start: int
@@ -78,7 +78,7 @@ class ShedMemory:
 
 @dataclass(frozen=True)
 class LoadShedder:
-    """The component that chooses the windows of `roots` to drop; all roots share the slots.
+    """The component that chooses which windows of `roots` to drop; all roots use common slots.
 
     `inputs` is {input of these windows: number of operators that read the input}.
     """

@@ -17,14 +17,14 @@ from lowwater.ticks import Duration, ticks
 
 @dataclass(frozen=True)
 class Sideline:
-    """A policy that releases one held row per `every` new rows, each within `max_delay` ticks."""
+    """A policy that holds rows up to `max_delay` ticks and releases one per `every` new rows."""
 
     every: int = 3
     max_delay: int = 60_000_000
 
 
 def sideline(*, every: int = 3, max_delay: Duration = "1 minute") -> Sideline:
-    """Return a policy that releases one held row per `every` new rows, each within `max_delay`.
+    """Return a policy that holds rows up to `max_delay` and releases one per `every` new rows.
 
     >>> sideline(every=10)
     Sideline(every=10, max_delay=60000000)

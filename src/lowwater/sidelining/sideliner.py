@@ -22,7 +22,7 @@ QUEUED = 256
 
 @dataclass(frozen=True)
 class HeldRows:
-    """The number of held rows of interval number `interval` that arrived at clock `arrived`."""
+    """`rows` is the number of rows of held interval `interval` that arrived at clock `arrived`."""
 
     interval: int
     arrived: int
@@ -120,7 +120,7 @@ class Sideliner:
         return memory, HoldDecision(tuple(held), release)
 
     def due(self, memory: SidelineMemory) -> bool:
-        """Return whether rows are held: an epoch without new rows could then release them."""
+        """Return whether rows are held, so that an epoch without new rows could release them."""
         return any(held.rows for hold in memory.queues for held in memory.held_rows(hold))
 
     def chosen(
@@ -228,7 +228,7 @@ def _with_arrivals(before: Queues, report: EpochReport) -> Queues:
 
 
 def _shared(quota: int, waiting: Mapping[int, int]) -> dict[int, int]:
-    """Return {shard: its part of `quota`}, in proportion to `waiting`, {shard: held rows}.
+    """Return {shard: part of `quota`} in proportion to `waiting`, which is {shard: held rows}.
 
     >>> _shared(4, {0: 6, 1: 2})
     {0: 3, 1: 1}
@@ -263,7 +263,7 @@ def _without(queue: Queue, rows: int) -> Queue:
 
 
 def _shortened(queue: Sequence[HeldRows]) -> Queue:
-    """Return `queue`; in a long queue, two neighbours become one with the earlier arrival."""
+    """Return `queue`; in a long queue, pairs of neighbouring entries are merged."""
     if len(queue) <= QUEUED:
         return tuple(queue)
     shorter: list[HeldRows] = []

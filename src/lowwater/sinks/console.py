@@ -61,7 +61,7 @@ HIDDEN = ("wid", "expected_accuracy", "low", "high")
 
 
 def show_in_row(row: Mapping[str, Any], name: str) -> str:
-    """Return the value of column `name` in a result as text; an early value with its interval."""
+    """Return column `name` of a result as text; the text of an early value has its interval."""
     value, low, high = row[name], row.get("low") or {}, row.get("high") or {}
     if name == "completeness":
         return "" if value is None else f"{value:.0%}"

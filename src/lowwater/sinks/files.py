@@ -78,7 +78,7 @@ def csv_lines(rows: pa.Table, *, header: bool = True) -> bytes:
 
 
 def _spread(name: str, column: pa.ChunkedArray, columns: dict[str, pa.ChunkedArray]) -> None:
-    """Add `column` to `columns`: a struct as one column per field, a list as JSON text."""
+    """Add `column` to `columns`; structs become a column per field, lists become JSON text."""
     kind = column.type
     if pa.types.is_struct(kind):
         for field in kind:

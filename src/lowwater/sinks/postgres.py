@@ -36,7 +36,7 @@ _TYPES = (
 
 
 class Postgres(Sink):
-    """A sink that upserts rows by `key`; rows without a key are replaced epoch by epoch."""
+    """A sink that upserts rows by `key`; without a key, it replaces the rows of the same epoch."""
 
     def __init__(self, dsn: str, table: str) -> None:
         self.dsn, self.table = dsn, table

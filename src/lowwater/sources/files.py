@@ -94,7 +94,7 @@ class Files(BlockSource):
 
 
 def _within(sizes: Iterable[int], limit: int) -> int:
-    """Return how many of the first `sizes` have a sum of at most `limit`; at least 1."""
+    """Return how many of `sizes`, from the first on, add up to at most `limit`, but at least 1."""
     return max(1, sum(1 for _ in takewhile(lambda total: total <= limit, accumulate(sizes))))
 
 

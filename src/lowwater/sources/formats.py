@@ -63,7 +63,7 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
 
 
 def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
-    """Return the sorted names of visible files of format `form`, without names up to `after`."""
+    """Return the sorted names, greater than `after`, of the visible files of format `form`."""
     names = (path.name for path in folder.iterdir())
     endings = ENDINGS[form]
     return sorted(n for n in names if n > after and n[0] not in "._" and n.endswith(endings))
@@ -89,7 +89,7 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return the number of rows of a file; in csv and json, lines except a csv header are rows."""
+    """Return the number of rows of a file; a line of csv (after the header) or json is a row."""
     if form == "parquet":
         return int(pq.read_metadata(path).num_rows)
     with path.open("rb") as stream:

@@ -138,7 +138,7 @@ def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Clock:
-    """A clock that maps the wall clock to a row of the recording; it starts when it is created."""
+    """The clock of a replay, started on creation; `row_now` returns how many rows have arrived."""
 
     def __init__(self, source: Replay, start: int) -> None:
         ticks, valid = _arrivals(source, _recording(source.path))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class SourceBlock:
-    """A block of rows. `what` identifies it for `read`; `last` is whether the stream ends with it.
+    """A block of rows. `what` identifies it for `read`; `last` is True if the stream ends with it.
 
     `rows` is the number of rows, or None if it is unknown.
     """

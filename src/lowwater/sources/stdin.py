@@ -23,7 +23,7 @@ _FILE_BYTES = 8 << 20
 _FILE_SECONDS = 0.2
 """A spooled file is closed at `_FILE_BYTES`, or after `_FILE_SECONDS`."""
 _END_SECONDS = 0.3
-"""Delay of the end of the stream: Ctrl-C also ends the pipe, and must interrupt the run first."""
+"""Seconds from the end of the pipe to the end of the stream; Ctrl-C stops the run in between."""
 _CHUNK = 1 << 16
 
 
@@ -49,7 +49,7 @@ class Spool(Files):
 
 @dataclass(frozen=True)
 class StdinSource(Spool):
-    """A source of lines: first the bytes `first`, already read, then those from `descriptor`."""
+    """A source of lines. `first` are bytes that are already read; the rest is in `descriptor`."""
 
     descriptor: int = 0
     first: bytes = b""

@@ -1,6 +1,6 @@
 """A daemon whose Python workers start with all modules imported.
 
-Spark forks a worker for every task that finds no idle one, and each worker would import Arrow,
+Spark forks a worker if a task finds no idle worker, and each new worker would import Arrow,
 pandas and Lowwater. This daemon imports these modules once, before it forks workers. The imported
 objects are frozen, so Spark's garbage collection after each task skips them.
 """

@@ -24,8 +24,8 @@ SPARED = "__spared"
 class DataFrameSource:
     """A streaming DataFrame and its Arrow schema.
 
-    Rows that a filter drops stay in the DataFrame, marked in the column `KEPT`, because ingest
-    measures progress over all rows; they get no computed columns. `frame` is `base` after `steps`.
+    Rows that a filter drops stay in the DataFrame, because ingest measures progress over all rows.
+    They have False in column `KEPT`, and later steps compute NULL. `frame` is `base` after `steps`.
     """
 
     frame: DataFrame

@@ -22,7 +22,7 @@ from lowwater.intervals import Intervals, intersection
 from lowwater.spark.dataframe_source import DataFrameSource
 
 NEWEST = 64
-"""The number of newest intervals in the condition; older intervals rarely have rows."""
+"""The number of newest dropped intervals in the condition; older intervals rarely have rows."""
 
 
 def can_be_spared(source: DataFrameSource, flow: Dataflow, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""The Spark job of an epoch: ingest next to the rows, a shuffle by shard, then the kernels.
+"""The Spark job of an epoch: ingest where the rows are, a shuffle by shard, then the kernels.
 
 Every task receives the control in force. Rows of DataFrames come from one micro-batch.
 """

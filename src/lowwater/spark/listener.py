@@ -75,7 +75,7 @@ class EpochEvents:
 
     @cached_property
     def _classes(self) -> dict[str, Any]:
-        """{name: JVM object}, looked up once because a lookup takes several calls to the JVM."""
+        """The JVM objects that build an event, by name, cached because a lookup is slow."""
         sql = self.java.jvm.org.apache.spark.sql
         companion = getattr(sql.streaming, "StreamingQueryProgress$")
         return {

@@ -95,7 +95,7 @@ class ParquetScan:
 
 
 def leaves(query: StreamingQuery) -> list[Any] | None:
-    """Return the leaf relations of the micro-batch's plan, in the order of the DataFrames."""
+    """Return the leaf relations of the micro-batch's plan; None if the plan is not readable."""
     try:
         execution = query._jsq.streamingQuery().lastExecution()  # noqa: SLF001
         return _each(execution.logical().collectLeaves())

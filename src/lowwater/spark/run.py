@@ -44,7 +44,7 @@ STDERR = Console(stderr=True)
 POLL_SECONDS = 0.02
 """The pause before sources without new rows are read again."""
 LONGEST_TICK_SECONDS = 5.0
-"""The longest duration of `_on_tick`; Spark can stop the query between two calls of it."""
+"""The longest duration of one `_on_tick`; Spark can stop the query only between two calls."""
 INTERRUPTED = "java.lang.InterruptedException"
 _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
@@ -260,7 +260,7 @@ def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int],
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
-    """Return a stream that always has a next micro-batch; its one row is ignored."""
+    """Return a stream that always has a next micro-batch, of one row, which is ignored."""
     reader = spark.readStream.format("rate-micro-batch")
     return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
 

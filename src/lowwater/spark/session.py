@@ -46,7 +46,7 @@ WARM_SETTINGS = {
     "spark.driver.extraJavaOptions": _RARE_SECOND_COMPILER,
     "spark.python.daemon.module": "lowwater.spark.daemon",
 }
-"""Settings for a local master, which must be set before the JVM starts.
+"""Settings for a local master. They must be set before the JVM starts.
 
 A cluster cannot use the daemon: its executors receive the package only when a query starts.
 """
@@ -92,7 +92,7 @@ def spark_session(**settings: str) -> SparkSession:
 
 @contextmanager
 def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set `settings` while a query starts, then the old values; the query keeps `settings`."""
+    """Set `settings` while a query starts, then restore the session; the query keeps `settings`."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""The tasks on executors: ingest next to the rows, and the kernels of a level of operators.
+"""The tasks on executors: ingest where the rows are, and the kernels of a level of operators.
 
 The tasks are created for every epoch, with the control in force. Rows of a DataFrame pass through
 `mapInArrow`. Blocks that Lowwater reads itself need no SQL: their packets are records of an RDD.
@@ -138,7 +138,7 @@ class BlockTask:
 
     @property
     def rows(self) -> int | None:
-        """The number of rows in the block, if known."""
+        """The number of rows in the block; None if it is unknown."""
         return self.block.rows
 
 

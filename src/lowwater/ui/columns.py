@@ -1,4 +1,4 @@
-"""The columns of results on the live page: keys, which name groups, and numbers to draw."""
+"""The columns of results on the live page: group keys, and numbers that the chart draws."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class QueryColumns:
 
     @cached_property
     def slide(self) -> float:
-        """The smallest slide of a window, in seconds, or as a number if not `timed`; 0 if none."""
+        """The smallest slide of the windows, in seconds if `timed`; 0 if no slide is fixed."""
         plan = self.flow.operators[self._writer.output.operator].plan
         return min((window.slide for _, window in plan.fixed_windows), default=0) / self._scale
 
     @property
     def _scale(self) -> int:
-        """The number of ticks in a second or, if not `timed`, in 1."""
+        """The number of ticks in a second or, if not `timed`, in the number 1."""
         return TICKS_PER_SECOND if self.timed else self.flow.inputs[0].axis.per_unit
 
     def about(self) -> dict[str, Any]:

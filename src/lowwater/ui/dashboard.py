@@ -84,7 +84,7 @@ class Dashboard:
         return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return {setting: value} of the settings that a slider can show, durations in seconds."""
+        """Return the settings that a slider can show as {name: value}; durations are in seconds."""
         settings = dict(self.run.settings)
         if isinstance(settings.get("max_gap"), str):
             settings["max_gap_seconds"] = ticks(settings.pop("max_gap")) / 1e6

@@ -75,7 +75,7 @@ class History:
             self.fresh.points = self.fresh.points[-GROUPS * WINDOWS :]
 
     def _draw(self, point: dict[str, Any]) -> bool:
-        """Store `point` if its group is drawn; return whether it is."""
+        """Store `point` if its group is drawn; return whether the group is drawn."""
         group = point["group"]
         if group not in self.windows:
             if len(self.windows) >= GROUPS:
@@ -132,7 +132,7 @@ class History:
             return self._event([moment], new)
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the whole history as the first event of a page."""
+        """Return the event that a page receives first: the whole history so far."""
         with self.lock:
             windows = [kinds for ends in self.windows.values() for kinds in ends.values()]
             points = [point for kinds in windows for point in kinds.values()]

@@ -118,7 +118,7 @@ def html_of(outcome: Outcome) -> str:
 
 
 def _results_plot(results: pa.Table, keys: Sequence[str]) -> str:
-    """Return an SVG plot of the first column of numbers by window end; empty if none exists."""
+    """Return an SVG plot of the first numeric column by window end, or "" if it has no points."""
     schema = results.schema
     if "window" not in schema.names or not pa.types.is_struct(schema.field("window").type):
         return ""
@@ -212,7 +212,7 @@ class _Frame:
 
 
 def plot(groups: Mapping[str, Windows], value: str, *, timed: bool) -> str:
-    """Return an SVG plot of the column `value` with a line per group; empty if it has no points."""
+    """Return an SVG plot of the column `value`, one line per group, or "" if it has no points."""
     first = dict(list(groups.items())[: len(COLOURS)])
     by_group = {group: list(_points(windows, value)) for group, windows in first.items()}
     places = [(x, y) for points in by_group.values() for x, y, _ in points]

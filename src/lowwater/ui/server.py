@@ -39,7 +39,7 @@ _ALIVE_SECONDS = 10.0
 
 
 class Channel:
-    """A channel to all pages: it sends every event, or a snapshot to a page that missed one."""
+    """A channel that sends each event to all pages, and a snapshot to a page that missed events."""
 
     def __init__(self, snapshot: Callable[[], dict[str, Any]]) -> None:
         self.snapshot = snapshot
@@ -68,7 +68,7 @@ class Channel:
             self.changed.wait_for(lambda: not self.pages, timeout=seconds)
 
     def after(self, received: int | None) -> tuple[int | None, bytes]:
-        """Wait for the event after `received`; return (number, event), or a snapshot if missed."""
+        """Wait for the event after `received`; return (number, bytes) of it or of a snapshot."""
         with self.changed:
             if received is not None:
                 self.changed.wait_for(

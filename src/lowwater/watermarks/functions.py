@@ -26,8 +26,8 @@ def slack(
 ) -> Slack:
     """Return a policy that allows rows to be late by `span`, or by `rows` rows.
 
-    The watermark is the newest time minus `span`, or the newest time without the last `rows` rows.
-    With mode "generous", a late row enters those of its windows that are still open. With
+    The watermark is the newest time minus `span`, or the newest time of all rows except the last
+    `rows`. With mode "generous", a late row enters those of its windows that are still open. With
     "consistent", a row that is late for one of its windows misses all of them; results then do not
     depend on the division of the stream into epochs (WID 8.2).
 

@@ -43,7 +43,7 @@ class WatermarkPolicy(ABC):
 
     @property
     def source(self) -> str | None:
-        """The column that identifies sources if each source has its own watermark, else None."""
+        """The column that identifies sources; None if sources have no watermarks of their own."""
         return None
 
     @property

@@ -20,7 +20,7 @@ class Punctuation(WatermarkPolicy):
     """A policy that reads punctuations: rows in which the column `when` is true.
 
     A punctuation with time t promises that no later row (with the same value of `by`) has a time
-    before t. If `since` is not NULL, it promises this only for times from `since` up to t.
+    before t. If `since` is not NULL, the promise covers only times from `since` up to t.
     """
 
     when: str
@@ -79,7 +79,7 @@ class PunctuationTracker(Tracker[PunctuationMemory]):
     """A tracker that collects the watermarks of the stream's punctuations.
 
     With punctuations by group, the stream's watermark is the minimum of the groups' watermarks.
-    There is none until every group has a watermark.
+    The stream has no watermark until every group has one.
     """
 
     memory_type = PunctuationMemory

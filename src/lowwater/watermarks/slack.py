@@ -61,7 +61,7 @@ class TimeSlackMemory:
 
 
 class TimeSlack(Tracker[TimeSlackMemory]):
-    """A tracker: the watermark is the newest time minus `span` (if None, the adapter's slack)."""
+    """The watermark is the newest time minus `span` (the adapter's slack if `span` is None)."""
 
     memory_type = TimeSlackMemory
 

@@ -149,7 +149,7 @@ class Axis:
         return None if tick is None else self.from_ticks(np.array([tick]))[0].as_py()
 
     def from_ticks(self, ticks: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
-        """Return `ticks` as an array of `bound_type`; `missing` elements become NULL."""
+        """Return `ticks` as an array of `bound_type`, with NULL where `missing` is true."""
         whole = pa.array(ticks, pa.int64(), mask=missing)
         if self.kind == "time":
             return whole.cast(self.bound_type)

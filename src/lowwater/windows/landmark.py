@@ -70,7 +70,7 @@ class Landmark(ScheduledWindow):
         return "one partial per group for closed panes, and open panes of one slide"
 
     def ids(self, positions: np.ndarray, slide_values: Iterable[int] | None) -> np.ndarray:
-        """Return ids from the first window of the smallest position to that of the largest one."""
+        """Return all ids from `first(smallest position)` to `first(largest position)`."""
         at = np.asarray(positions[self.last(positions) == END])
         return np.arange(self.first(at.min()), self.first(at.max()) + 1) if len(at) else at
 
@@ -97,7 +97,7 @@ class Landmark(ScheduledWindow):
         return (at - self.origin) // self.slide
 
     def last(self, at: Ticks) -> Ticks:
-        """Return END: all later windows contain `at`; BEGIN if `at` is before the landmark."""
+        """Return END (all later windows contain `at`), or BEGIN if `at` is before the landmark."""
         if self.landmark is None:
             return at * 0 + END
         return np.where(np.asarray(at) < self.landmark, BEGIN, END)[()]

@@ -1,4 +1,4 @@
-"""Row windows, which end at rows, and the classes of row numbers and lengths in rows.
+"""Row windows, which end at rows, and the arguments `lw.arrival`, `lw.rank` and `lw.rows`.
 
 A row window exists only after its last row has arrived, so its id is the position of that row. A
 pane is a single position. Windows may end at any position, so every watermark may close windows.

@@ -65,11 +65,11 @@ class SessionWindow(SingleWindow):
         return wid + self.gap
 
     def first(self, at: Ticks) -> Ticks:
-        """Return `at`: the id of the only session of a row at `at` without neighbours."""
+        """Return `at`, the id of a session with a single row at position `at`."""
         return at
 
     def last(self, at: Ticks) -> Ticks:
-        """Return `at`: the id of the only session of a row at `at` without neighbours."""
+        """Return `at`, the id of a session with a single row at position `at`."""
         return at
 
     def first_open(self, mark: Ticks) -> Ticks:

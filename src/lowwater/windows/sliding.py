@@ -251,7 +251,7 @@ class Sliding(ScheduledWindow):
         return (at - self.origin - self.range) // self.slide + 1
 
     def last(self, at: Ticks) -> Ticks:
-        """Return the id of the last window that contains `at`; less than `first(at)` if none."""
+        """Return the id of the last window that contains `at`, or an id < `first(at)` in a gap."""
         return (at - self.origin) // self.slide
 
     def first_open(self, mark: Ticks) -> Ticks:

@@ -39,7 +39,7 @@ class AccumulatorColumns:
         return np.ones(len(self), np.int64)
 
     def copy(self) -> AccumulatorColumns:
-        """Return a copy of the cells that `put` may overwrite."""
+        """Return a copy of the cells; `put` on the copy does not change the original."""
         return replace(self, arrays=tuple([a.copy() for a in self.arrays]))
 
     def take(self, index: Any) -> AccumulatorColumns:
@@ -47,7 +47,7 @@ class AccumulatorColumns:
         return replace(self, arrays=tuple([a[index] for a in self.arrays]))
 
     def reshape(self, *shape: int) -> AccumulatorColumns:
-        """Return the cells as a grid of this shape."""
+        """Return the cells as a grid with the dimensions `shape`."""
         return replace(self, arrays=tuple([a.reshape(shape) for a in self.arrays]))
 
     def put(self, index: Any, cells: AccumulatorColumns) -> None:
@@ -88,7 +88,7 @@ class Accumulator(ABC):
     paned: ClassVar[bool] = True
     """Whether cells can be combined. If not, there is one cell per window instead of per pane."""
     bounded: ClassVar[bool] = True
-    """Whether the size of a cell is independent of its number of rows, as running totals need."""
+    """Whether a cell's size is independent of its row count; running totals need bounded cells."""
 
     @property
     @abstractmethod
@@ -97,7 +97,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:
-        """Return `n` cells that aggregate `rows`, in arrival order; row i is in cell `codes[i]`."""
+        """Return `n` cells that aggregate `rows` in arrival order; row i is in cell `codes[i]`."""
 
     @abstractmethod
     def empty(self, n: int, like: AccumulatorColumns | None = None) -> AccumulatorColumns:
@@ -144,14 +144,14 @@ class Accumulator(ABC):
         return out
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return `grid` with each row combined with all rows above: a running total."""
+        """Return running totals: each row of `grid` is combined with all rows above it."""
         out = grid.copy()
         for row in range(1, len(out)):
             out.put(row, self.combine(out.take(row - 1), out.take(row)))
         return out
 
     def scan_up(self, grid: AccumulatorColumns) -> AccumulatorColumns:
-        """Return each row of `grid` combined, in order, with all rows below it."""
+        """Return totals from below: each row of `grid` is combined with all rows below it."""
         out = grid.copy()
         for row in range(len(out) - 2, -1, -1):
             out.put(row, self.combine(out.take(row), out.take(row + 1)))

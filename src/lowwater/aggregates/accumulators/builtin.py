@@ -159,7 +159,7 @@ class Extreme(ColumnwiseAccumulator):
 
     @cached_property
     def ranked(self) -> bool:
-        """Whether cells hold ranks in an array of sorted distinct values."""
+        """Whether cells hold indices into an array of sorted distinct values."""
         return is_ranked(self.type)
 
     @cached_property
@@ -234,7 +234,7 @@ class Moments(Accumulator):
 
 @dataclass(frozen=True)
 class ValueAtTime(Accumulator):
-    """The value at the first or last time; of equal times, the first or last arrival."""
+    """The first value by (time, arrival), or the last value if `last` is true."""
 
     column: str
     type: pa.DataType
@@ -246,7 +246,7 @@ class ValueAtTime(Accumulator):
 
     @property
     def never(self) -> int:
-        """The time of an empty cell: before all other times if `last`, else after them."""
+        """The time of an empty cell: before all times if `last` is true, else after all times."""
         return _LEAST if self.last else _GREATEST
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102

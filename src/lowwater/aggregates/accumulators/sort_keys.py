@@ -3,7 +3,7 @@
 Integers, dates, times and booleans are their own keys. Keys of floats are in Spark's order, with
 NaN above all numbers. The zeros -0.0 and 0.0 have the same key, as they are equal in Spark; with
 `both_zeros`, the key of -0.0 is just below the key of 0.0. Keys of text, binary and decimals are
-ranks in an array of sorted distinct values, and comparable only within that array.
+indices (ranks) in an array of sorted distinct values; only keys of the same array can be compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def valid_mask(column: pa.Array) -> np.ndarray | None:
 
 
 def is_ranked(t: pa.DataType) -> bool:
-    """Return whether keys of type `t` are ranks in an array of sorted distinct values."""
+    """Return whether keys of type `t` are indices into an array of sorted distinct values."""
     kinds = pa.types
     own = kinds.is_integer(t) or kinds.is_floating(t)
     return not (own or kinds.is_boolean(t) or kinds.is_temporal(t))
@@ -33,7 +33,7 @@ def is_ranked(t: pa.DataType) -> bool:
 def to_keys(
     column: pa.Array, *, both_zeros: bool = False
 ) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
-    """Return (keys, valid, values); `valid` is None without NULLs, `values` is None without ranks.
+    """Return (keys, `valid_mask(column)`, values); `values` is None if keys are not indices.
 
     >>> [to_keys(pa.array([-0.0, 0.0]), both_zeros=b)[0].tolist() for b in (False, True)]
     [[0, 0], [-1, 0]]
@@ -59,7 +59,7 @@ def to_keys(
 def from_keys(
     keys: np.ndarray, t: pa.DataType, *, missing: np.ndarray, values: pa.Array | None
 ) -> pa.Array:
-    """Return the values that `keys` represent; `missing` elements become NULL."""
+    """Return the values that `keys` represent, with NULL where `missing` is true."""
     if is_ranked(t):
         if values is None:
             return pa.nulls(len(keys), t)

@@ -22,7 +22,7 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.sort_keys import from_keys, to_doubles, to_keys
 
 _DENSE = 4
-"""The largest number of counters per value in a table; if more are needed, values are sorted."""
+"""`counted` sorts values if an array of counters would need more than this many per value."""
 
 
 def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def spread(first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bags(AccumulatorColumns):
-    """The bags of many cells, each sorted by rank; `arrays` are their (start, stop) in the pool."""
+    """The bags of many cells, sorted by rank; `arrays` are the starts and stops in the pool."""
 
     rank: np.ndarray
     count: np.ndarray
@@ -57,7 +57,7 @@ class Bags(AccumulatorColumns):
         return self.values
 
     def put(self, index: Any, cells: AccumulatorColumns) -> None:
-        """Overwrite the cells at `index` with `cells`, which must be of the same pool."""
+        """Overwrite the cells at `index` with `cells`, which must use the same pool."""
         if not isinstance(cells, Bags) or cells.rank is not self.rank:
             raise AssertionError("bags of two pools are merged, not put into each other")
         super().put(index, cells)
@@ -95,7 +95,7 @@ def bags_of(column: pa.Array, cell: np.ndarray, n: int, count: np.ndarray | None
 
 
 def ranked(column: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array]:
-    """Return (ranks, valid, sorted distinct values); `valid` is None if no value is NULL."""
+    """Return (ranks, `valid_mask(column)`, sorted distinct values)."""
     keys, valid, values = to_keys(column)
     if values is None:
         known, keys = np.unique(keys, return_inverse=True)

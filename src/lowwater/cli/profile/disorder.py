@@ -40,7 +40,7 @@ class Profile:
     """The disorder of a stream, in ticks of its time.
 
     `times` and `degrees` hold the time and the late degree of each row in the order of arrival;
-    `arrivals` holds the times of arrival, or is None. `skipped` counts all other rows.
+    `arrivals` holds the times of arrival, or is None. `skipped` counts the rows that lack a time.
     """
 
     times: np.ndarray
@@ -52,7 +52,7 @@ class Profile:
 
     @property
     def rows(self) -> int:
-        """The number of rows that have a time."""
+        """The number of rows that are not skipped."""
         return len(self.times)
 
     @property
@@ -81,7 +81,7 @@ class Profile:
         return float(np.mean(self.degrees == 0))
 
     def late(self, share: float) -> int:
-        """Return the quantile `share` of the late degrees of rows, in ticks."""
+        """Return the late degree, in ticks, that a `share` of the rows does not exceed."""
         return int(np.quantile(self.degrees, share, method="inverted_cdf"))
 
     @property
@@ -101,7 +101,7 @@ class Profile:
         return np.diff(np.sort(ticks))
 
     def peak(self) -> tuple[int, int, float] | None:
-        """Return (width, most, mean): largest and mean row count of intervals of `width` ticks."""
+        """Return (width, most, mean): the largest and the mean number of rows per `width` ticks."""
         ticks = np.sort(self.times if self.arrivals is None else self.arrivals)
         span = int(ticks[-1] - ticks[0])
         if span <= 0:
@@ -112,7 +112,7 @@ class Profile:
         return width, int(counts.max()), self.rows / len(counts)
 
     def silence(self) -> int | None:
-        """Return the longest silence in ticks if it is unusually long, else None."""
+        """Return the longest silence in ticks; None if no silence is unusually long."""
         pauses = self.pauses
         if not self.timed or self.arrivals is None or not len(pauses):
             return None

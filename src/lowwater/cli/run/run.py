@@ -126,7 +126,7 @@ def _folder(request: RunRequest) -> Iterator[Path]:
 
 @contextmanager
 def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
-    """Run the host during the `with` block; Spark's messages go to a file, which errors name."""
+    """Run the host during the `with` block; an error names the file with Spark's messages."""
     if request.host == "local":
         with interruptible():
             yield
@@ -164,7 +164,7 @@ _ACCOUNTS = ("late", "outside", "malformed", "shed", "sidelined")
 
 
 def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
-    """Return a sentence with the counts of a run and, after Ctrl-C, how to resume the run."""
+    """Return the counts of a run as text and, after Ctrl-C, a line on how to resume the run."""
     status = ended.status
     lost = [f"{status[a]:,} {a}" for a in _ACCOUNTS if status[a]]
     partly = [f"{status['partly_late']:,} partly late"] if status["partly_late"] else []

@@ -63,7 +63,7 @@ class ReadOptions:
     follow: bool = False
 
     def stream(self, named: SourceArgs, watermark: str | None) -> lw.Stream:
-        """Return the stream of a source; its option `watermark=` overrides `watermark`."""
+        """Return the stream of a source; its own option `watermark=` overrides the argument."""
         text = named.options.get("watermark", watermark)
         if text is None:
             problem = f"source {named.name!r} has no watermark policy, so no window could close"
@@ -164,7 +164,7 @@ def time_of(named: SourceArgs, schema: pa.Schema) -> str:
 
 
 def source_format(named: SourceArgs, path: Path) -> Format:
-    """Return the format of a source: the option `format=`, else by the ending of its files."""
+    """Return the format of a source, from its option `format=` or else from its files' names."""
     name = named.options.get("format") or _format_of(path)
     for form in FORMATS:
         if name == form:

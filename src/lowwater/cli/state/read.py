@@ -46,7 +46,7 @@ class Scale:
         return cls(column, 10 ** int(digits[1]) if digits else 1 if "int" in kind else 1_000_000)
 
     def value(self, tick: int | None) -> Any:
-        """Return `tick` as a column value; None if it is unknown, or a stream's begin or end."""
+        """Return `tick` as a column value; None if `tick` is None, or a stream's begin or end."""
         if tick is None or abs(tick) >= END:
             return None
         if self.per_unit is None:
@@ -137,7 +137,7 @@ class CheckpointContents:
     def open_windows(self, operator: int) -> dict[str, Any] | None:
         """Return the open windows of `operator`, from the watermark to the newest row.
 
-        The result is None unless the windows are sliding or tumbling and hold rows.
+        The result is None unless the windows are sliding or tumbling and have rows in state.
         """
         spec = _sliding(self.operators[operator][1].get("window", ""))
         inputs = self.newest.standing.inputs

@@ -18,7 +18,7 @@ from lowwater.operators.window.plan import SECOND
 from lowwater.query.stream import Stream
 
 ALWAYS = ("window", "wid", "kind")
-"""Columns of every window result. Windows on both times of a join add a second window column."""
+"""Columns of every window result. Windows on both times of a join add `window_2`."""
 
 
 class Items:
@@ -117,7 +117,7 @@ class Items:
         self.loose.append(node)
 
     def key_of(self, node: exp.Expr) -> str | None:
-        """Return the name of the GROUP BY key that equals the expression `node`, else None."""
+        """Return the name of the GROUP BY key that equals `node`; None if no key does."""
         given = self._by_alias(node)
         if self.calls(given):
             return None

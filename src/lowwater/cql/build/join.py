@@ -143,7 +143,7 @@ class _Join:
         return keys
 
     def _key(self, condition: exp.Expr, keys: dict[str, str]) -> bool:
-        """Add `condition` to `keys` if it equates columns of both sides; return whether it does."""
+        """Return whether `condition` was added to `keys`: it must equate columns of both sides."""
         if not isinstance(condition, exp.EQ):
             return False
         columns = [self.sides.column(node) for node in (condition.this, condition.expression)]
@@ -157,7 +157,7 @@ class _Join:
         """Return the argument `time=` of the join, and the item of SELECT that sets it.
 
         An item `max(a.ts, b.ts)` sets "max", and `min(a.ts, b.ts)` sets "min". Otherwise `time=` is
-        "other" if SELECT of an inner join names the right stream's time and not the left one's.
+        "other" if SELECT of an inner join names the right stream's time but not the left's.
         """
         times = [(SELF, pair[SELF]), (OTHER, pair[OTHER])]
         nodes = [item.unalias() for item in self.select.expressions]

@@ -179,7 +179,7 @@ def _has_aggregates(select: exp.Select) -> bool:
 
 
 def two_time_groups(scope: Scope, select: exp.Select) -> Scope | None:
-    """Return the scope of `select` if it groups a join by the times of both sides, else None.
+    """Return the scope of `select`; None unless it groups a join by the times of both sides.
 
     Such a group (OOP Q3) is built as a pair of windows of one tick, `window` on the first time and
     `window_2` on the second. The starts of both windows are the times of the group.
@@ -207,7 +207,7 @@ def two_time_groups(scope: Scope, select: exp.Select) -> Scope | None:
 
 
 def _times(items: Items) -> dict[str, str]:
-    """Return {key: column} of the group keys that are times of the join, at most one per side."""
+    """Return {group key: time column} for each side of the join whose time is a group key."""
     stream = items.scope.stream
     by_side: dict[int, tuple[str, str]] = {}
     for key, node in items.grouped.items():

@@ -31,7 +31,7 @@ class Scope:
 
     @classmethod
     def of(cls, text: str, stream: Stream, name: str) -> Scope:
-        """Return the scope of `stream` with the qualifier `name`; without one if `name` is ""."""
+        """Return the scope of `stream` with the qualifier `name`; an empty `name` means none."""
         columns = {column: column for column in stream.schema.names}
         return cls(text, stream, {name.lower(): columns} if name else {})
 
@@ -174,7 +174,7 @@ class Sides:
         return holding[0] if holding and holding[0] <= OTHER else None
 
     def column(self, node: exp.Expr) -> tuple[int, str] | None:
-        """Return (side, name) if `node` is a plain column of one of the sides, else None."""
+        """Return (side, name) of the column `node`; None if `node` is not a column of a side."""
         if not isinstance(node, exp.Column):
             return None
         side = self.place(node)

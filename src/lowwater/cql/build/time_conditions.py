@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 _BOUNDS: dict[type[exp.Expr], tuple[int | None, int | None]] = {
     exp.LT: (None, -1), exp.LTE: (None, 0), exp.EQ: (0, 0), exp.GTE: (0, None), exp.GT: (1, None),
 }  # fmt: skip
-"""For each comparison of u with a number c: the ticks to add to c for the least and greatest u."""
+"""Maps a comparison of u with c to (least u - c, greatest u - c), with None for no bound."""
 _SIZE_SLIDE_START = 3
 
 
@@ -74,7 +74,7 @@ class Bounds:
         self.compared: list[exp.Expr] = []
 
     def take(self, condition: exp.Expr) -> bool:
-        """Add `condition` if it compares the times of both sides; return whether it does."""
+        """Return whether `condition` was added: it must compare the times of both sides."""
         if isinstance(condition, exp.EQ) and self._window(condition):
             return True
         parts = [condition]
@@ -91,7 +91,7 @@ class Bounds:
         return True
 
     def _compared(self, node: exp.Expr) -> tuple[int | None, int | None] | None:
-        """Return (least u, greatest u) for which `node` is true; None if it compares no times."""
+        """Return (least u, greatest u) that satisfy `node`; None if `node` compares no times."""
         if type(node) not in _BOUNDS:
             return None
         first, second = linear(node.this), linear(node.expression)
@@ -114,7 +114,7 @@ class Bounds:
         return _moved(offset, high, -1), _moved(offset, low, -1)
 
     def _pair(self, columns: list[tuple[int, str] | None]) -> Pair | None:
-        """Return the names of `columns` if they are the times of both sides, else None."""
+        """Return the names of `columns`; None if they are not the times of both sides."""
         names = dict(column for column in columns if column is not None)
         if len(columns) != len((SELF, OTHER)) or names.keys() != {SELF, OTHER}:
             return None
@@ -147,7 +147,7 @@ class Bounds:
     # -- the band ---------------------------------------------------------------------------------
 
     def band(self, node: exp.Expr) -> SameWindowSpec | tuple[Any, Any]:
-        """Return the common window, if any; otherwise clear `compared` and return (low, high)."""
+        """Return the common window; if there is none, return the band (least u, greatest u)."""
         if self.same is not None:
             if any(source.kept for source in self.sources):
                 problem = "a join by a common window cannot have RANGE or KEEP, too"
@@ -199,7 +199,7 @@ def _span(axis: Axis, node: exp.Expr) -> int:
 
 
 def _bucket(node: exp.Expr) -> tuple[exp.Column, exp.Expr, exp.Expr | None] | None:
-    """Return (column, size, start) of `ts DIV 10`, `floor(ts / 10)`, `window(ts, …)`, else None."""
+    """Return (column, size, start) of `ts DIV 10`, `window(ts, …)` or the like; None otherwise."""
     if isinstance(node, exp.Paren | exp.Floor):
         return _bucket(node.this)
     if isinstance(node, exp.IntDiv | exp.Div):

@@ -34,7 +34,7 @@ class ResultClauses(NamedTuple):
 def result_clauses(
     plan: WindowPlan, steps: Sequence[Step], calls: Expressions, inlined: Expressions
 ) -> ResultClauses:
-    """Return the clauses for the first of `steps`, at most one filter and then one selection.
+    """Return clauses for the first steps of `steps`: at most one filter and then one selection.
 
     `calls` maps names to calls of aggregates, `inlined` maps computed columns to expressions.
     """
@@ -52,7 +52,7 @@ def result_clauses(
 
 
 def _is_of_results(step: Step, plan: WindowPlan, times: Mapping[str, str]) -> bool:
-    """Return whether `step` selects the window columns, `times` and keys first, `kind` last."""
+    """Return whether `step` selects first the window columns, `times` and keys, and `kind` last."""
     if not isinstance(step, Select):
         return False
     first = (*always_of(plan), *times, *keys_of(plan))
@@ -80,7 +80,7 @@ class _Text:
         self.order = list(calls)
 
     def items(self, step: Step) -> dict[str, exp.Expr]:
-        """Return the items of SELECT for `step`, without the keys."""
+        """Return {name: expression} of the columns of `step` after the keys and before `kind`."""
         assert isinstance(step, Select)  # noqa: S101
         given = step.columns[len(self.always) - 1 + len(self.times) + len(self.keys) : -1]
         plain = [name for name, text in given if name in self.calls and is_column(text, name)]
@@ -121,7 +121,7 @@ class _Text:
 
 
 def keys_of(plan: WindowPlan) -> tuple[str, ...]:
-    """Return `plan.keys` without `window_2`, which is its first entry if there are two windows."""
+    """Return the keys of `plan`, without the key `window_2` that windows on two times add."""
     return plan.keys if plan.second is None else plan.keys[1:]
 
 

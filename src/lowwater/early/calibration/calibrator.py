@@ -1,12 +1,12 @@
 """Estimates of final values, and intervals that contain the finals with a stated probability.
 
 An estimate assumes that missing rows are like arrived rows (see `Kind`). An interval is learned
-from past pairs of early and final values (`intervals`). Answers (early results) that lack some rows
-and answers that lack almost no rows are two *regimes*, learned separately (`early_rows`).
+from past pairs of early and final values (`intervals`). Answers (early results) that lack almost no
+rows are one *regime*, and all other answers are another. Regimes are learned separately.
 
 The stated probability is the mean over all answers. If answers that lack almost no rows nearly
-always equal their finals, the intervals of other answers may miss more finals: at most `LEAVE`
-times the stated share.
+always equal their finals, the intervals of other answers may miss more finals. The share of missed
+finals is then at most `LEAVE` · (1 − stated probability).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the `places` whose missing share is at least half of the largest missing share."""
+    """Return the indexes in `places` whose missing share is at least half of the largest one."""
     most = missing[places].max()
     return places[missing[places] >= most / 2] if most > NOTHING else places
 
@@ -135,9 +135,9 @@ def _known(regimes: Mapping[str, IntervalMemory], regime: str) -> IntervalMemory
 
 
 def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
-    """Return the factor by which the intervals of a regime may miss more finals than stated.
+    """Return the factor (1 to `LEAVE`) by which intervals may miss more finals than stated.
 
-    Only the first answer of each window counts, because a window may have many answers.
+    A window may have many answers. It is counted once, in the regime of its first answer.
     """
     every = sum(known.first for known in regimes.values())
     right = [known for known in regimes.values() if known.exact > 1 - alpha]

@@ -2,9 +2,9 @@
 
 The *position* of an answer (early result) is the class of its missing share, by `POSITIONS`. The
 errors of answers that lack almost no rows say little about the errors of other answers. So there
-are two *regimes* that are learned separately: "0" for almost no missing rows, "1" for more. Within
-a regime, all answers update one interval (`intervals` describes its growth with the missing share),
-and the coverage is corrected for each position separately.
+are two *regimes* that are learned separately: "0" for almost no missing rows, "1" for more. All
+answers of a regime update the same intervals, which grow with the missing share (`intervals`).
+Only the correction of the coverage is learned for each position separately.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import numpy as np
 from lowwater.control.completeness import Floats
 
 Kind: TypeAlias = Literal["scaled", "counted", "level", "rising", "falling", "other"]
-"""The relation of a final F to `raw`, the aggregate of the arrived rows; c is their share.
+"""The relation of a final F to `raw`, the aggregate of the arrived rows (a share c of all rows).
 
 scaled (sum): F ≈ raw / c. counted (count): F ≈ raw / c and F ≥ raw. level (avg, quantiles, stddev):
-raw is a sample's estimate of F. rising (max, number of distinct values): F ≥ raw. falling (min):
-F ≤ raw. other: unknown.
+F ≈ raw. rising (max, number of distinct values): F ≥ raw. falling (min): F ≤ raw. other: unknown.
 """
 SCALED = ("scaled", "counted")
 KINDS = ("scaled", "counted", "level", "rising", "falling", "other")
@@ -73,7 +72,7 @@ def by_regime(missing: Floats, places: np.ndarray) -> Iterator[tuple[str, np.nda
 
 
 def positions_of(missing: Floats) -> np.ndarray:
-    """Return the position of each answer; `missing` has the missing share of each."""
+    """Return the positions of answers; `missing` has the missing share of every answer."""
     return np.asarray(_CUTS.searchsorted(missing, "right"))
 
 

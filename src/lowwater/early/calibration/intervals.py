@@ -2,24 +2,24 @@
 
 *Ways.* A *way* computes intervals from a centre c (the estimate E, the raw value, or 0) and a shape
 s = |E|^a · missing^b · rows^-d. Past finals F give z = (F − c) / s; the learner tracks the mean m
-and the mean deviation v of z. Each end of an interval is c + s · (m + v·q) with its quantile q. No
-way fits every stream: the error grows as √missing for counts of independent rows, as missing for
-drifting rates, and as 1/√rows for averages of groups. If missing rows do not depend on arrived
-rows, the raw value is the better centre. For extremes the centre 0 is useful: the final is the
-extreme of the arrived rows or of the missing rows. Each way has a short and a long memory.
+and the mean deviation v of z. Each interval end is c + s · (m + v·q) with a learned quantile q.
+No way fits every stream. The error is proportional to √missing for counts of independent rows, to
+`missing` for drifting rates, and to 1/√rows for averages of groups. If missing rows do not depend
+on arrived rows, the raw value is the better centre. For extremes the centre 0 is useful, because
+the extreme may come from the missing rows. Each way exists twice: with a short and a long memory.
 
-*Quantiles.* After every window, q changes by a step times (missed share − tail), the online
-gradient of the quantile loss. Steps fall as 1/t to a floor. The coverage is then as stated in the
-long run for any stream (Gibbs & Candès 2021; Angelopoulos, Candès & Tibshirani 2023).
+*Quantiles.* The *tail* of an end is the share of finals that may be beyond this end. After every
+window, q changes by step · (missed share − tail), the online gradient of the quantile loss. Steps
+fall as 1/t to a floor. In the long run, intervals then have the stated coverage 1 − α for any
+stream (Gibbs & Candès 2021; Angelopoulos, Candès & Tibshirani 2023).
 
 *Mixture.* Each emitted end is the mean of the ends of all ways, weighted by exp(−loss). Quantile
-losses are convex, so the mean loses less than the average way and, with time, hardly more than the
-best way. Finally, both ends move by a share of the width. This share is learned for each position
-(class of missing shares), so that intervals have the stated coverage at every position.
+losses are convex, so the mean has a smaller loss than the average way and, with time, hardly
+more loss than the best way. Finally, both ends move by a share of the width. The share is learned
+for each position (class of missing shares), so that every position has the stated coverage.
 
-*Extremes* change in one direction only: one end is the raw value, and finals miss only the other
-end. For that end, a tail of α/2 has the best interval score, and a tail of α has the stated
-coverage; `_ONE_TAIL` · α is between the two.
+*Extremes* change in one direction only: one end is the raw value, and finals miss only the other.
+The tail of the other end is `_ONE_TAIL` · α, between α/2 (best score) and α (stated coverage).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lowwater.early.calibration.early_rows import POSITIONS, TRUSTED, EarlyRows,
 CAUTION = 5.0
 """The smallest half-width of an interval at the beginning, divided by |E| · √(missing / rows)."""
 NOTHING = 1e-3
-"""Missing shares up to this value count as zero."""
+"""Missing shares up to this value are treated as zero."""
 _ONE_TAIL = 0.88
 _ESTIMATE, _RAW, _ZERO = 0, 1, 2
 _BOTH_WAYS = (
@@ -67,7 +67,7 @@ _FURTHEST = 20.0  # the largest loss of a way in one window, in median losses of
 
 @dataclass(frozen=True)
 class _Pace:
-    """The learning rate: `step` / (windows + `doubt`), at least `floors` (short, long memory)."""
+    """Settings of learning: the rate is `step` / (windows + `doubt`), but not below `floors`."""
 
     step: float
     doubt: float
@@ -76,7 +76,7 @@ class _Pace:
     """The initial quantile, in mean deviations."""
     sharpness: float
     patience: float
-    """The weight of a difference in loss; it is smaller in the first `patience` windows."""
+    """`sharpness` weights differences in loss; it is reduced in the first `patience` windows."""
     long: float
     """The prior weight of ways with a long memory."""
 
@@ -124,12 +124,12 @@ class IntervalMemory:
     accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
 
     def borrowed(self) -> IntervalMemory:
-        """Return a copy of this memory for the other regime, which has had no window yet."""
+        """Return a copy of this memory as the initial memory of the other regime."""
         return replace(self, seen=min(self.seen, TRUSTED), first=0)
 
 
 class Learner:
-    """A learner of the intervals of one aggregate; it negates falling values, so that they rise."""
+    """A learner of the intervals of one aggregate; it negates values of the kind "falling"."""
 
     def __init__(self, kind: Kind, alpha: float) -> None:
         self.kind, self.alpha = kind, alpha
@@ -197,7 +197,7 @@ class Learner:
         return np.asarray(ends + _SIDES[:, None] * moved * width)
 
     def _doubted(self, seen: int, rows: EarlyRows, ends: Floats) -> Floats:
-        """Return the ends, widened to a minimum width that shrinks with every window."""
+        """Return the ends of intervals, widened to a minimum width that shrinks as `seen` grows."""
         size = np.abs(rows.estimate) + (rows.estimate == 0)
         width = CAUTION * (1 - seen / TRUSTED) * size * np.sqrt(rows.missing / rows.rows)
         low = rows.estimate if self.one_sided else rows.estimate - width
@@ -216,7 +216,7 @@ class Learner:
         return np.stack([low, np.maximum(low, high)])
 
     def _adds_up(self, memory: IntervalMemory) -> bool:
-        """Return whether finals are never below raw values: counts, and sums that never fell."""
+        """Return whether finals are never below raw values, as for counts and growing sums."""
         proven = memory.seen >= TRUSTED and not memory.fell
         return self.kind == "counted" or (self.kind == "scaled" and proven)
 
@@ -279,7 +279,7 @@ class Learner:
         }
 
     def _due(self, rows: EarlyRows, ends: Floats, tails: Floats) -> Floats:
-        """Return the share of finals that may be outside each end; 0 for ends at the raw value."""
+        """Return the share of finals that may be beyond each end; an end at the raw value has 0."""
         if not self.one_sided:
             return tails[:, None]
         live = (ends[0] > rows.raw).mean(axis=1)
@@ -299,7 +299,7 @@ class Learner:
     def _covered(
         self, memory: IntervalMemory, rows: EarlyRows, missed: np.ndarray, tails: Floats
     ) -> dict[str, np.ndarray]:
-        """Return the new `moved` and `asked`; `missed` marks the finals outside each side."""
+        """Return the new fields `moved` and `asked`; `missed` marks the finals beyond each end."""
         position, asked = positions_of(rows.missing), np.asarray(memory.asked)
         share = np.bincount(position, minlength=len(asked)) / len(position)
         over = [np.bincount(position, m, minlength=len(asked)) / len(position) for m in missed]
@@ -311,7 +311,7 @@ class Learner:
 
 
 def _mean(before: Any, value: Any, count: Any) -> Any:
-    """Return the mean of `count` values; `before` is the mean without the last one, `value`."""
+    """Return the mean of `count` values: the last is `value`, the others have mean `before`."""
     return before + (value - before) / count
 
 

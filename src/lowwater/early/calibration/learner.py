@@ -3,9 +3,9 @@
 Early results wait in a sample for their finals, because the control log cannot hold all of them. A
 hash of the group keys selects groups, so that the sample has all windows of a selected group. If
 the sample has too many groups, half of the groups are removed; if few groups have too many windows,
-half of the windows are removed. Of several answers to one window at one position (`early_rows`),
-the sample has the first, which lacks the most rows. Pairs of early and final values update the
-intervals (`calibrator`) and the running accuracy (`accuracy`).
+half of the windows are removed. If a window has several answers with missing shares of one class
+(`POSITIONS`), the sample has only the first answer, which lacks the most rows. Pairs of early and
+final values update the intervals (`calibrator`) and the running accuracy (`accuracy`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HASHES = 1 << 30
 
 @dataclass(frozen=True)
 class SampleMemory:
-    """A sample of results without finals: 1 of 2^`level` groups and 1 of 2^`thin` windows."""
+    """Early results that wait for finals: 1 of 2^`level` groups and 1 of 2^`thin` windows."""
 
     VERSION: ClassVar[int] = 1
 
@@ -118,7 +118,7 @@ class OperatorLearner:
         """Return the memory after an epoch, and (lead, accuracy) of each answer with finals.
 
         The lead is the time from the early result to the end of its window, in slides. The accuracy
-        is the mean over groups, for the aggregate with the smallest such mean.
+        of an answer is the mean over its groups, for the aggregate with the smallest mean.
         """
         pairs, waiting = memory.sample.paired(finals)
         memory = replace(memory, sample=memory.sample.with_results(waiting, early))

@@ -33,7 +33,7 @@ class JoinAnswers(OperatorPlan):
 
     @property
     def reach(self) -> tuple[int, int]:
-        """How far a partner's time may be (before, after) a row's time, in ticks."""
+        """(back, ahead): partners of a row at time t have times in [t - back, t + ahead]."""
         if isinstance(self.band, Band):
             far = max(abs(self.band.lo), abs(self.band.hi))
             return far, far

@@ -137,7 +137,7 @@ def shifted(at: Ticks, by: int) -> Ticks:
 def open_from(reach: PartnerRange, watermark: int | None) -> int:
     """Return the smallest time of a row that may have a partner at `watermark` or later.
 
-    The result is the first tick without a watermark, and END after the end of the stream.
+    The result is FIRST_TICK if `watermark` is None, and END after the end of the stream.
     """
     if watermark is None:
         return FIRST_TICK

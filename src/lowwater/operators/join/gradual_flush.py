@@ -3,10 +3,10 @@
 **Gradually.** When no partner of a row can arrive any more, the row is complete and moves from the
 store to a queue, sorted by (time, arrival). One epoch may move all rows of a window, so the cost
 must not depend on their number: whole buckets move without being read (row_queue.py), and only a
-bucket with rows on both sides of the limit is rewritten.
+bucket that also has incomplete rows is rewritten.
 
 The queue advances with the watermark of the other side. A row at t is complete at c = last(t) + 1
-and emitted by c + delay. For each bucket, n is the number of rows that wait up to its end, and c
+and emitted by c + delay. For each bucket, n counts the waiting rows up to the bucket's end, and c
 belongs to its first row. When the watermark moves from m to m', the bucket requires an emission of
 n · (m' − m) / (c + delay − m) rows; the largest such number is emitted. So N rows that are complete
 together are emitted at N / delay rows per tick, and rows of a steady stream as fast as they arrive.
@@ -14,8 +14,8 @@ together are emitted at N / delay rows per tick, and rows of a steady stream as 
 A *lazy* flush lets rows wait while the state has room; then it emits the first rows of the queue.
 In the second half of the delay the queue advances in any case.
 
-A complete row with a partner does not count as state. Its bytes stay as long as a row of its bucket
-waits, because deleting them earlier would mean rewriting the bucket.
+The number of rows in state excludes complete rows with a partner. Their bytes stay while a row of
+the same bucket waits, because deleting them earlier would mean rewriting the bucket.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class JoinKernel(RowKernel):
         self.observer.finish([self._limit(port) for port in (SELF, OTHER)])
 
     def _admit(self, port: int, rows: PortRows) -> StoredRows:
-        """Emit late and partly late rows as late; return the rows in time and the partly late."""
+        """Emit late and partly late rows as late; return the rows in time or partly late."""
         reach = self.plan.reaches[port]
         evicted = open_from(reach.inverse, self.watermarks[port])
         late = rows.dead | (reach.last(rows.ticks) < evicted)

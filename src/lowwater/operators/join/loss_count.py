@@ -21,7 +21,7 @@ from lowwater.ticks import END, FIRST_TICK
 
 
 class _Memory:
-    """The rows that a join remembers for an observer: none while `kernel.noted` is empty."""
+    """The base class of join observers; rows are remembered only if `kernel.noted` has entries."""
 
     plan: JoinPlan
 
@@ -97,7 +97,7 @@ class LossCount(JoinObserver):
         return rows.stored(has_keys(self.plan, port, rows.table), late)
 
     def _count_lost(self, fresh: list[StoredRows]) -> None:
-        """Count as lost: pairs of a new and an evicted row, and pairs that contain a late row."""
+        """Count as lost the pairs of a new and an evicted row, and the pairs with a late row."""
         kernel, plan = self.kernel, self.plan
         for port, rows in enumerate(fresh):
             reach, evicted, other = plan.reaches[port], self._evicted(port), 1 - port

@@ -79,7 +79,7 @@ class SortedRows:
         return np.asarray(np.clip(at, self._low, self._high + 1) - self._low)
 
     def _upto(self, at: np.ndarray) -> np.ndarray:
-        """Return the number that `key` contains for the last known time ≤ `at`; −1 if none."""
+        """Return the number in `key` for the last known time ≤ `at`, or −1 if no time is ≤ `at`."""
         if self._known is not None:
             return np.searchsorted(self._known, at, "right") - 1
         return np.asarray(np.clip(at, self._low - 1, self._high) - self._low)
@@ -87,7 +87,7 @@ class SortedRows:
     def between(
         self, codes: np.ndarray, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (start, end): places in `order` of each code's rows with times [first, last]."""
+        """Return the places (start, end) in `order` of each code's rows at times [first, last]."""
         if not len(self.key):
             none = np.zeros(len(codes), np.int64)
             return none, none
@@ -100,7 +100,7 @@ class SortedRows:
         return np.flatnonzero(np.diff(self.key, prepend=-1))
 
     def only(self, chosen: np.ndarray) -> SortedRows:
-        """Return the sorted rows that are in the mask `chosen`."""
+        """Return only the sorted rows for which the mask `chosen` is true."""
         some = copy(self)
         inside = chosen[self.order]
         some.order, some.key = self.order[inside], self.key[inside]
@@ -128,7 +128,7 @@ def reached(
 
 @dataclass(frozen=True)
 class JoinSides:
-    """Rows of both sides that may join, with their key codes; `others` are other's rows, sorted."""
+    """Rows of both sides that may join, with their key codes; `others` sorts the rows of other."""
 
     rows: tuple[StoredRows, StoredRows]
     codes: tuple[np.ndarray, np.ndarray]
@@ -144,7 +144,7 @@ class JoinSides:
     def met(
         self, plan: OrderedJoinPlan, since: int, until: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows of self with pairs in [since, until), and (start, end) of their partners."""
+        """Return rows of self with pairs in [since, until), and the places of their partners."""
         mine = self.rows[SELF]
         first, last, some = plan.due(mine.ticks, since, until)
         probes = np.flatnonzero(some & has_keys(plan, SELF, mine.table))

@@ -68,7 +68,7 @@ class OrderedJoinKernel(RowKernel):
         return FIRST_TICK if out is None else out
 
     def _account(self, port: int, rows: PortRows, watermark: int) -> None:
-        """Emit rows as late if all their results are behind `watermark`, as partly late if some."""
+        """Emit late and partly late rows: all or some of their results are behind `watermark`."""
         earliest, latest = self.plan.results_of(port, rows.ticks)
         late = rows.dead | (latest < watermark)
         self.account(port, rows, late, ~late & (earliest < watermark))

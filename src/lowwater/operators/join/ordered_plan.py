@@ -59,7 +59,7 @@ class OrderedJoinPlan(JoinPlan):
 
     @cached_property
     def own_times(self) -> dict[Time, str]:
-        """{side: column} for the time that results are sorted by, if it is self's or other's."""
+        """{side: column} of the time that results are sorted by; empty for "min" and "max"."""
         return {side: name for side, name in super().own_times.items() if side == self.time}
 
     # -- watermarks ------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class OrderedJoinPlan(JoinPlan):
     def kept_from(self, port: int, mark: int) -> int:
         """Return the first time of rows of side `port` that results at `mark` or later may need.
 
-        A row is also needed as long as its partner would be emitted as unmatched without it.
+        If unmatched rows of the other side are results, their possible partners are needed, too.
         """
         if mark in (FIRST_TICK, END):
             return mark

@@ -25,7 +25,7 @@ def paired(
 def _time(
     plan: JoinPlan, mine: StoredRows, theirs: StoredRows, left: np.ndarray, right: np.ndarray
 ) -> pa.Array:
-    """Return the earlier time of each pair for "min", the later time for "max"."""
+    """Return the time of each pair: the earlier of its two times for "min", the later for "max"."""
     at = mine.ticks[left], theirs.ticks[right]
     earlier = at[SELF] <= at[OTHER]
     of_mine = earlier if plan.time == "min" else ~earlier

@@ -136,7 +136,7 @@ class JoinPlan(JoinAnswers):
 
     @cached_property
     def result_schema(self) -> pa.Schema:
-        """The columns of a result: of self, of other, then the time column of "min" or "max"."""
+        """The columns of self, then of other, then a time column if `time` is "min" or "max"."""
         mine = list(self.schemas[SELF])
         if self.how == "anti":
             return pa.schema(mine)
@@ -176,7 +176,7 @@ class JoinPlan(JoinAnswers):
 
     @property
     def paired_times(self) -> Mapping[str, int]:
-        """{column: side} for both time columns if all results have both times; else empty."""
+        """{column: side} for both time columns; empty unless all results have both times."""
         own = self.own_times
         return {own["self"]: SELF, own["other"]: OTHER} if len(own) == self.ports else {}
 
@@ -211,7 +211,7 @@ class JoinPlan(JoinAnswers):
         return max(start + (mark - start) // step * step, self.band.align(mark - delay) + delay)
 
     def delay(self, port: int) -> int:
-        """Return how long, in ticks, the flush may delay rows of side `port` without a partner."""
+        """Return how many ticks the flush may delay a row of side `port` that has no partner."""
         return self.flush.delay if self.flush is not None and self.preserved[port] else 0
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
@@ -219,7 +219,7 @@ class JoinPlan(JoinAnswers):
         return Watermarks(marks.low).mapped(lambda m: self.align(port, m))
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
-        """Return {name: watermarks} for each time column of the results, and for two jointly."""
+        """Return {name: watermarks} for each time column of the results, and for both jointly."""
         lows = [m.low for m in ports]
         progress = self.progress(*lows)
         marks = {name: Watermarks(progress[side]) for side, name in self.own_times.items()}
@@ -284,7 +284,7 @@ class JoinPlan(JoinAnswers):
         return {"self": on_self, "other": on_other, "min": min(on_self, on_other), "max": latest}
 
     def left_from(self, port: int, mark: int) -> int:
-        """Return the first time of stored rows of side `port`; `mark` is the other's watermark."""
+        """Return the least time of rows of side `port` in state, if the other side is at `mark`."""
         behind = 0 if mark >= END else self.delay(port)
         return open_from(self.reaches[port], mark - behind)
 

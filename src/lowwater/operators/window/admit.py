@@ -101,7 +101,7 @@ def raw_rows(table: pa.Table, ticks: np.ndarray, chosen: np.ndarray) -> RawRows:
 
 
 def row_watermarks(plan: WindowPlan, table: pa.Table, watermarks: Watermarks) -> np.ndarray | int:
-    """Return the watermark that decides if a row is late: an array by row, or one for all rows."""
+    """Return the watermark that decides if a row is late: one for each row, or one for all rows."""
     low = FIRST_TICK if watermarks.low is None else watermarks.low
     if plan.second is not None:
         return _joint_watermarks(plan, table, int(low), watermarks.pair)

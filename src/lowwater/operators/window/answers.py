@@ -106,8 +106,8 @@ class WindowAnswers(WindowTexts):
     def ended(self, marks: Watermarks, newest: int | None, before: Watermarks) -> Watermarks:
         """Return the watermarks at the end of a stream whose newest row has the time `newest`.
 
-        Landmark windows have no end, so their watermark rises only to the end of the newest row's
-        window, or stays at `before` if that is higher.
+        Landmark windows go on without end, so their watermark rises only to the end of the newest
+        row's window, or stays at `before` if `before` is higher.
         """
         end = None if newest is None else self.spec.stop(newest)
         if end is None:
@@ -134,7 +134,7 @@ class WindowAnswers(WindowTexts):
         return replace(self, aggregates=aggregates)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
-        """Return the completeness of results: complete up to the last end of a window with rows."""
+        """Return a completeness: all results up to the last window with rows have arrived."""
         (arrived,) = ports
         if arrived is None or not self.scheduled_windows:
             return None
@@ -188,6 +188,6 @@ def _ahead(window: ScheduledWindow) -> int:
 
 
 def _sensitivity(aggregate: Aggregate) -> Sensitivity:
-    """Return how an aggregate reacts to missing rows; an unknown one is treated as a count."""
+    """Return how `aggregate` reacts to missing rows; an unknown aggregate reacts as a count."""
     matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
     return Sensitivity(kind=next(matching, "count"), rows=1)

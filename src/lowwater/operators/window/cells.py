@@ -126,7 +126,7 @@ def codes_of(cells: Cells, names: pa.Table) -> np.ndarray:
 def number_cells(
     code: np.ndarray, groups: int, pane: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the pairs (code, pane); return each pair's cell number, each cell's code and pane."""
+    """Return the cell number of each pair (code, pane), then the code and the pane of each cell."""
     low = int(pane.min()) if len(pane) else 0
     span = int(pane.max()) - low + 1 if len(pane) else 1
     if span * groups < _MAX_BOUND:
@@ -140,7 +140,7 @@ def number_cells(
 def first_cells(
     code: np.ndarray, pane: np.ndarray, group: np.ndarray, *starts: np.ndarray
 ) -> list[np.ndarray]:
-    """For each `start` in `starts`, return the first cell of every group[i] from pane start[i] on.
+    """Return, for each `start` in `starts`, the first cell of group[i] from pane start[i] on.
 
     The cells have the groups `code` and the panes `pane`, and are sorted by (group, pane).
     """

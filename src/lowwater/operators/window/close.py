@@ -1,4 +1,4 @@
-"""Closing windows: many windows of many groups are computed at once from panes, never subtracting.
+"""Closing windows: windows of many groups are computed at once from panes, without subtraction.
 
 Windows that close together are divided into batches of at most RANGE/SLIDE windows. All windows of
 a batch share a core of panes. A window also holds a suffix of the panes to the left of the core and
@@ -10,8 +10,8 @@ a prefix of the panes to the right (two stacks; van Herk's blocks, anchored at t
     window 3             |---------|
 
 Cells are folded once. Suffixes and prefixes are running totals down the columns of a grid. A column
-is a batch of windows of one name and group; a row is the number of a window in its batch. The work
-is one operation per cell and per result, whatever RANGE/SLIDE is.
+is a batch of windows of one name and group, and element i of the column is window i of the batch.
+The work is one operation per cell and per result, whatever RANGE/SLIDE is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Cut: TypeAlias = tuple[np.ndarray, np.ndarray]
 GRID_CELLS = 2_000_000
 """Windows are closed in portions of about this many grid cells, to bound memory."""
 _SMALL_GRID = 1 << 16
-"""Window names share a grid of up to this many cells: empty cells cost less than another call."""
+"""Windows of several names share a grid if the grid has at most this many cells."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def close_together(
 
 
 def _slices(columns: list[int], heights: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Divide all columns (`columns[i]` of run i) into grids; yield each as (first, end, height)."""
+    """Yield grids as (first column, end column, height); run i has `columns[i]` columns."""
     grids: list[tuple[int, int]] = []
     for wide, high in zip(columns, heights, strict=True):
         width, height = grids[-1] if grids else (0, 0)

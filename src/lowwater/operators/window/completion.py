@@ -191,7 +191,7 @@ class IntervalCompletion(WatermarkCompletion):
         yield cells, first, end
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Remove cells that no open window needs; return (cells left, panes of removed cells)."""
+        """Return the cells that open windows need, and the panes of the other cells."""
         if not after.ranges:
             return super().fold(cells, after)
         last = cells.pane // self.spec.panes_per_slide

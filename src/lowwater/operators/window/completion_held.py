@@ -1,11 +1,11 @@
-"""The completion of windows whose rows may be held: windows close around the held intervals.
+"""The completion of windows if rows may be held: windows that overlap a held interval wait.
 
-Windows close as under range punctuation. Lateness is decided by the watermark that the stream
-would have without holds, so a hold never makes another row late or on time.
+Later windows close before them, as under punctuation of intervals. Lateness is decided by the
+watermark that the stream would have without holds, so holds do not change which rows are late.
 
-So a window may stay open longer than without holds. A row that missed this window must not enter
-it, although the row is in one of its panes. The cells of such rows are stored apart, by the first
-window that the rows have not missed, until all their missed windows are closed.
+A row may miss a window that is still open only because of a hold. The row must not enter this
+window, although one of the window's panes contains the row. The cells of such rows are stored
+apart, under the first window that the rows did not miss, until all missed windows are closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMES = "partly"
 
 
 class HeldCompletion(IntervalCompletion):
-    """The completion around holds: windows close unless they overlap a held interval."""
+    """The completion if rows may be held: windows that overlap a held interval stay open."""
 
     def __init__(self, epoch: WindowEpoch, layout: SlidingLayout) -> None:
         super().__init__(epoch, layout)

@@ -70,7 +70,7 @@ class CellStore:
         return sum([b.size for b in self.all.values()])
 
     def between(self, low: int | np.ndarray, high: int | np.ndarray) -> set[int]:
-        """Return the keys of buckets that overlap panes [low, high), or any [low[i], high[i])."""
+        """Return the keys of the buckets with panes in [low, high), or in any [low[i], high[i])."""
         return {b.low for b in self if np.any((b.low < high) & (b.high >= low))}
 
     def taking(self, panes: np.ndarray) -> set[int]:

@@ -115,7 +115,7 @@ class _Slice(WatermarkCompletion):
         self.number = number
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Remove cells that only emitted windows need; return (rest, panes of removed cells)."""
+        """Return the cells that future results need, and the panes of the other cells."""
         return self.layout.drop_closed(cells, after)
 
 

@@ -44,7 +44,7 @@ class SlidingLayout:
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """Pairs (plan, spec): a plan that defines late rows, and the spec of its windows."""
+        """Pairs (plan, spec): the plan defines the late rows, and the spec defines the windows."""
         return [(self.plan, self.plan.window)]
 
     def prepare(self, packets: Sequence[Packet]) -> None:
@@ -89,7 +89,7 @@ class SlidingLayout:
         return needed
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:
-        """Return a mask of the panes (or windows) that windows from `first_open` on need."""
+        """Return a mask of the elements of `pane` that windows from `first_open` on need."""
         if self.plan.keeping == "windows":
             return np.asarray(pane >= first_open)
         return np.asarray(pane >= first_open * self.plan.spec.panes_per_slide)
@@ -117,7 +117,7 @@ class SlidingLayout:
         return self.drop_closed(cells, self.plan.late_by(after))
 
     def drop_closed(self, cells: Cells, watermarks: Watermarks) -> tuple[Cells, np.ndarray]:
-        """Remove cells that no open window needs; return (cells left, panes of removed cells)."""
+        """Return the cells that open windows need, and the panes of the other cells."""
         needed = self.still_needed(cells.pane, self.group_open(cells, watermarks)[cells.code])
         return cells.take(needed), np.unique(cells.pane[~needed])
 
@@ -148,7 +148,7 @@ class LandmarkLayout(SlidingLayout):
         return cells, np.unique([*packed.pane[moved], *closed[moved]])
 
     def _settled(self, cells: Cells, after: Watermarks) -> Cells:
-        """Return `cells`; each `ResumableFold` has added values of closed panes to its state."""
+        """Return `cells` after every `ResumableFold` has added the values of closed panes."""
         done = cells.pane < self.group_open(cells, after)[cells.code]
         parts = [
             part.settle(content, done) if isinstance(part, ResumableFold) else content
@@ -171,7 +171,7 @@ class SharedLayout(SlidingLayout):
 
     @property
     def windows(self) -> Sequence[tuple[WindowPlan, SingleWindow]]:
-        """Pairs (plan, spec), one for each name; the plan is of a query with only this spec."""
+        """Pairs (plan, spec), one for each named window; each plan has only its own window."""
         return [(self.plan.only(name, window), window) for name, window in self.spec]
 
     def still_needed(self, pane: np.ndarray, first_open: np.ndarray | int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The layout of windows that end at rows: slide-by-tuple and its variants (WID 6).
 
-A cell belongs to a group and a position. A window ends at a position and has length RANGE, so it
-overlaps at most two blocks of length RANGE: a suffix of the left block, a prefix of the right one.
+A cell belongs to a group and a position. A window ends at a position and has length RANGE. Over
+blocks of length RANGE, it consists of a suffix of the left block and a prefix of the right block.
 Both are running totals, so a result is one combination, however many rows the window holds.
 
     blocks     |   . . . . . |. . . . .   |        window w = suffix of the left block from
@@ -173,7 +173,7 @@ class RowLayout(SlidingLayout):
         return np.asarray(index[self._ends_window(rows, within + base[code])])
 
     def _ends_window(self, rows: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        """Return a mask of positions that end a window; `rank[i]` is the last rank at the i-th."""
+        """Return a mask of positions that end windows; `rank[i]` is the last rank at position i."""
         if not self.plan.counts_ranks:
             return np.asarray(rows > 0)
         return np.asarray(rank // self.spec.slide > (rank - rows) // self.spec.slide)

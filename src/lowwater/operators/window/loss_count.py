@@ -24,7 +24,7 @@ Tally = list[tuple[K, int]]
 
 
 class Observer:
-    """An observer of a window kernel that measures nothing."""
+    """A window observer that measures nothing."""
 
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
         """Called at admission: row i of `rows` missed the windows `first[i] <= wid < end[i]`."""
@@ -40,8 +40,8 @@ class Observer:
 class LossCount(Observer):
     """An observer that counts the rows in closed windows, and the rows that missed windows.
 
-    With `plan.tracked` "windows", rows are counted for each window. With "rows", they are counted
-    in total, and the key is any window's id. If sources close groups, also for each source.
+    With `plan.tracked` "windows", it counts rows by window. With "rows", it counts rows in total;
+    the key is then any window's id. If sources close groups, it also counts rows by source.
     """
 
     def __init__(self, plan: WindowPlan) -> None:

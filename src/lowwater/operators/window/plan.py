@@ -30,7 +30,7 @@ from lowwater.windows.sliding import SingleWindow, Sliding, Ticks, WindowSpec
 NAME = "window_name"
 """The result column with the name of the window, if a query has several windows."""
 SECOND = "window_2"
-"""The column with the window on a second attribute; state stores only its start in ticks."""
+"""The column with the window on a second attribute; state stores only the window's start."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class WindowPlan(WindowAnswers):
     `axis` is the window attribute. `source` names the column whose values each have their own
     watermark. `consistent` makes a late row miss all its windows. With `numbering`, windows are
     intervals of row numbers, in arrival order or by rank. With `partition` (some of the keys), each
-    partition has its own windows and row numbers. With `second`, a second window attribute, rows
-    are also grouped by windows of the same range on it (OOP 7). With `ranged`, windows may
-    close out of order, when punctuation completes an interval of time. With `sidelined`, they may
-    also do so because rows are held. `revise` is the allowed lateness in ticks. With `tracked`, the
-    kernel counts the rows in closed windows and the rows that missed windows, in total or by
-    window. The kernel drops windows whose results have times in `dropped`.
+    partition has its own windows and row numbers. `second` is a second window attribute: rows are
+    also grouped by windows of the same range on this attribute (OOP 7). With `ranged`, windows may
+    close out of order, when punctuation completes an interval of time. With `sidelined`, windows
+    may also close out of order because rows are held. `revise` is the allowed lateness in ticks.
+    With `tracked`, the kernel counts the rows in closed windows and the rows that missed windows,
+    in total or by window. The kernel drops windows whose results have times in `dropped`.
     """
 
     schema: pa.Schema
@@ -92,7 +92,7 @@ class WindowPlan(WindowAnswers):
         return tuple(dict.fromkeys([*own, *wanted]))
 
     def kept(self, part: Accumulator) -> Accumulator:
-        """Return the accumulator to store: `part` itself, or for some folds one that combines."""
+        """Return the accumulator to store: `part`, or a `ResumableFold` or `ValueList` of it."""
         if not isinstance(part, FoldAccumulator):
             return part
         if isinstance(self.spec, Landmark):
@@ -106,7 +106,7 @@ class WindowPlan(WindowAnswers):
         return kept.fold(content) if isinstance(kept, ValueList | ResumableFold) else content
 
     def only(self, name: str, window: Sliding) -> WindowPlan:
-        """Return the plan with only the window `name`; it defines the late rows of this window."""
+        """Return the plan with only the window `name`, for the late rows of this window."""
         return replace(self, spec=window, name=name)
 
     @property
@@ -227,7 +227,7 @@ class WindowPlan(WindowAnswers):
     def panes_of(self, window: Sliding, first: Ticks, end: Ticks) -> tuple[Ticks, Ticks]:
         """Return the panes [low, high) that the windows `first <= wid < end` consist of.
 
-        If a cell covers a whole window instead of a pane, these are the window ids.
+        If a cell covers a whole window instead of a pane, `first` and `end` are returned unchanged.
         """
         if self.keeping == "windows":
             return first, end

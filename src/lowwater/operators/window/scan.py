@@ -1,4 +1,4 @@
-"""Scans over runs of neighbouring cells: running totals, and merges of ranges of cells.
+"""Scans over runs of neighbouring cells: running totals, and totals of intervals of cells.
 
 Both work for every accumulator. Running totals take log2(longest run) passes over all cells, so
 short runs cost little more than one pass. Accumulators that grow with their rows are merged
@@ -15,7 +15,7 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.values import spread
 
 PORTION = 4_000_000
-"""Ranges are merged in portions of about this many results and values, to bound memory."""
+"""Cells are merged in portions of about this many results and values, to bound memory."""
 
 
 def running(
@@ -23,7 +23,7 @@ def running(
 ) -> AccumulatorColumns:
     """Return the running totals: each cell combined with all earlier cells of its run.
 
-    With `up`, each is combined with all later cells. Cell i has `others[i]` such cells.
+    With `up`, all later cells are used instead. Cell i is combined with `others[i]` other cells.
     """
     out = AccumulatorColumns(tuple(a.copy() for a in cells.arrays), cells.values)
     step, longest = 1, int(others.max(initial=0))
@@ -38,7 +38,7 @@ def running(
 def merged(
     part: Accumulator, cells: AccumulatorColumns, first: np.ndarray, end: np.ndarray
 ) -> AccumulatorColumns:
-    """Return the total of the cells [first[i], end[i]) for every range i."""
+    """Return the total of the cells [first[i], end[i]) for every i."""
     index, which = spread(first, end)
     return part.merge(cells.take(index), which, len(first))
 
@@ -50,7 +50,7 @@ def portions(
     end: np.ndarray,
     limit: int,
 ) -> Iterator[np.ndarray]:
-    """Yield the indices of ranges [first, end) in portions of about `limit` results and values."""
+    """Yield the indices of `first` in portions of about `limit` results and values."""
     content = np.ones(len(first), np.int64)
     for part, stored in zip(parts, cells, strict=True):
         if not part.bounded:
@@ -60,7 +60,7 @@ def portions(
 
 
 def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
-    """Yield portions of consecutive indices: one index, or several of total size <= `limit`."""
+    """Yield portions of consecutive indices. A portion above the size `limit` has one index."""
     total = np.cumsum(sizes)
     start = 0
     while start < len(sizes):
@@ -71,7 +71,7 @@ def slices(sizes: np.ndarray, limit: int) -> Iterator[np.ndarray]:
 
 
 def places(segment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For cells sorted by `segment`, count the cells of its segment before and after each cell.
+    """Return how many cells of the same segment are before, and how many after, each cell.
 
     >>> [x.tolist() for x in places(np.array([4, 4, 4, 7]))]
     [[0, 1, 2, 0], [2, 1, 0, 0]]

@@ -133,7 +133,7 @@ class SlackAdapter:
         return renewed
 
     def _with_slack(self, number: int, report: InputReport, memory: AdapterMemory) -> InputReport:
-        """Return `report` with the largest slack that any decision chose for input `number`."""
+        """Return `report` with the chosen slacks of input `number`; the largest choice wins."""
         one = self.inputs.get(number)
         if one is None:
             return report

@@ -96,7 +96,7 @@ class DecisionMemory:
     - `own`: The result counts of each source.
     - `rule`, `source_rules`: The state of the operator's rule, and of each source's rule.
     - `recent`: The records of the last intervals.
-    - `met`, `judged`: The number of intervals that met the target, and of all with a quality.
+    - `met`, `judged`: The number of intervals that met the target, and of intervals with a quality.
     - `estimated`: The quality that the model estimates for the current slacks.
     """
 

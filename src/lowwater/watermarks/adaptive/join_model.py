@@ -55,14 +55,14 @@ class Band:
 def free_losses(
     self_degrees: LatenessHistogram, other_degrees: LatenessHistogram, band: Band, slack: Slack
 ) -> tuple[Floats, Floats]:
-    """Return two shares: pairs lost through late rows of `self`, and through late rows of `other`.
+    """Return two shares: pairs lost by late rows of `self`, and pairs lost by late rows of `other`.
 
-    Let x = other.ts - self.ts. The join evicts a row of `self` when the watermark of `other` passes
-    self.ts + hi. A row of `other` with late degree d arrives at watermark
-    other.ts + d - slack - epoch. The pair is lost if this is after the eviction
-    (d > slack + epoch + hi - x) and after the arrival of the row of `self` (its degree is at most
-    d + x + lag). A pair is lost through a row of `self` with late degree d if
-    d > slack + epoch + x - lo and the degree of the row of `other` is below d - x - lag.
+    A pair is lost if the join evicts its first row before its second row arrives. Let d be the late
+    degree of the second row, e that of the first row, and x = other.ts - self.ts. The row of
+    `other` is second if e <= d + x + lag. The watermark of `other` is then
+    other.ts + d - slack - epoch. It has evicted the row of `self` if it is above self.ts + hi, so
+    the pair is lost if d > slack + epoch + hi - x. The row of `self` is second if e < d - x - lag.
+    The pair is then lost if d > slack + epoch + x - lo.
     """
     mine = _lost(self_degrees, other_degrees, band, slack, -band.lo - band.lag)
     return mine, _lost(other_degrees, self_degrees, band, slack, band.hi + band.lag)
@@ -92,7 +92,7 @@ def smallest_slack(
 def smallest_slacks(
     most_lost: float, losses: Callable[[Any], tuple[Any, Any]], limit: int, *, steps: int = 256
 ) -> tuple[int, int]:
-    """Return (slack of self, slack of other), with the smallest sum that loses up to `most_lost`.
+    """Return the slacks (of self, of other) with the smallest sum that lose at most `most_lost`.
 
     `most_lost` is a share of all pairs. The sum of the slacks bounds the state. Unequal slacks are
     cheaper if only one stream is late. In a time-order join, only the larger slack counts.

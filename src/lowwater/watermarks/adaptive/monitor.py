@@ -116,7 +116,7 @@ def source_lateness(
 def all_in_order(
     blocks: Sequence[Sequence[LatenessSection]], newest: Mapping[SourceKey, int]
 ) -> tuple[float, int] | None:
-    """Return (number of rows, newest time) if all rows are in order, else None."""
+    """Return (number of rows, newest time); None if some rows are out of order."""
     rows, reached = 0.0, newest.get(None)
     for block in blocks:
         one = block[0]

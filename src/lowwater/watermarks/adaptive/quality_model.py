@@ -4,7 +4,7 @@ A rule chooses one slack by the model's estimate, and the model divides that sla
 of the operator. All spans are in granules.
 
 A window of R granules and n rows closes when the newest time is `slack` past the window's end. A
-row x granules before the end misses it if its late degree is above slack + x. So the window misses
+row x granules before the end is missing if its late degree is above slack + x. So the window misses
 the share m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows, with F(s) = P(degree <= s).
 The error of the final depends on the aggregate:
 
@@ -80,7 +80,7 @@ def typical(lags: Sequence[float]) -> Sequence[float | None]:
 
 
 class QualityModel(ABC):
-    """A model that estimates an operator's quality for slacks; `ratio` describes it in words."""
+    """A model that estimates an operator's quality for slacks; `ratio` defines quality in words."""
 
     ratio: str
 
@@ -93,13 +93,13 @@ class QualityModel(ABC):
         return [slack for _ in ports]
 
     def cheapest(self, ports: Sequence[Port], slack: int) -> Sequence[int]:
-        """Return a slack per port: no more cost, and no less quality, than `slack` at all ports."""
+        """Return one slack per port; cost and losses are at most those of `slack` at every port."""
         return [int(s) for s in self.parted(ports, slack)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """The sensitivity of an aggregate to missing rows; `rows` is the number of rows per window."""
+    """The numbers n (`rows`), c (`spread`), `near` and q (`at`) in the error of an aggregate."""
 
     kind: Literal["count", "sum", "avg", "min", "max", "quantile"]
     rows: float
@@ -122,7 +122,7 @@ class WindowQuality(QualityModel):
 
 @dataclass(frozen=True)
 class ErrorQuality(QualityModel):
-    """The model of windows by error: the worst aggregate's share of finals within `error`."""
+    """The model of windows by error: the share of finals within `error`, by the worst aggregate."""
 
     range: float
     error: float
@@ -219,7 +219,7 @@ class SortedJoinQuality(QualityModel):
 
 
 def coarse(degrees: LatenessHistogram) -> LatenessHistogram:
-    """Return `degrees` merged into at most `MODELLED` bins of late rows, rounded up.
+    """Return `degrees` merged into at most `MODELLED` bins of late rows; degrees are rounded up.
 
     >>> fine = LatenessHistogram.of(np.arange(1_000), granule=1)
     >>> [int(np.count_nonzero(d.counts)) for d in (fine, coarse(fine))]

@@ -40,7 +40,7 @@ BURST = 2.0
 FRESH = 0.5**5
 """The factor on the weight of `fresh` late degrees per track: 1/2 for each fifth of a track."""
 PAID, SPENT = 2.0, 20.0
-"""With `overall`, a deficit is made up over `PAID` tracks, a surplus used up over `SPENT`."""
+"""With `overall`, a deficit is made up over `PAID` tracks, a surplus over `SPENT` tracks."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class RuleInput:
 
 @dataclass(frozen=True)
 class PdState:
-    """The state of a PD controller: slack, last error, and result counts as in `RuleState`."""
+    """The state of a PD controller: slack, last error, and the result counts of `RuleState`."""
 
     slack: float = 0.0
     error: float | None = None
@@ -193,7 +193,7 @@ class FeedbackRule(ModelRule):
         return replace(known, slack=slack), slack
 
     def _late(self, known: RuleState, seen: RuleInput) -> RuleState:
-        """Return the state with new late degrees added; an abrupt change discards the old ones."""
+        """Return the state plus new late degrees; an abrupt change removes the old late degrees."""
         passed = max(0.0, seen.passed - known.passed)
         slow = _added(_faded(known.degrees, self.decay**passed), seen.degrees)
         fresh = _added(_faded(known.fresh, FRESH**passed), seen.degrees)

@@ -81,9 +81,9 @@ def in_time(sides: Sequence[Sequence[ShardMeasure]]) -> tuple[float, float]:
 def _windows(
     measured: Sequence[ShardMeasure], windows: Windows, error: float
 ) -> tuple[int, int, int, Windows]:
-    """Return (good, bad, unseen, windows); `good` and `bad` are changes of window counts.
+    """Return the changes in the numbers of good and bad windows, then `unseen` and `windows`.
 
-    `unseen` is the number of late rows of forgotten windows, `windows` are the remembered ones.
+    `unseen` is the number of late rows of forgotten windows, `windows` are the remembered windows.
     """
     known = {wid: [rows, missed] for wid, rows, missed in windows}
     for m in measured:
