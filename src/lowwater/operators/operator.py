@@ -39,7 +39,7 @@ class GradualFlush:
 
     @property
     def idle(self) -> int:
-        """The time in ticks that complete results wait while the state is within `room`."""
+        """The ticks that a lazy flush waits while the state is within `room`; 0 if not lazy."""
         return 0 if self.room is None else self.delay // 2
 
     @cached_property

@@ -91,7 +91,7 @@ class Bounds:
         return True
 
     def _compared(self, node: exp.Expr) -> tuple[int | None, int | None] | None:
-        """Return (least u, greatest u) that satisfy `node`; None if `node` compares no times."""
+        """Return the band that `node` allows; None if `node` does not compare both times."""
         if type(node) not in _BOUNDS:
             return None
         first, second = linear(node.this), linear(node.expression)

@@ -147,7 +147,7 @@ class RowLayout(SlidingLayout):
         return self.ends.between(low, low if after.low is None else after.low)
 
     def _stream_ends(self, before: Watermarks, after: Watermarks) -> np.ndarray:
-        """Return the positions between two watermarks at which a window of every group ends."""
+        """Return the positions between two watermarks at which the windows of all groups end."""
         closing = self._ends_between(before, after)
         settled = int(self.epoch.state.get(RANKS, b"0"))
         rank = np.cumsum(closing.rows) + settled
