@@ -67,7 +67,7 @@ def late_tables(
 
 
 def _with_degrees(plan: OperatorPlan, port: int, rows: pa.Table, newest: list[int]) -> pa.Table:
-    """Return `rows`; each late degree is at least the distance behind the largest of `newest`."""
+    """Return `rows`; a late degree below the row's distance behind max(newest) is raised to it."""
     if not newest:
         return rows
     at = len(plan.schemas[port])

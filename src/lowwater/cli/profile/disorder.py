@@ -59,9 +59,9 @@ class Profile:
     def in_order(self) -> float:
         """The share of rows in order. A row is in order if no row that arrived before it is newer.
 
-        Rows of one instant may have arrived in any order, so the share is the mean over all orders.
-        A row with k newer rows in its instant precedes all of them in 1 of k + 1 orders. It is then
-        in order, unless a row of an earlier instant is newer.
+        Rows with equal arrival times have no known order, so the share is the mean over all orders.
+        If k of these rows are newer than a row, it precedes all of them in 1 of k + 1 orders. It is
+        then in order, unless a row with an earlier arrival time is newer.
         """
         if self.arrivals is None:
             return self.in_order_as_recorded
@@ -77,7 +77,7 @@ class Profile:
 
     @property
     def in_order_as_recorded(self) -> float:
-        """The share of rows in order, if rows of one instant arrived in the order of the file."""
+        """The share of rows in order, if equal arrival times keep the order of the file."""
         return float(np.mean(self.degrees == 0))
 
     def late(self, share: float) -> int:

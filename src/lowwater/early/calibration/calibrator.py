@@ -4,9 +4,9 @@ An estimate assumes that missing rows are like arrived rows (see `Kind`). An int
 from past pairs of early and final values (`intervals`). Answers (early results) that lack almost no
 rows are one *regime*, and all other answers are another. Regimes are learned separately.
 
-The stated probability is the mean over all answers. If answers that lack almost no rows nearly
-always equal their finals, the intervals of other answers may miss more finals. The share of missed
-finals is then at most `LEAVE` · (1 − stated probability).
+The stated probability holds for all answers together, not for each regime. If answers that lack
+almost no rows nearly always equal their finals, the intervals of the other answers may miss more
+finals than stated: a share of at most `LEAVE` · (1 − stated probability) of these answers' finals.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class RuleState:
         """Return the quality that the rest of the track needs, so that the whole track has `aim`.
 
         A deficit is spread over the expected remaining results. A surplus is spread over more
-        results, because a burst at the end of the track may use it up.
+        results than expected, because a burst may still add results to the track.
         """
         if self.usual <= 0 or self.passed <= 0:
             return aim
