@@ -16,8 +16,8 @@ import lowwater as lw
 from examples.flights.flights import record
 from lowwater.cli.app import main
 from lowwater.cli.profile.disorder import format_length, profile_of, round_up
-from lowwater.engine.entry import Positions
-from lowwater.engine.log import FolderLog
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.entry import Opening, Positions
 from lowwater.engine.retune import retuning
 from lowwater.local.host import LocalEpochs
 from lowwater.ticks import ticks
@@ -42,13 +42,13 @@ def checkpoint(tmp_path):
     stream = lw.stream(feed, time="ts", watermark=lw.slack("1 minute"))
     query = stream.window(range="5 minutes", slide="1 minute").group_by("segment").agg(n=lw.count())
     local = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
-    log = FolderLog(str(tmp_path / "control"))
+    stored = Checkpoint.at(str(tmp_path)).belongs_to(query.assembly, 2)
+    log = Checkpoint.at(str(tmp_path)).log(stored.id)
     for minute in (0, 3, 7):
         rows = [(START + timedelta(minutes=minute), s) for s in range(3)]
         local.run([[feed.table(rows)]], last=[False])
         log.append(local.log.read(local.epoch - 1))
-    log.open(3, Positions(batch=0))
-    (tmp_path / "lowwater.json").write_text(json.dumps(query.fingerprint(2)))
+    log.open(Opening(3, Positions(batch=0)))
     return tmp_path
 
 
@@ -82,12 +82,12 @@ def test_state_shows_what_was_retuned_while_the_query_ran(tmp_path, capfd):
         lw.stream(feed, time="ts", watermark=progress).window(range="5 minutes").agg(n=lw.count())
     )
     local = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
-    log = FolderLog(str(tmp_path / "control"))
+    stored = Checkpoint.at(str(tmp_path)).belongs_to(query.assembly, 2)
+    log = Checkpoint.at(str(tmp_path)).log(stored.id)
     for epoch in range(3):
         asked = [retuning(local.controller, {"quality": 0.8})] if epoch == 1 else []
         local.run([[feed.table([(START,)])]], last=[False], asked=asked)
         log.append(local.log.read(epoch))
-    (tmp_path / "lowwater.json").write_text(json.dumps(query.fingerprint(2)))
     found = json.loads(said(capfd, "state", tmp_path, "--json").out)
     assert found["retuned"] == {"quality": {"value": 0.8, "written": 0.95, "epoch": 1}}
     assert [d.get("retuned") for d in found["decisions"]] == [None, {"quality": 0.8}, None]

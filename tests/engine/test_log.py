@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowwater.codec import _writer
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks
 from lowwater.engine.controller import Controller
-from lowwater.engine.entry import Accounts, Entry, Positions, ShardAccount
-from lowwater.engine.log import KEPT_ENTRIES, FolderLog, MemoryLog
-from lowwater.errors import StateError
+from lowwater.engine.entry import Accounts, Entry, Opening, Positions, ShardAccount
+from lowwater.engine.log import KEPT_RECORDS, FolderLog, MemoryLog
+from lowwater.errors import HostError, StateError
 from lowwater.storage import AtomicFolder
 from lowwater.watermarks.tracker import Gauge
 
@@ -30,8 +34,8 @@ def log(request, tmp_path):
     if request.param == "memory":
         return MemoryLog()
     if request.param == "folder":
-        return FolderLog(str(tmp_path / "control"))
-    return FolderLog((tmp_path / "control").as_uri())
+        return FolderLog(str(tmp_path / "control"), "q")
+    return FolderLog((tmp_path / "control").as_uri(), "q")
 
 
 def standing(marks):
@@ -73,11 +77,11 @@ def test_an_entry_is_in_force_for_the_epoch_after_it(log):
 
 
 def test_only_the_newest_entries_are_kept(log):
-    for n in range(KEPT_ENTRIES + 20):
+    for n in range(KEPT_RECORDS + 20):
         log.append(entry(n, n))
     assert log.read(5) is None
     assert log.read(20).control[0].marks.low == 20
-    assert log.newest().epoch == KEPT_ENTRIES + 19
+    assert log.newest().epoch == KEPT_RECORDS + 19
 
 
 def test_an_empty_log_has_no_newest_entry(log):
@@ -85,25 +89,107 @@ def test_an_empty_log_has_no_newest_entry(log):
 
 
 def test_what_an_epoch_takes_in_is_fixed_when_it_begins(tmp_path):
-    log = FolderLog(str(tmp_path))
-    assert log.opened(0) is None
-    assert log.open(0, Positions({0: ["a.parquet", 7]}))
-    assert not log.open(0, Positions({0: ["b.parquet", 9]})), "another run takes in something else"
-    assert log.open(0, Positions({0: ["a.parquet", 7]})), "the same epoch is run again"
-    assert FolderLog(str(tmp_path)).opened(0) == Positions({0: ["a.parquet", 7]})
-    assert log.newest() is None, "an epoch that has only begun has no entry"
+    log = FolderLog(str(tmp_path), "q")
+    assert log.opened() is None
+    first = Opening(0, Positions({0: ["a.parquet", 7]}), clock=3)
+    assert log.open(first) == first
+    other = Opening(0, Positions({0: ["b.parquet", 9]}), clock=4)
+    assert log.open(other) == first, "a repeated epoch takes in what it was opened for"
+    again = FolderLog(str(tmp_path), "q")
+    assert again.opened() == first
+    assert again.tag == log.tag != ""
+    assert again.newest() is None, "an epoch that has only begun has no entry"
     log.append(entry(0, 5))
-    assert not log.open(0, Positions({0: ["a.parquet", 7]})), "it has ended"
+    assert log.opened() is None
+
+
+# -- owners ----------------------------------------------------------------------------------------
+
+
+def test_who_lost_the_log_fails_at_its_next_record(tmp_path):
+    first, second = (FolderLog(str(tmp_path), "q") for _ in range(2))
+    first.claim(1)
+    first.append(entry(0, 5))
+    second.claim(2)
+    assert second.newest().epoch == 0, "a claim reads what the last owner wrote"
+    with pytest.raises(HostError, match=r"process \d+ of .* has taken over this checkpoint"):
+        first.open(Opening(1, Positions()))
+    with pytest.raises(HostError, match="has taken over"):
+        first.append(entry(1, 6))
+    assert second.append(entry(1, 7)).control[0].marks.low == 7
+    assert FolderLog(str(tmp_path), "q").newest().control[0].marks.low == 7
+
+
+def test_many_claims_at_once_make_one_chain(tmp_path):
+    logs = [FolderLog(str(tmp_path), "q") for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda log: log.claim(1), logs))
+    records = list(FolderLog(str(tmp_path), "q").records())
+    assert [r.number for r in records] == list(range(7, -1, -1))
+    assert {r.content.owner for r in records} == {log.owner for log in logs}
+
+
+def test_a_lost_reply_does_not_make_the_owner_a_stranger(tmp_path, monkeypatch):
+    log = FolderLog(str(tmp_path), "q")
+    log.claim(1)
+    link, lost = os.link, []
+
+    def lose(aside, target):
+        link(aside, target)
+        if not lost:
+            lost.append(target)
+            raise FileExistsError(target)
+
+    monkeypatch.setattr("os.link", lose)
+    assert log.append(entry(0, 5)).epoch == 0
+    assert lost
+
+
+def test_outputs_are_published_for_certain_after_a_release_or_the_next_opening(tmp_path):
+    def fresh():
+        return FolderLog(str(tmp_path), "q")
+
+    log = fresh()
+    log.claim(1)
+    log.append(entry(0, 5))
+    assert not fresh().released
+    log.release()
+    assert fresh().released
+    again = fresh()
+    again.claim(2)
+    assert fresh().released, "a claim does not change what was published"
+    again.open(Opening(1, Positions()))
+    again.append(entry(1, 6))
+    assert not fresh().released
+    again.open(Opening(2, Positions()))
+    assert fresh().released
+
+
+def test_a_rewound_log_goes_on_from_the_earlier_entry(tmp_path):
+    log = FolderLog(str(tmp_path), "q")
+    for n in range(6):
+        log.open(Opening(n, Positions()))
+        log.append(entry(n, n, tag=f"t{n}"))
+    log.rewind(log.read(2))
+    again = FolderLog(str(tmp_path), "q")
+    assert again.newest().epoch == 2
+    again.append(entry(3, 33, tag="new"))
+    assert again.read(3).control[0].marks.low == 33
+    assert again.read(4) is None
+    assert again.tags() == {3: "new", 2: "t2", 1: "t1", 0: "t0"}
+
+
+# -- damage ----------------------------------------------------------------------------------------
 
 
 def test_a_torn_file_is_no_entry(tmp_path):
     # A process killed while it writes leaves a part of a file aside, never a part of an entry.
-    log = FolderLog(str(tmp_path))
+    log = FolderLog(str(tmp_path), "q")
     log.append(entry(0, 5))
     written = [p.name for p in tmp_path.iterdir()]
     for name in written:
         (tmp_path / f".{name}.4711.tmp").write_bytes(b'{"epoch": 1, "con')
-    following = FolderLog(str(tmp_path))
+    following = FolderLog(str(tmp_path), "q")
     assert following.newest().epoch == 0
     assert following.read(1) is None
     following.append(entry(1, 8))
@@ -111,7 +197,7 @@ def test_a_torn_file_is_no_entry(tmp_path):
 
 
 def test_a_kill_before_an_entry_gets_its_name_leaves_nothing(tmp_path, monkeypatch):
-    log = FolderLog(str(tmp_path))
+    log = FolderLog(str(tmp_path), "q")
 
     def killed(aside, target):
         raise KeyboardInterrupt
@@ -120,14 +206,14 @@ def test_a_kill_before_an_entry_gets_its_name_leaves_nothing(tmp_path, monkeypat
     with pytest.raises(KeyboardInterrupt):
         log.append(entry(0, 5))
     monkeypatch.undo()
-    again = FolderLog(str(tmp_path))
+    again = FolderLog(str(tmp_path), "q")
     assert again.read(0) is None
     assert again.append(entry(0, 7)).control[0].marks.low == 7
 
 
 def test_a_second_process_sees_what_the_first_wrote(tmp_path):
-    FolderLog(str(tmp_path)).append(entry(3, 5))
-    assert FolderLog(str(tmp_path)).newest().epoch == 3
+    FolderLog(str(tmp_path), "q").append(entry(3, 5))
+    assert FolderLog(str(tmp_path), "q").newest().epoch == 3
 
 
 @given(all_marks)
@@ -268,29 +354,69 @@ def test_a_folder_leaves_no_temporary_files(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-# -- versions --------------------------------------------------------------------------------------
+# -- damage ----------------------------------------------------------------------------------------
 
 
-def test_a_record_of_another_version_is_refused_with_a_sentence(tmp_path):
-    log = FolderLog(str(tmp_path))
+def filled(folder):
+    log = FolderLog(str(folder), "q")
+    log.claim(1)
+    for n in range(4):
+        log.open(Opening(n, Positions({0: n})))
+        log.append(entry(n, 5 * n))
+    return sorted(folder.iterdir())
+
+
+def test_any_flipped_bit_of_the_newest_records_is_found_or_changes_nothing(tmp_path):
+    paths, calm = filled(tmp_path), FolderLog(str(tmp_path), "q").newest()
+    chosen = random.Random(7)
+    for path in paths[-2:]:
+        content = path.read_bytes()
+        for bit in chosen.sample(range(8 * len(content)), 300):
+            flipped = bytearray(content)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            with suppress(StateError):
+                assert FolderLog(str(tmp_path), "q").newest() == calm
+        path.write_bytes(content)
+
+
+def test_a_missing_record_in_between_is_named(tmp_path):
+    paths = filled(tmp_path)
+    paths[-3].unlink()
+    with pytest.raises(StateError, match=rf"{paths[-3].name} is missing, but later records"):
+        FolderLog(str(tmp_path), "q")
+
+
+def test_swapped_records_are_found(tmp_path):
+    *_, one, other = filled(tmp_path)
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    with pytest.raises(StateError, match="is damaged"):
+        FolderLog(str(tmp_path), "q")
+
+
+def test_a_record_of_another_history_is_found(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    one, other = (filled(folder) for folder in (here, there))
+    one[-2].write_bytes(other[-2].read_bytes())
+    with pytest.raises(StateError, match="is of another history"):
+        list(FolderLog(str(here), "q").records())
+
+
+def test_a_record_of_another_query_is_refused(tmp_path):
+    filled(tmp_path)
+    with pytest.raises(StateError, match="belongs to query q, not to other"):
+        FolderLog(str(tmp_path), "other")
+
+
+def test_a_record_of_another_version_is_refused_with_a_sentence(tmp_path, monkeypatch):
+    log = FolderLog(str(tmp_path), "q")
+    monkeypatch.setattr(Entry, "VERSION", 0)
+    _writer.cache_clear()
     log.append(entry(0, 5))
-    log.open(1, Positions({0: 7}))
-    for path, kind in (
-        (tmp_path / "000000000001.json", "Entry"),
-        (tmp_path / "000000000002.opening", "Opening"),
-    ):
-        kept = json.loads(path.read_text())
-        assert kept.pop("version") == 1
-        path.write_text(json.dumps(kept))
-        sentence = f"a record of {kind} has version None, .* start with a new checkpoint"
-        with pytest.raises(StateError, match=sentence):
-            log.read(0) if kind == "Entry" else log.opened(1)
-
-
-def test_a_damaged_record_is_refused_with_a_sentence(tmp_path):
-    log = FolderLog(str(tmp_path))
-    log.append(entry(0, 5))
-    path = tmp_path / "000000000001.json"
-    path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(StateError, match="the checkpoint is damaged"):
-        log.newest()
+    monkeypatch.undo()
+    _writer.cache_clear()
+    sentence = "a record of Entry has version 0, .* start with a new checkpoint"
+    with pytest.raises(StateError, match=sentence):
+        FolderLog(str(tmp_path), "q")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
-from lowwater.engine.log import FolderLog
+from lowwater.engine.checkpoint import Checkpoint
 from lowwater.sinks.sink import Sink
 from tests.local.victim import EPOCHS, query, write_files
 from tests.spark.streams import SCHEMA, cut, disordered, ordered_rows
@@ -41,10 +41,10 @@ def live(folder):
 def die(folder, epochs, seconds):
     """Kill the query some time after it has run some more epochs."""
     control = folder / "checkpoint" / "control"
-    before = len(list(control.glob("*.json")))
+    before = len(list(control.glob("*.record")))
     with victim(folder) as process:
         assert process.stdout.readline().strip() == "ready"
-        wait_until(lambda: len(list(control.glob("*.json"))) >= before + epochs)
+        wait_until(lambda: len(list(control.glob("*.record"))) >= before + 2 * epochs)
         time.sleep(seconds)
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -52,7 +52,7 @@ def die(folder, epochs, seconds):
 def written(folder):
     """The rows of every file: which epoch they left in matters, too."""
     return {
-        (output, path.name): ordered_rows(pq.read_table(path))
+        (output, path.name.rpartition("-")[0]): ordered_rows(pq.read_table(path))
         for output in ("results", "late")
         for path in sorted((folder / output).glob("*.parquet"))
     }
@@ -66,7 +66,7 @@ def test_kills_leave_no_trace(tmp_path):
     moments = random.Random(5)
     for _ in range(5):
         die(stormy, moments.randrange(1, 5), moments.uniform(0.0, 0.06))
-    assert len(list((stormy / "checkpoint" / "control").glob("*.json"))) < EPOCHS
+    assert len(list((stormy / "checkpoint" / "control").glob("*.record"))) < 2 * EPOCHS
     live(stormy)
     assert written(calm)
     assert written(stormy) == written(calm)
@@ -120,12 +120,13 @@ def test_outputs_of_an_epoch_with_an_entry_are_published_at_the_next_start(tmp_p
     made.run(**options, sink=calm, checkpoint=str(tmp_path / "calm"))
     with pytest.raises(lw.HostError, match="disk full"):
         made.run(**options, sink=broken, checkpoint=str(tmp_path / "c"))
-    log = FolderLog(str(tmp_path / "c" / "control"))
+    folder = Checkpoint.at(str(tmp_path / "c"))
+    log = folder.log(folder.stored().id)
     (output,) = log.newest().outputs
     assert (log.newest().epoch, output.kind, output.rows) == (3, "results", len(calm.epochs[3]))
-    assert [p.name for p in (tmp_path / "c" / "outputs").iterdir()] == ["000000000003.outputs"]
+    assert log.newest().pending.name in [p.name for p in (tmp_path / "c" / "outputs").iterdir()]
     # An epoch that left outputs but no entry is run again: they are not published.
-    (tmp_path / "c" / "outputs" / "000000000004.outputs").write_bytes(b"torn")
+    (tmp_path / "c" / "outputs" / "000000000004-x.outputs").write_bytes(b"torn")
     made.run(**options, sink=broken, checkpoint=str(tmp_path / "c"))
     assert broken.epochs == calm.epochs
     assert not list((tmp_path / "c" / "outputs").iterdir())

@@ -48,12 +48,12 @@ def die(mode, folder, epochs, seconds):
     control = folder / "checkpoint" / "control"
 
     def ended():
-        return len(list(control.glob("*.json")))
+        return len(list(control.glob("*.record")))
 
-    before = ended()
+    wanted = ended() + 2 * epochs
     with victim(mode, folder) as process:
         deadline = time.monotonic() + 60
-        while ended() < before + epochs and process.poll() is None and time.monotonic() < deadline:
+        while ended() < wanted and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(seconds)
         return process.poll() is None

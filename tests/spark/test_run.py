@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.streaming import StreamingQueryListener
 
 import lowwater as lw
-from lowwater.engine.entry import Entry
-from lowwater.engine.log import FolderLog
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.entry import Opening
 from tests.spark.streams import cut, disordered
 from tests.wait import wait_until
 
@@ -147,7 +147,7 @@ def test_an_epoch_without_rows_that_had_begun_is_repeated_without_rows(spark, tm
     wait_until(lambda: run.epochs.newest.quiet)
     run.stop()
     newest = run.epochs.newest
-    assert run.epochs.log.open(newest.epoch + 1, newest.positions)
+    run.epochs.log.open(Opening(newest.epoch + 1, newest.positions))
     pq.write_table(pieces[1], folder / "1.parquet")
     run = start()
     wait_until(lambda: run.status().counts.get("in") == 400)
@@ -161,6 +161,10 @@ def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark,
     folder, control = tmp_path / "stream", tmp_path / "c" / "control"
     folder.mkdir()
     pq.write_table(pieces[0], folder / "0.parquet")
+
+    def log():
+        folder = Checkpoint.at(str(tmp_path / "c"))
+        return folder.log(folder.stored().id)
 
     def start(quality=0.9):
         progress = lw.quality(quality, interval="2 seconds")
@@ -178,22 +182,22 @@ def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark,
     run.retune(quality=0.99, aggressiveness=0.5, max_gap="3 seconds")
     retuned = {"quality": 0.99, "aggressiveness": 0.5, "max_gap": "3 seconds"}
     wait_until(lambda: run.settings == retuned)
-    decided_at = FolderLog(str(control)).newest().overrides["quality"].epoch
+    decided_at = log().newest().overrides["quality"].epoch
     pq.write_table(pieces[1], folder / "1.parquet")
     wait_until(lambda: run.status().counts.get("in") == 400)
     run.stop()
-    newest = FolderLog(str(control)).newest()
+    newest = log().newest()
     assert {t.epoch for t in newest.overrides.values()} == {decided_at}
 
     # The last epoch had not ended when the machine went down: it is decided as it was.
-    lost = max(control.glob("*.json"))
-    before = Entry.from_bytes(lost.read_bytes())
-    lost.unlink()
+    before = log().newest()
+    while log().newest() == before:
+        max(control.glob("*.record")).unlink()
     run = start()
     wait_until(lambda: run.status().epoch >= before.epoch)
     assert run.settings == retuned
     run.stop()
-    again = FolderLog(str(control)).read(before.epoch)
+    again = log().read(before.epoch)
     # Only what depends on the wall clock, when early results come, may differ.
     assert (again.overrides, again.adapting) == (before.overrides, before.adapting)
     assert again.standing.inputs == before.standing.inputs

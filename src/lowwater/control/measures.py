@@ -179,10 +179,26 @@ class EpochMeasure:
     took: int | None = None
 
 
-Measure: TypeAlias = InputMeasure | ShardMeasure | RouteMeasure | EpochMeasure
-KINDS: Mapping[str, type[Measure]] = {
-    kind.KIND: kind for kind in (InputMeasure, ShardMeasure, RouteMeasure, EpochMeasure)
-}
+@dataclass(frozen=True)
+class SegmentMeasure:
+    """The state segment that a shard wrote in an epoch: its name, and the checksum of its index.
+
+    `unused` are the names of older segments of the shard that nothing needs any more.
+    """
+
+    VERSION: ClassVar[int] = 1
+    KIND: ClassVar[str] = "segment"
+
+    operator: int
+    shard: int
+    name: str
+    checksum: str
+    unused: tuple[str, ...] = ()
+
+
+Measure: TypeAlias = InputMeasure | ShardMeasure | RouteMeasure | EpochMeasure | SegmentMeasure
+_CLASSES = (InputMeasure, ShardMeasure, RouteMeasure, EpochMeasure, SegmentMeasure)
+KINDS: Mapping[str, type[Measure]] = {kind.KIND: kind for kind in _CLASSES}
 
 
 @dataclass(frozen=True)
@@ -193,6 +209,7 @@ class Measures:
     shards: tuple[ShardMeasure, ...] = ()
     routes: tuple[RouteMeasure, ...] = ()
     epoch: tuple[EpochMeasure, ...] = ()
+    segments: tuple[SegmentMeasure, ...] = ()
 
     @classmethod
     def of(cls, records: Iterable[Measure]) -> Measures:
@@ -203,6 +220,7 @@ class Measures:
             tuple([m for m in every if isinstance(m, ShardMeasure)]),
             tuple([m for m in every if isinstance(m, RouteMeasure)]),
             tuple([m for m in every if isinstance(m, EpochMeasure)]),
+            tuple([m for m in every if isinstance(m, SegmentMeasure)]),
         )
 
     def __bool__(self) -> bool:

@@ -3,18 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lowwater.engine.checksum import checksum as checksum_of
 from lowwater.engine.log import FolderLog
 from lowwater.errors import StateError
-from lowwater.planner.fingerprint import fingerprint
+from lowwater.planner.fingerprint import STATE_VERSION, fingerprint
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.storage import AtomicFolder
 
-_NAME = "lowwater.json"
+NAME = "lowwater.json"
+"""The file of a checkpoint that describes its query."""
+
+
+@dataclass(frozen=True)
+class StoredQuery:
+    """The description of a query in its checkpoint: a random id, and the query's fingerprint."""
+
+    id: str
+    fingerprint: Mapping[str, Any]
+
+    @property
+    def shards(self) -> int:
+        """The number of shards of each operator."""
+        return int(self.fingerprint["query"]["shards"])
+
+    def to_bytes(self) -> bytes:
+        """Return the description as JSON with a checksum."""
+        described = {"id": self.id, **self.fingerprint}
+        return json.dumps({**described, "checksum": _sum(described)}, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, written: bytes, path: str) -> StoredQuery:
+        """Return the description in `written`; raise StateError if it is damaged or too old."""
+        try:
+            described = json.loads(written)
+            version = described.get("version")
+        except (ValueError, AttributeError) as problem:
+            raise StateError(f"{path} is damaged ({problem}); {_REMEDY}") from problem
+        if version != STATE_VERSION and isinstance(version, int):
+            raise StateError(
+                f"{path} has state version {version}, but this Lowwater reads version "
+                f"{STATE_VERSION}; finish the query with the Lowwater that wrote it, or start with "
+                f"a new checkpoint"
+            )
+        checksum = described.pop("checksum", None)
+        if checksum != _sum(described):
+            raise StateError(f"{path} is damaged: its checksum differs; {_REMEDY}")
+        return cls(described.pop("id"), described)
+
+
+_REMEDY = "restore it from a backup, or start with a new checkpoint"
+
+
+def _sum(described: Mapping[str, Any]) -> str:
+    return checksum_of(json.dumps(described, sort_keys=True).encode(), NAME)
 
 
 @dataclass(frozen=True)
@@ -54,41 +101,52 @@ class Checkpoint:
         """The folder of output tables that are not yet written to their sinks."""
         return f"{self.root}/outputs"
 
-    def log(self) -> FolderLog:
-        """Return the control log of the checkpoint."""
-        return FolderLog(f"{self.root}/control")
+    def log(self, query: str) -> FolderLog:
+        """Return the control log of the checkpoint, which belongs to the query with this id."""
+        return FolderLog(f"{self.root}/control", query)
 
-    def claim(self, assembly: PhysicalPlan, shards: int) -> int:
-        """Return the checkpoint's number of shards; a new checkpoint stores the query and `shards`.
+    def stored(self) -> StoredQuery | None:
+        """Return the query that the checkpoint belongs to; None for a new checkpoint.
 
-        Raise StateError if the checkpoint belongs to another query or to another state version.
+        Raise StateError if its description is damaged.
         """
         folder = AtomicFolder(self.root)
-        written = folder.read(_NAME)
+        written = folder.read(NAME)
         if written is None:
-            if folder.names():
-                raise StateError(
-                    f"checkpoint={self.root!r} holds files that are not of a checkpoint; "
-                    f"name an empty folder, or one that does not exist yet"
+            if names := folder.names():
+                problem = (
+                    f"has no {NAME}: it is damaged; restore it from a backup"
+                    if "control" in names
+                    else "holds files that are not of a checkpoint"
                 )
-            folder.write(_NAME, json.dumps(fingerprint(assembly, shards), indent=1).encode())
-            return shards
-        stored = json.loads(written)
-        shards = stored["query"]["shards"]
-        wanted = fingerprint(assembly, shards)
-        if stored["version"] != wanted["version"]:
-            raise StateError(
-                f"checkpoint={self.root!r} was written in state version {stored['version']}, but "
-                f"this Lowwater reads version {wanted['version']}; finish the query with the older "
-                f"Lowwater, or start with a new checkpoint"
-            )
-        if stored["digest"] != wanted["digest"]:
+                raise StateError(
+                    f"checkpoint={self.root!r} {problem}, or name an empty folder, or one that "
+                    f"does not exist yet"
+                )
+            return None
+        return StoredQuery.from_bytes(written, folder.path(NAME))
+
+    def belongs_to(self, assembly: PhysicalPlan, shards: int) -> StoredQuery:
+        """Return the stored query, which must equal `assembly`; a new checkpoint stores it.
+
+        `shards` is the number of shards of a new checkpoint. Raise StateError if the checkpoint
+        belongs to another query or to another state version.
+        """
+        stored = self.stored()
+        if stored is None:
+            new = StoredQuery(secrets.token_hex(8), fingerprint(assembly, shards))
+            if AtomicFolder(self.root).create(NAME, new.to_bytes()):
+                return new
+            stored = self.stored()
+            assert stored is not None  # noqa: S101
+        wanted = fingerprint(assembly, stored.shards)
+        if stored.fingerprint["digest"] != wanted["digest"]:
             raise StateError(
                 f"checkpoint={self.root!r} belongs to another query: "
-                f"{_difference(stored['query'], wanted['query'])}. Start the changed query with a "
-                f"new checkpoint, or go back to the old one"
+                f"{_difference(stored.fingerprint['query'], wanted['query'])}. Start the changed "
+                f"query with a new checkpoint, or go back to the old one"
             )
-        return int(shards)
+        return stored
 
 
 def _difference(stored: dict[str, Any], wanted: dict[str, Any]) -> str:

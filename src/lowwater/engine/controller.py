@@ -22,8 +22,9 @@ from lowwater.control.watermark import Watermarks, latest
 from lowwater.dataflow.graph import Dataflow
 from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
-from lowwater.engine.entry import Accounts, Entry, OutputTable, Positions
+from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
@@ -87,6 +88,7 @@ class Controller:
         ending: bool = False,
         positions: Positions | None = None,
         outputs: tuple[OutputTable, ...] = (),
+        pending: PendingFile | None = None,
         asked: Sequence[Prod | RetuneRequest] = (),
     ) -> Entry:
         """Append and return the entry of an epoch, or return the entry that the log already has.
@@ -109,7 +111,15 @@ class Controller:
             before, measures, now, ending=ending, asked=prods
         )
         return self.log.append(
-            replace(entry, positions=positions, outputs=outputs, overrides=overrides)
+            replace(
+                entry,
+                positions=positions,
+                outputs=outputs,
+                pending=pending,
+                tag=self.log.tag,
+                segments=segments_after(before.segments, measures.segments),
+                overrides=overrides,
+            )
         )
 
     def _decide(

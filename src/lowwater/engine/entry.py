@@ -1,8 +1,4 @@
-"""Records of the control log: one opening and one entry per epoch, as versioned JSON.
-
-Some fields are reserved and still empty: checksums that chain the records, the token of the run
-that owns the checkpoint, and the state segments of each range of key groups.
-"""
+"""The contents of the control log's records: one opening and one entry per epoch, as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +12,6 @@ from lowwater.control.context import EpochContext
 from lowwater.control.message import ControlMessage
 from lowwater.control.retune import Override
 from lowwater.early.prodder import EarlyMemory
-from lowwater.errors import StateError
 from lowwater.shedding.shedder import ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory
 from lowwater.watermarks.adaptive.adapter import AdapterMemory
@@ -27,34 +22,28 @@ NO_BATCH = -1
 
 @dataclass(frozen=True)
 class Positions:
-    """How far a query has read: {input: position} of block sources, and Spark's last batch."""
+    """How far a query has read: {input: position} of block sources, and Spark's last batch.
+
+    `offsets` is the checksum of Spark's offsets of that batch.
+    """
 
     inputs: Mapping[int, Json] = field(default_factory=dict)
     batch: int = NO_BATCH
+    offsets: str | None = None
 
 
 @dataclass(frozen=True)
 class Opening:
-    """The record of the positions up to which an epoch reads, written before the epoch runs.
+    """The positions up to which an epoch reads, and the clock when it was opened, in ticks.
 
-    `owner` is the token of the run that opened the epoch, `previous` the checksum of the previous
-    record.
+    An opening is written before the epoch runs. A repeated epoch uses the opening that it has.
     """
 
     VERSION: ClassVar[int] = 1
 
+    epoch: int
     positions: Positions
-    owner: str = ""
-    previous: str = ""
-
-    def to_bytes(self) -> bytes:
-        """Return the opening as JSON."""
-        return json.dumps(encode(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, payload: bytes) -> Opening:
-        """Return the opening in `payload`, the JSON that `to_bytes` returned."""
-        return decode(cls, _json(payload))
+    clock: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,18 +53,28 @@ class OutputTable:
     output: str
     kind: str
     rows: int
-    checksum: str = ""
+
+
+@dataclass(frozen=True)
+class PendingFile:
+    """The file with the output tables of an epoch: its name and checksum."""
+
+    name: str
+    checksum: str
 
 
 @dataclass(frozen=True)
 class SegmentRange:
-    """The state segment of one operator that holds the key groups `[start, end)`."""
+    """The state segment of one operator that holds the key groups `[start, end)`.
+
+    A shard is one key group. `checksum` is the checksum of the segment's index.
+    """
 
     operator: int
     start: int
     end: int
     name: str
-    checksum: str = ""
+    checksum: str
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,12 @@ class Entry:
         The retuned parameters. They are in force for the entry's decisions, too.
     clock
         The time of the decisions, as the clock reads it.
-    outputs
-        The tables that the epoch writes to sinks.
+    outputs, pending
+        The tables that the epoch writes to sinks, and the file of the checkpoint that holds them.
+    tag
+        The tag of the epoch's opening, by which sinks recognise the epoch.
     segments
-        The segments of state that the next epoch reads. Not filled yet.
-    owner, previous
-        The token of the run that wrote the entry, and the checksum of the previous record. Not
-        filled yet.
+        The segments of state that the next epoch reads.
     """
 
     VERSION: ClassVar[int] = 1
@@ -165,9 +163,9 @@ class Entry:
     overrides: Mapping[str, Override] = field(default_factory=dict)
     clock: int | None = None
     outputs: tuple[OutputTable, ...] = ()
+    pending: PendingFile | None = None
+    tag: str = ""
     segments: tuple[SegmentRange, ...] = ()
-    owner: str = ""
-    previous: str = ""
 
     @property
     def quiet(self) -> bool:
@@ -185,15 +183,5 @@ class Entry:
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Entry:
-        """Return the entry in `payload`; raise StateError for another version or damaged bytes."""
-        return decode(cls, _json(payload))
-
-
-def _json(payload: bytes) -> Json:
-    try:
-        return json.loads(payload)
-    except ValueError as error:
-        raise StateError(
-            f"a record of the control log is not JSON ({error}): the checkpoint is damaged; start "
-            f"with a new checkpoint"
-        ) from error
+        """Return the entry in `payload`; raise StateError if it has another version."""
+        return decode(cls, json.loads(payload))

@@ -17,10 +17,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from lowwater.control.measures import EpochMeasure, InputMeasure, Measure, Measures
+from lowwater.control.measures import EpochMeasure, InputMeasure, Measure, Measures, SegmentMeasure
 from lowwater.control.prod import Prod
 from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
@@ -28,11 +28,12 @@ from lowwater.engine.clock import Clock
 from lowwater.engine.controller import Controller, Forecast
 from lowwater.engine.drop_output import dropped_packets
 from lowwater.engine.early_output import with_estimates
-from lowwater.engine.entry import Entry, Positions
+from lowwater.engine.entry import Entry, Opening, Positions
+from lowwater.engine.fault_points import reached
 from lowwater.engine.gap_fill import filled
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog
-from lowwater.engine.pending_outputs import PendingOutputs, manifest
+from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.errors import HostError
 from lowwater.operators.packet import Packet, measure_of
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -52,14 +53,22 @@ class Intake:
 class Tasks(Protocol):
     """The component of a host that runs the tasks of an epoch."""
 
-    def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+    def run(self, before: Entry, intake: Intake, foresee: Foresee, owner: str) -> list[Packet]:
         """Run the epoch after `before`, write its state segments, and return the emitted packets.
 
-        For an input with consistent slack, `foresee` returns the context of its next block.
+        For an input with consistent slack, `foresee` returns the context of its next block. `owner`
+        is the token of the run, which the names of the segments contain.
         """
 
-    def discard(self, after: int) -> None:
-        """Delete the state segments of epochs later than `after`, which have no entry."""
+    def recover(self, newest: Entry, *, opened: bool) -> None:
+        """Check the state after `newest`, and delete segments that no entry needs.
+
+        Raise StateError if a segment is missing or damaged, or belongs to an epoch after `newest`,
+        unless that epoch is the next one and was `opened`.
+        """
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
+        """Delete the segments that are named as unused."""
 
 
 class Epoch:
@@ -75,7 +84,6 @@ class Epoch:
     ) -> None:
         self.plan, self.tasks, self.outputs, self.clock = plan, tasks, outputs, clock
         self.controller = Controller.of(plan, log)
-        self.controller.begin(clock.now(0))
 
     def run(
         self,
@@ -93,21 +101,32 @@ class Epoch:
         user's requests that the controller decides on.
         """
         epoch, began = before.epoch + 1, time.perf_counter()
-        emitted = self.tasks.run(before, intake, Forecast(self.controller, before))
+        log = self.controller.log
+        forecast = Forecast(self.controller, before)
+        emitted = self.tasks.run(before, intake, forecast, log.owner)
+        reached("tasks")
         now = self.clock.now(epoch)
         packets = self._complete(before, emitted, now)
-        tables = self.outputs.stage(epoch, packets)
+        staged = self.outputs.stage(epoch, packets, log.owner)
+        reached("staged")
         in_order = sorted((p for p in packets if p.kind == "measure"), key=lambda p: p.seq)
+        measured = Measures.of([*map(measure_of, in_order), *measures(), *self._took(epoch, began)])
         entry = self.controller.decide(
             epoch,
-            Measures.of([*map(measure_of, in_order), *measures(), *self._took(epoch, began)]),
+            measured,
             now,
             ending=ending,
             positions=positions,
-            outputs=manifest(tables),
+            outputs=staged.manifest,
+            pending=staged.file,
             asked=asked(),
         )
-        self.outputs.publish(epoch, tables)
+        reached("appended")
+        self.outputs.publish(entry, staged.tables)
+        reached("published")
+        self.outputs.forget(before)
+        self.tasks.delete(measured.segments)
+        reached("cleaned")
         return entry, packets
 
     def _complete(self, before: Entry, emitted: Sequence[Packet], now: int) -> list[Packet]:
@@ -160,10 +179,28 @@ class EpochLoop:
         return self.newest.positions or Positions(self.inputs.begin())
 
     def recover(self) -> None:
-        """Continue a checkpoint: publish pending outputs, discard state of the unfinished epoch."""
-        self.newest = self.log.newest() or self.newest
-        self.epoch.outputs.recover(self.log)
-        self.epoch.tasks.discard(self.newest.epoch)
+        """Take over the checkpoint: check its state, publish pending outputs, discard the rest."""
+        log, outputs, now = self.log, self.epoch.outputs, self.epoch.clock.now(0)
+        log.claim(now)
+        reached("claimed")
+        self.epoch.controller.begin(now)
+        self.newest = log.newest() or self.newest
+        self.epoch.tasks.recover(self.newest, opened=log.opened() is not None)
+        outputs.take_over(log)
+        if not log.released:
+            outputs.publish_again(self.newest)
+        outputs.discard(self.newest)
+        reached("recovered")
+
+    def release(self) -> None:
+        """Record that this run has published all outputs, unless its last epoch failed."""
+        with self.lock:
+            newest = self.log.newest()
+            if self.log.owner and newest is not None and newest.epoch == self.newest.epoch:
+                self.log.release()
+                reached("released")
+                if self.log.released:
+                    self.epoch.outputs.forget(newest)
 
     # -- what an epoch reads ----------------------------------------------------------------------
 
@@ -172,7 +209,7 @@ class EpochLoop:
         with self.lock:
             if self._repeat():
                 return True
-            positions = self._reach(self.positions.batch)
+            positions = self._reach(self.positions)
             if positions == self.positions or self._opened is not None:
                 return False
             self._run(positions, self._between(positions))
@@ -225,7 +262,8 @@ class EpochLoop:
     @property
     def _opened(self) -> Positions | None:
         """The positions of the unfinished epoch; None if each opened epoch has an entry."""
-        return self.log.opened(self.newest.epoch + 1)
+        opening = self.log.opened()
+        return None if opening is None else opening.positions
 
     def _repeat(self) -> bool:
         """Repeat the unfinished epoch if it has no micro-batch; return whether an epoch ran."""
@@ -235,8 +273,9 @@ class EpochLoop:
         self._run(opened, self._between(opened))
         return True
 
-    def _reach(self, batch: int) -> Positions:
-        return Positions(self.inputs.available(self.positions.inputs), batch)
+    def _reach(self, at: Positions) -> Positions:
+        """Return the positions with all available blocks, and the micro-batch of `at`."""
+        return replace(at, inputs=self.inputs.available(self.positions.inputs))
 
     def _between(self, end: Positions) -> Intake:
         return Intake(self.inputs.between(self.positions.inputs, end.inputs))
@@ -245,11 +284,13 @@ class EpochLoop:
 
     def _run(self, positions: Positions, intake: Intake, *, ending: bool = False) -> None:
         number, began = self.newest.epoch + 1, time.perf_counter()
-        if not self.log.open(number, positions):
+        opening = Opening(number, positions, self.epoch.clock.now(number))
+        if self.log.open(opening).positions != positions:
             raise HostError(
-                f"epoch {number} is being run by another run on this checkpoint; stop that run, "
-                f"then start this one again"
+                f"epoch {number} was opened for other rows than the sources now offer; start the "
+                f"query again with the sources that it had"
             )
+        reached("opened")
         rows = self.newest.accounts.rows
         asked: list[Request] = []
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from lowwater.engine.clock import Clock
+from lowwater.engine.pending_outputs import Ahead
 from lowwater.engine.run import Run, notebook
 from lowwater.engine.status import Status
 from lowwater.errors import SpecError
@@ -58,6 +59,7 @@ class Host(Protocol):
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
+        ahead: Ahead | None = None,
     ) -> dict[str, Outcome]:
         """Run a query to the end of its bounded streams; return the outcome of each output."""
 
@@ -69,6 +71,7 @@ class Host(Protocol):
         *,
         checkpoint: str | None,
         trigger: str | None,
+        ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; without a checkpoint, the local host keeps state in memory."""
 

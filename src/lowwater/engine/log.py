@@ -1,115 +1,370 @@
-"""The control log: one entry per epoch, written once and never changed.
+"""The control log: a sequence of numbered records, each written once and never changed.
 
-Entry n is appended at the end of epoch n. It holds the controller's decisions, which the operators
-obey in epoch n+1, and the memory that the controller needs after a restart. The opening of an epoch
-is written before the epoch runs: a repeated epoch reads up to the same positions.
+| record | written | meaning |
+|---|---|---|
+| claim | when a run starts | the run owns the checkpoint from now on |
+| opening | before an epoch runs | the epoch reads up to these positions, in every attempt |
+| entry | at the end of an epoch | the controller's decisions, and the state they belong to |
+| release | when a run stops in order | the outputs of the last entry are published |
+
+A record holds the checksum of the record before it. Its number is taken by a put-if-absent, so one
+run at most can write it. A run whose checkpoint was claimed by another run finds the next number
+taken, and ends.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
+import socket
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
+from lowwater.codec import decode, encode
 from lowwater.control.context import EpochContext
-from lowwater.engine.entry import Entry, Opening, Positions
+from lowwater.engine.checksum import checksum
+from lowwater.engine.entry import Entry, Opening
+from lowwater.errors import HostError, StateError
 from lowwater.storage import AtomicFolder
+from lowwater.ticks import END
 
-KEPT_ENTRIES = 200
-"""The number of newest entries that the log keeps. A restart needs two; people read the others."""
+KEPT_EPOCHS = 20
+"""The number of newest epochs whose state is kept, so that a query can be rewound to their ends."""
+KEPT_RECORDS = 400
+"""The number of newest records that the log keeps, for people and for `lowwater state`."""
+_ENDING = ".record"
+_TAG_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The record of a run that takes over a checkpoint: the run's token, machine and process."""
+
+    VERSION: ClassVar[int] = 1
+
+    owner: str
+    machine: str = ""
+    process: int = 0
+    started: int = 0
+
+
+@dataclass(frozen=True)
+class Release:
+    """The record of a run that stopped in order, after it had published all outputs."""
+
+    VERSION: ClassVar[int] = 1
+
+    owner: str
+
+
+Content: TypeAlias = Claim | Opening | Entry | Release
+KINDS: dict[str, type[Any]] = {
+    "claim": Claim,
+    "opening": Opening,
+    "entry": Entry,
+    "release": Release,
+}
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of the log: its number and content, the previous record's checksum, and its own."""
+
+    number: int
+    content: Content
+    previous: str
+    checksum: str
+
+    @property
+    def kind(self) -> str:
+        """The kind of record, one of `KINDS`."""
+        return _NAMES[type(self.content)]
 
 
 class ControlLog(ABC):
-    """A store of the openings and entries of epochs."""
+    """A store of the records of a query. `newest` and `opened` are those of the last records."""
+
+    owner: str = ""
+    """The token of the run that writes the log; empty for a reader."""
+    tag: str = ""
+    """The tag of the opened epoch, from the checksum of its opening."""
+    released: bool = True
+    """Whether the outputs of the newest entry are published for certain."""
 
     @abstractmethod
-    def read(self, epoch: int) -> Entry | None:
-        """Return the entry of `epoch`, None if the log has no such entry."""
+    def claim(self, now: int) -> None:
+        """Become the owner of the log; any other run fails at its next record."""
 
     @abstractmethod
-    def append(self, entry: Entry) -> Entry:
-        """Append `entry` unless its epoch has an entry; return the entry that the log then has."""
+    def release(self) -> None:
+        """Record that the run ends in order and has published all outputs."""
 
     @abstractmethod
     def newest(self) -> Entry | None:
-        """Return the entry of the newest epoch, None for an empty log."""
+        """Return the entry of the newest epoch; None if the log has no entry."""
 
     @abstractmethod
-    def open(self, epoch: int, positions: Positions) -> bool:
-        """Record the positions up to which an epoch will read; return whether the epoch may run.
+    def read(self, epoch: int) -> Entry | None:
+        """Return the entry of `epoch`; None if the log has no such entry."""
 
-        An epoch may not run if it has an entry, or if it was opened with other positions.
+    @abstractmethod
+    def append(self, entry: Entry) -> Entry:
+        """Append `entry` unless its epoch has an entry; return the entry that the log then has.
+
+        Raise HostError if another run has taken over the log.
         """
 
     @abstractmethod
-    def opened(self, epoch: int) -> Positions | None:
-        """Return the positions that `epoch` was opened with, None if it was not opened."""
+    def open(self, opening: Opening) -> Opening:
+        """Record the opening of the next epoch; return the opening that the epoch then has."""
+
+    @abstractmethod
+    def tags(self) -> dict[int, str]:
+        """Return {epoch: tag} of the epochs in the log, including the opened epoch."""
+
+    @abstractmethod
+    def opened(self) -> Opening | None:
+        """Return the opening of the epoch after the newest entry; None if it was not opened."""
 
     def before(self, epoch: int) -> Entry:
         """Return the entry of the previous epoch, whose decisions are in force during `epoch`."""
         return self.read(epoch - 1) or Entry(-1)
 
     def begin(self, wall: int | None) -> None:
-        """Append the entry before the first epoch; `wall` is the wall-clock time, or None."""
-        self.append(Entry(-1, standing=EpochContext(wall=wall)))
+        """Append the entry before the first epoch, unless the log has entries."""
+        if self.newest() is None:
+            self.append(Entry(-1, standing=EpochContext(wall=wall)))
 
 
 class MemoryLog(ControlLog):
-    """A control log in memory, lost when the process ends."""
+    """A control log in memory, lost when the process ends; all its epochs have the same `tag`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tag: str = "") -> None:
         self._entries: dict[int, Entry] = {}
+        self.tag = tag
+
+    def claim(self, now: int) -> None:  # noqa: D102
+        del now
+
+    def release(self) -> None:  # noqa: D102
+        pass
+
+    def newest(self) -> Entry | None:  # noqa: D102
+        return self._entries[max(self._entries)] if self._entries else None
 
     def read(self, epoch: int) -> Entry | None:  # noqa: D102
         return self._entries.get(epoch)
 
     def append(self, entry: Entry) -> Entry:  # noqa: D102
-        self._entries.pop(entry.epoch - KEPT_ENTRIES, None)
+        self._entries.pop(entry.epoch - KEPT_RECORDS, None)
         return self._entries.setdefault(entry.epoch, entry)
 
-    def newest(self) -> Entry | None:  # noqa: D102
-        return self._entries[max(self._entries)] if self._entries else None
+    def open(self, opening: Opening) -> Opening:  # noqa: D102
+        return opening
 
-    def open(self, epoch: int, positions: Positions) -> bool:  # noqa: D102
-        return True
+    def tags(self) -> dict[int, str]:  # noqa: D102
+        return {}
 
-    def opened(self, epoch: int) -> Positions | None:  # noqa: D102
+    def opened(self) -> Opening | None:  # noqa: D102
         return None
 
 
 class FolderLog(ControlLog):
-    """A control log in a folder, on any file system that Arrow supports."""
+    """A control log in a folder: one file per record, named by the record's number."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = AtomicFolder(folder)
+    def __init__(self, folder: str, query: str) -> None:
+        self._folder, self._query = AtomicFolder(folder), query
+        self._last: Record | None = None
+        self._entry: Entry | None = None
+        self._opening: Opening | None = None
+        self.refresh()
 
-    def read(self, epoch: int) -> Entry | None:  # noqa: D102
-        payload = self._folder.read(_name(epoch))
-        return None if payload is None else Entry.from_bytes(payload)
+    def refresh(self) -> None:
+        """Read the newest records; raise StateError if a record is missing or damaged."""
+        self._last = self._entry = self._opening = None
+        released = False
+        for record in self.records():
+            self._last = self._last or record
+            if isinstance(record.content, Entry):
+                self._entry = record.content
+                break
+            if isinstance(record.content, Opening):
+                self._opening, self.tag = record.content, record.checksum[:_TAG_DIGITS]
+            # An owner opens an epoch, or releases the checkpoint, only after it has published.
+            released |= record.kind in ("opening", "release")
+        self.released = released or self._entry is None
 
-    def append(self, entry: Entry) -> Entry:  # noqa: D102
-        if not self._folder.write(_name(entry.epoch), entry.to_bytes(), once=True):
-            return self.read(entry.epoch) or entry
-        for ending in (_ENTRY, _OPENING):
-            self._folder.delete(_name(entry.epoch - KEPT_ENTRIES, ending))
-        return entry
+    # -- reading -----------------------------------------------------------------------------------
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records from the newest to the oldest; each must be the previous of the next.
+
+        Raise StateError at a record that is missing, damaged or not the previous record.
+        """
+        expected: Record | None = None
+        for number in reversed(self._numbers()):
+            record = self._read(number)
+            if record is None:  # the owner has just deleted its oldest record
+                return
+            if expected is not None and expected.previous != record.checksum:
+                raise StateError(
+                    f"{self._folder.path(_name(number))} is not the record that record "
+                    f"{expected.number} followed: one of the two is of another history. {_REMEDY}"
+                )
+            yield record
+            expected = record
+
+    def _numbers(self) -> range:
+        """Return the numbers of all records; raise StateError if one in between is missing."""
+        found = {int(n.removesuffix(_ENDING)) for n in self._folder.names() if n.endswith(_ENDING)}
+        if not found:
+            return range(0)
+        numbers = range(min(found), max(found) + 1)
+        for number in numbers:
+            # A listing may miss a file that was written meanwhile.
+            if number not in found and self._folder.size(_name(number)) is None:
+                raise StateError(
+                    f"{self._folder.path(_name(number))} is missing, but later records of the "
+                    f"control log exist. {_REMEDY}"
+                )
+        return numbers
+
+    def _read(self, number: int) -> Record | None:
+        payload = self._folder.read(_name(number))
+        if payload is None:
+            return None
+        try:
+            return _from_bytes(payload, number, self._query)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise StateError(
+                f"{self._folder.path(_name(number))} is damaged ({problem}). {_REMEDY}"
+            ) from problem
 
     def newest(self) -> Entry | None:  # noqa: D102
-        names = [n for n in self._folder.names() if n.endswith(_ENTRY)]
-        return self.read(int(max(names).removesuffix(_ENTRY)) - 1) if names else None
+        return self._entry
 
-    def open(self, epoch: int, positions: Positions) -> bool:  # noqa: D102
-        if self.read(epoch) is not None:
+    def read(self, epoch: int) -> Entry | None:  # noqa: D102
+        if self._entry is None or epoch >= self._entry.epoch:
+            return self._entry if self._entry is not None and self._entry.epoch == epoch else None
+        for record in self.records():
+            if isinstance(record.content, Entry) and record.content.epoch <= epoch:
+                return record.content if record.content.epoch == epoch else None
+        return None
+
+    def opened(self) -> Opening | None:  # noqa: D102
+        return self._opening
+
+    def tags(self) -> dict[int, str]:  # noqa: D102
+        tags = {} if self._opening is None else {self._opening.epoch: self.tag}
+        for record in self.records():
+            # A rewound log has later epochs before an earlier one: they are abandoned.
+            if isinstance(record.content, Entry) and record.content.epoch < min(tags, default=END):
+                tags[record.content.epoch] = record.content.tag
+        return tags
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def claim(self, now: int) -> None:  # noqa: D102
+        while True:
+            self.owner = secrets.token_hex(8)
+            claim = Claim(self.owner, socket.gethostname(), os.getpid(), now)
+            if self._write(claim):
+                return
+            self.refresh()  # another run has written the next record: claim the one after it
+
+    def release(self) -> None:  # noqa: D102
+        if self._write(Release(self.owner)):
+            self.released = True
+
+    def append(self, entry: Entry) -> Entry:  # noqa: D102
+        if self._entry is not None and entry.epoch <= self._entry.epoch:
+            return self.read(entry.epoch) or entry
+        return self._append(entry)
+
+    def rewind(self, entry: Entry) -> None:
+        """Make `entry`, an earlier entry of the log, the newest one again."""
+        self._append(entry)
+
+    def _append(self, entry: Entry) -> Entry:
+        self._must_write(entry)
+        self._entry, self._opening, self.released = entry, None, False
+        return entry
+
+    def open(self, opening: Opening) -> Opening:  # noqa: D102
+        if self._opening is None:
+            self.tag = self._must_write(opening).checksum[:_TAG_DIGITS]
+            self._opening, self.released = opening, True
+        return self._opening
+
+    def _must_write(self, content: Content) -> Record:
+        if not self._write(content):
+            taken = self._read(self._next)
+            by = taken.content if taken is not None else None
+            who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
+            raise HostError(
+                f"{who} has taken over this checkpoint, so this run ends; the other run continues "
+                f"after epoch {-1 if self._entry is None else self._entry.epoch}"
+            )
+        assert self._last is not None  # noqa: S101
+        return self._last
+
+    @property
+    def _next(self) -> int:
+        return 0 if self._last is None else self._last.number + 1
+
+    def _write(self, content: Content) -> bool:
+        """Write the next record; return False if another run has written it."""
+        number, previous = self._next, "" if self._last is None else self._last.checksum
+        payload, digest = _to_bytes(content, number, self._query, self.owner, previous)
+        name = _name(number)
+        # After a lost reply of a remote store, the record that exists may be this one.
+        if not self._folder.create(name, payload) and self._folder.read(name) != payload:
             return False
-        content = Opening(positions).to_bytes()
-        first = self._folder.write(_name(epoch, _OPENING), content, once=True)
-        return first or self.opened(epoch) == positions
-
-    def opened(self, epoch: int) -> Positions | None:  # noqa: D102
-        content = self._folder.read(_name(epoch, _OPENING))
-        return None if content is None else Opening.from_bytes(content).positions
+        self._last = Record(number, content, previous, digest)
+        if number >= KEPT_RECORDS:
+            self._folder.delete(_name(number - KEPT_RECORDS))
+        return True
 
 
-_ENTRY, _OPENING = ".json", ".opening"
+_REMEDY = (
+    "Restore the whole checkpoint from a backup, or start with a new one; lowwater state FOLDER "
+    "--verify lists all damage"
+)
 
 
-def _name(epoch: int, ending: str = _ENTRY) -> str:
-    return f"{epoch + 1:012d}{ending}"
+def _to_bytes(
+    content: Content, number: int, query: str, owner: str, previous: str
+) -> tuple[bytes, str]:
+    """Return a record as a line of JSON about it and a line with its content, and its checksum."""
+    kind, body = _NAMES[type(content)], json.dumps(encode(content)).encode()
+    digest = checksum(body, query, number, kind, owner, previous)
+    head = {
+        "number": number,
+        "kind": kind,
+        "query": query,
+        "owner": owner,
+        "previous": previous,
+        "checksum": digest,
+    }
+    return json.dumps(head).encode() + b"\n" + body, digest
+
+
+def _from_bytes(payload: bytes, number: int, query: str) -> Record:
+    """Return the record in `payload`; raise ValueError unless number, query and checksum fit."""
+    line, _, body = payload.partition(b"\n")
+    head = json.loads(line)
+    if head["query"] != query:
+        raise ValueError(f"it belongs to query {head['query']}, not to {query}")
+    identity = query, number, head["kind"], head["owner"], head["previous"]
+    if head["checksum"] != checksum(body, *identity):
+        raise ValueError("its checksum differs from its content")
+    content = decode(KINDS[head["kind"]], json.loads(body))
+    return Record(number, content, head["previous"], head["checksum"])
+
+
+def _name(number: int) -> str:
+    return f"{number:012d}{_ENDING}"

@@ -1,20 +1,28 @@
-"""The state of a shard on disk: one segment per epoch.
+"""The state of a shard on disk: one segment per epoch that changes it.
 
-A segment is written as a whole at the end of an epoch. It holds the changed buckets, and an index
-of all buckets of the shard, whether in this segment or in an older segment. An epoch reads its
-state from the index of the newest segment of an earlier epoch. So a repeated epoch reads the same
-state, whatever a failed attempt has written. After an epoch, segments are deleted if neither the
-state before the epoch nor the state after the epoch refers to them.
+A segment is written as a whole. It holds the changed buckets, and an index of all buckets of the
+shard, whether in this segment or in an older one, with the checksum of each. The entry of the epoch
+names the segment of every shard, with the checksum of the index. Only a segment that an entry names
+counts, so a failed or late attempt of a task changes nothing: its segment has a name of its own.
+
+A segment that the newest index no longer needs is kept for `KEPT_EPOCHS` epochs, so that a query
+can be rewound. Then the task names it in its measurement, and the owner of the checkpoint deletes
+it after the epoch's entry is appended.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from lowwater.control.measures import SegmentMeasure
 from lowwater.dataflow.graph import Dataflow
+from lowwater.engine.checksum import checksum
+from lowwater.engine.entry import Entry, SegmentRange
+from lowwater.engine.fault_points import reached
+from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.errors import StateError
 from lowwater.storage import AtomicFolder
 
@@ -22,104 +30,248 @@ _ENDING = ".segment"
 _FOOTER_BYTES = 8
 _LIVE_SHARE = 0.5
 """The smallest share of live bytes in a segment; below it, live buckets move to a new segment."""
+REMEDY = (
+    "restore the checkpoint from a backup, rewind it with lowwater state FOLDER --rewind EPOCH, or "
+    "start with a new one"
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt to run a task: the token of the checkpoint's owner, and a number.
+
+    The number differs between all attempts of all tasks that the owner runs.
+    """
+
+    owner: str
+    number: int
 
 
 @dataclass(frozen=True)
 class _Place:
-    """The place of a bucket: the epoch of its segment, the first byte and the number of bytes."""
+    """The place of a bucket: its segment, the first byte, the number of bytes, and the checksum."""
 
-    segment: int
+    segment: str
     start: int
     size: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class SegmentIndex:
+    """The index of a shard's state: the place of each bucket, and the names of its segments.
+
+    - `sizes`: {name: bytes of buckets} of the segments that hold a bucket.
+    - `dropped`: (epoch, name) of segments that are no longer needed since this epoch.
+    """
+
+    places: Mapping[str, _Place]
+    sizes: Mapping[str, int]
+    dropped: tuple[tuple[int, str], ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """Return the index as JSON."""
+        names = list(self.sizes)
+        number = {name: n for n, name in enumerate(names)}
+        buckets = {
+            name: [number[p.segment], p.start, p.size, p.checksum]
+            for name, p in self.places.items()
+        }
+        written = {"buckets": buckets, "segments": list(self.sizes.items())}
+        return json.dumps(written | ({"dropped": self.dropped} if self.dropped else {})).encode()
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> SegmentIndex:
+        """Return the index in `payload`, the JSON that `to_bytes` returned."""
+        read = json.loads(payload)
+        names = [name for name, _ in read["segments"]]
+        places = {
+            name: _Place(names[n], start, size, digest)
+            for name, (n, start, size, digest) in read["buckets"].items()
+        }
+        dropped = tuple((epoch, name) for epoch, name in read.get("dropped", ()))
+        return cls(places, dict(read["segments"]), dropped)
+
+    @property
+    def kept(self) -> set[str]:
+        """The names of all segments that the newest epochs need, including dropped segments."""
+        return {*self.sizes, *(name for _, name in self.dropped)}
+
+
+class ShardFolder:
+    """The segments of one shard of an operator, in the folder `root` of the checkpoint's state."""
+
+    def __init__(self, root: str, query: str, operator: int, shard: int) -> None:
+        self.folder = AtomicFolder(f"{root}/{operator}/{shard}")
+        self.identity = query, operator, shard
+
+    def index(self, segment: SegmentRange | None) -> SegmentIndex:
+        """Return the index of `segment`, empty for None; raise StateError if it is damaged."""
+        if segment is None:
+            return SegmentIndex({}, {})
+        size = self.folder.size(segment.name)
+        if size is None:
+            raise StateError(f"{self.path(segment.name)} is missing; {REMEDY}")
+        content = b""
+        if size > _FOOTER_BYTES:
+            footer = self.folder.read_part(segment.name, size - _FOOTER_BYTES, _FOOTER_BYTES)
+            length = int.from_bytes(footer, "big")
+            if length <= size - _FOOTER_BYTES:
+                start = size - _FOOTER_BYTES - length
+                content = self.folder.read_part(segment.name, start, length)
+        if checksum(content, *self.identity, segment.name) != segment.checksum:
+            raise StateError(
+                f"{self.path(segment.name)} is damaged: the checksum of its index differs from "
+                f"the control log; {REMEDY}"
+            )
+        return SegmentIndex.from_bytes(content)
+
+    def bucket(self, name: str, place: _Place) -> bytes:
+        """Return the bucket `name`; raise StateError if its checksum differs from the index."""
+        try:
+            content = self.folder.read_part(place.segment, place.start, place.size)
+        except FileNotFoundError as missing:
+            raise StateError(f"{self.path(place.segment)} is missing; {REMEDY}") from missing
+        if checksum(content, *self.identity, place.segment, name) != place.checksum:
+            raise StateError(
+                f"{self.path(place.segment)} is damaged: the checksum of bucket {name!r} differs; "
+                f"{REMEDY}"
+            )
+        return content
+
+    def segments(self) -> list[str]:
+        """Return the names of all segments in the folder, including those of failed attempts."""
+        return sorted(n for n in self.folder.names() if n.endswith(_ENDING))
+
+    def path(self, name: str) -> str:
+        """Return the path of segment `name`."""
+        return self.folder.path(name)
 
 
 class ShardState(Mapping[str, bytes]):
     """The buckets of one shard before an epoch; a bucket is read when the kernel needs it."""
 
-    def __init__(self, root: str, shard: int, epoch: int) -> None:
-        self._folder = AtomicFolder(f"{root}/{shard}")
-        self._epoch = epoch
-        self._known = _segments(self._folder)
-        self._base = max((n for n in self._known if n < epoch), default=None)
-        self._places, self._sizes = self._index()
-
-    def _index(self) -> tuple[dict[str, _Place], dict[int, int]]:
-        if self._base is None:
-            return {}, {}
-        with self._folder.open(_name(self._base)) as file:
-            size = file.size()
-            file.seek(size - _FOOTER_BYTES)
-            length = int.from_bytes(file.read(_FOOTER_BYTES), "big")
-            if not 0 < length <= size - _FOOTER_BYTES:
-                raise StateError(
-                    f"the state segment of epoch {self._base} is damaged; start the query with a "
-                    f"new checkpoint"
-                )
-            file.seek(size - _FOOTER_BYTES - length)
-            kept = json.loads(file.read(length))
-        places = {name: _Place(*place) for name, place in kept["buckets"].items()}
-        return places, {int(segment): n for segment, n in kept["sizes"].items()}
+    def __init__(self, folder: ShardFolder, before: SegmentRange | None) -> None:
+        self.folder, self._before = folder, before
+        self._index = folder.index(before)
 
     def __getitem__(self, name: str) -> bytes:
-        place = self._places[name]
-        with self._folder.open(_name(place.segment)) as file:
-            file.seek(place.start)
-            return bytes(file.read(place.size))
+        return self.folder.bucket(name, self._index.places[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._index.places)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._index.places)
 
-    def write(self, changes: Mapping[str, bytes | None]) -> None:
-        """Write the segment of the epoch: the changed buckets, and references to all others."""
-        kept = {name: place for name, place in self._places.items() if name not in changes}
+    def write(
+        self, changes: Mapping[str, bytes | None], epoch: int, attempt: Attempt
+    ) -> SegmentMeasure:
+        """Write the segment of an epoch, and return the measurement that names it."""
+        index, folder = self._index, self.folder
+        kept = {name: place for name, place in index.places.items() if name not in changes}
         fresh = {name: content for name, content in changes.items() if content is not None}
-        for name in self._sparse(kept):
-            fresh[name] = self[name]
-            del kept[name]
+        for bucket in self._sparse(kept):
+            fresh[bucket] = self[bucket]
+            del kept[bucket]
+        name = f"{epoch:012d}-{attempt.owner}-{attempt.number}{_ENDING}"
         start = 0
-        for name, content in fresh.items():
-            kept[name] = _Place(self._epoch, start, len(content))
+        for bucket, content in fresh.items():
+            digest = checksum(content, *folder.identity, name, bucket)
+            kept[bucket] = _Place(name, start, len(content), digest)
             start += len(content)
         used = {place.segment for place in kept.values()}
-        sizes = {n: size for n, size in self._sizes.items() if n in used} | {self._epoch: start}
-        index = {
-            "buckets": {name: [p.segment, p.start, p.size] for name, p in kept.items()},
-            "sizes": sizes,
-        }
-        footer = json.dumps(index).encode()
-        length = len(footer).to_bytes(_FOOTER_BYTES, "big")
-        self._folder.write(_name(self._epoch), b"".join((*fresh.values(), footer, length)))
-        before = {place.segment for place in self._places.values()} | {self._base}
-        for unused in self._known - before - used - {self._epoch}:
-            self._folder.delete(_name(unused))
+        sizes = {n: size for n, size in index.sizes.items() if n in used} | {name: start}
+        # The segment that held the previous index is needed by the previous epochs, too.
+        old = {*index.sizes, *([] if self._before is None else [self._before.name])}
+        past = {n for _, n in index.dropped}
+        dropped = [*index.dropped, *((epoch, n) for n in sorted(old - used - past))]
+        unused = [n for since, n in dropped if since <= epoch - KEPT_EPOCHS and n not in used]
+        written = SegmentIndex(kept, sizes, tuple(d for d in dropped if d[1] not in unused))
+        footer = written.to_bytes()
+        parts = (*fresh.values(), footer, len(footer).to_bytes(_FOOTER_BYTES, "big"))
+        folder.folder.write(name, b"".join(parts))
+        reached("segment")
+        _, operator, shard = folder.identity
+        digest = checksum(footer, *folder.identity, name)
+        return SegmentMeasure(operator, shard, name, digest, tuple(unused))
 
     def _sparse(self, kept: Mapping[str, _Place]) -> list[str]:
         """Return the names of the buckets in segments whose bytes are mostly no longer in use."""
-        live: Counter[int] = Counter()
+        live: Counter[str] = Counter()
         for place in kept.values():
             live[place.segment] += place.size
-        sparse = {n for n, size in live.items() if size < self._sizes[n] * _LIVE_SHARE}
+        sizes = self._index.sizes
+        sparse = {n for n, size in live.items() if size < sizes[n] * _LIVE_SHARE}
         return [name for name, place in kept.items() if place.segment in sparse]
 
 
-def _name(epoch: int) -> str:
-    return f"{epoch:012d}{_ENDING}"
+@dataclass(frozen=True)
+class StateFolder:
+    """The state of a query in the folder `root` of its checkpoint."""
+
+    root: str
+    query: str
+
+    def shard(self, operator: int, shard: int) -> ShardFolder:
+        """Return the segments of one shard of an operator."""
+        return ShardFolder(self.root, self.query, operator, shard)
+
+    def recover(self, places: Iterable[tuple[int, int]], newest: Entry, *, opened: bool) -> None:
+        """Check the state of the shards `places` after `newest`; delete what no entry needs.
+
+        Raise StateError if a segment is missing or damaged, or belongs to an epoch after `newest`,
+        unless that epoch is the next one and was `opened`.
+        """
+        named = {(s.operator, s.start): s for s in newest.segments}
+        last = newest.epoch + (1 if opened else 0)
+        left: list[tuple[ShardFolder, str]] = []
+        for place in places:
+            folder = self.shard(*place)
+            found = set(folder.segments())
+            for name in found:
+                if epoch_of(name) > last:
+                    raise StateError(
+                        f"{folder.path(name)} is of epoch {epoch_of(name)}, but the control log "
+                        f"ends at epoch {last}: its last records are missing; {REMEDY}"
+                    )
+            index = folder.index(named.get(place))
+            for name in sorted({*index.sizes} - found):
+                raise StateError(f"{folder.path(name)} is missing; {REMEDY}")
+            left += [(folder, name) for name in found - index.kept]
+        for folder, name in left:
+            folder.folder.delete(name)
+        for place in places:
+            self.shard(*place).folder.remove_partial()
+
+    def delete(self, measured: Iterable[SegmentMeasure]) -> None:
+        """Delete the segments that are named as unused in the measurements of an epoch."""
+        for one in measured:
+            folder = self.shard(one.operator, one.shard).folder
+            for name in one.unused:
+                folder.delete(name)
 
 
-def _segments(folder: AtomicFolder) -> set[int]:
-    """Return the epoch numbers of the segments in a folder."""
-    return {int(n.removesuffix(_ENDING)) for n in folder.names() if n.endswith(_ENDING)}
+def shards_of(flow: Dataflow) -> list[tuple[int, int]]:
+    """Return the (operator, shard) of all shards of a dataflow."""
+    return [(n, s) for n, o in enumerate(flow.operators) for s in range(o.plan.shards)]
 
 
-def discard_segments(root: str, flow: Dataflow, after: int) -> None:
-    """Delete the segments of epochs later than `after`, of all shards of all operators."""
-    for number, operator in enumerate(flow.operators):
-        for shard in range(operator.plan.shards):
-            folder = AtomicFolder(f"{root}/{number}/{shard}")
-            folder.remove_partial()
-            for epoch in _segments(folder):
-                if epoch > after:
-                    folder.delete(_name(epoch))
+def segments_after(
+    before: Sequence[SegmentRange], written: Iterable[SegmentMeasure]
+) -> tuple[SegmentRange, ...]:
+    """Return the segments `before` an epoch, replaced by those that the epoch has `written`."""
+    after = {(s.operator, s.start): s for s in before}
+    for one in written:
+        new = SegmentRange(one.operator, one.shard, one.shard + 1, one.name, one.checksum)
+        after[one.operator, one.shard] = new
+    return tuple(after[key] for key in sorted(after))
+
+
+def epoch_of(name: str) -> int:
+    """Return the epoch that wrote the segment `name`.
+
+    >>> epoch_of("000000000012-8f0c-3.segment")
+    12
+    """
+    return int(name.partition("-")[0])

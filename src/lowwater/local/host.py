@@ -13,7 +13,7 @@ from lowwater.engine.clock import Clock
 from lowwater.engine.epoch import Epoch, Intake, Request
 from lowwater.engine.host import Outcome, outcomes
 from lowwater.engine.log import ControlLog, MemoryLog
-from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
 from lowwater.errors import PlanError
@@ -42,11 +42,19 @@ class LocalHost:
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
+        ahead: Ahead | None = None,
     ) -> dict[str, Outcome]:
         """Run a query to the end of its bounded streams; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         running = LocalRun(
-            assembly, sources, sinks, checkpoint, clock=clock, shards=shards, bounded=True
+            assembly,
+            sources,
+            sinks,
+            checkpoint,
+            clock=clock,
+            shards=shards,
+            bounded=True,
+            ahead=ahead,
         )
         running.finish()
         return outcomes(running, sinks)
@@ -59,9 +67,10 @@ class LocalHost:
         *,
         checkpoint: str | None,
         trigger: str | None,
+        ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; without a checkpoint, state and control log are in memory."""
-        running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger)
+        running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
         running.begin()
         return running
 
@@ -81,6 +90,7 @@ class LocalEpochs:
         self.log: ControlLog = MemoryLog()
         self.steps = Epoch(assembly, self.log, tasks, PendingOutputs({}, {}), clock)
         self.controller = self.steps.controller
+        self.controller.begin(clock.now(0))
         self.epoch = 0
 
     @property

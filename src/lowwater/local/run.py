@@ -7,6 +7,7 @@ stopped or was killed; without a checkpoint, state and control log are in memory
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,9 @@ from lowwater.engine.epoch import Epoch, EpochLoop
 from lowwater.engine.inputs import BlockInputs, TableSource, in_checkpoint
 from lowwater.engine.log import ControlLog, MemoryLog
 from lowwater.engine.outputs import plan_writers
-from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
+from lowwater.engine.state_store import StateFolder
 from lowwater.errors import HostError, LowwaterError
 from lowwater.local.tasks import LocalTasks, MemoryState, State, StoredState
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -47,6 +49,7 @@ class LocalRun(Run):
         shards: int | None = None,
         trigger: str | None = None,
         bounded: bool = False,
+        ahead: Ahead | None = None,
     ) -> None:
         self.by_clock = clock is None
         self.pause = 0.0 if trigger is None else ticks(trigger, name="trigger") / TICKS_PER_SECOND
@@ -56,14 +59,21 @@ class LocalRun(Run):
         self.files = ExitStack()
         folder = None if checkpoint is None else Checkpoint.at(checkpoint)
         wanted = shards or DEFAULT_SHARDS
-        plan = assembly.with_shards(wanted if folder is None else folder.claim(assembly, wanted))
+        known = None if folder is None else folder.belongs_to(assembly, wanted)
+        plan = assembly.with_shards(wanted if known is None else known.shards)
         flow = plan.flow
         inputs = self._inputs(sources, flow, folder, bounded=bounded)
-        log: ControlLog = MemoryLog() if folder is None else folder.log()
-        state: State = MemoryState(flow) if folder is None else StoredState(flow, folder.state)
+        log: ControlLog = MemoryLog(secrets.token_hex(4))
+        state: State = MemoryState(flow)
+        pending = PendingOutputs(plan_writers(plan), outputs, query=secrets.token_hex(8))
+        if folder is not None and known is not None:
+            log = folder.log(known.id)
+            state = StoredState(flow, StateFolder(folder.state, known.id))
+            stored, root = folder.outputs, folder.root
+            pending = PendingOutputs(
+                plan_writers(plan), outputs, stored, known.id, checkpoint=root, ahead=ahead
+            )
         tasks = LocalTasks(flow, inputs.readers, state)
-        stored = None if folder is None else folder.outputs
-        pending = PendingOutputs(plan_writers(plan), outputs, stored)
         super().__init__(
             EpochLoop(Epoch(plan, log, tasks, pending, clock or SystemClock()), inputs)
         )
@@ -109,6 +119,7 @@ class LocalRun(Run):
                     ran = self.epochs.take_blocks_or_due(by_clock=self.by_clock)
                     pause = self.pause if ran else POLL_SECONDS
                     self.stopping.wait(max(0.0, pause - (time.monotonic() - began)))
+                self.epochs.release()
         except Exception as failure:  # noqa: BLE001  # `wait` and `finish` raise it
             self.failure = failure
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from lowwater.control.measures import InputMeasure
+from lowwater.control.measures import InputMeasure, SegmentMeasure
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import Foresee, InputBlock, ingest_epoch
 from lowwater.dataflow.run_operator import StepFunction, step, work
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
-from lowwater.engine.state_store import ShardState, discard_segments
+from lowwater.engine.state_store import Attempt, ShardState, StateFolder, shards_of
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader
 
@@ -22,14 +22,19 @@ Change = Mapping[str, bytes | None]
 class State(Protocol):
     """A store of the state of all shards."""
 
-    def read(self, operator: int, shard: int, epoch: int) -> Mapping[str, bytes]:
-        """Return the state of a shard before an epoch."""
+    def read(self, operator: int, shard: int, before: Entry) -> Mapping[str, bytes]:
+        """Return the state of a shard after the epoch of the entry `before`."""
 
-    def write(self, before: Mapping[str, bytes], changes: Change) -> None:
-        """Write the state of a shard after an epoch; `before` is the result of `read`."""
+    def write(
+        self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str
+    ) -> SegmentMeasure | None:
+        """Write the state of a shard after an epoch; `state` is the result of `read`."""
 
-    def discard(self, after: int) -> None:
-        """Delete the state written by epochs later than `after`, which have no entry."""
+    def recover(self, newest: Entry, *, opened: bool) -> None:
+        """Check the state after `newest`, and delete what no entry needs; see `Tasks.recover`."""
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
+        """Delete the segments that are named as unused."""
 
 
 class MemoryState:
@@ -40,36 +45,51 @@ class MemoryState:
             [{} for _ in range(o.plan.shards)] for o in flow.operators
         ]
 
-    def read(self, operator: int, shard: int, epoch: int) -> Mapping[str, bytes]:  # noqa: D102
+    def read(self, operator: int, shard: int, before: Entry) -> Mapping[str, bytes]:  # noqa: D102
+        del before
         return self.shards[operator][shard]
 
-    def write(self, before: Mapping[str, bytes], changes: Change) -> None:  # noqa: D102
-        assert isinstance(before, dict)  # noqa: S101
+    def write(  # noqa: D102
+        self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str
+    ) -> None:
+        del epoch, owner
+        assert isinstance(state, dict)  # noqa: S101
         for name, content in changes.items():
             if content is None:
-                before.pop(name, None)
+                state.pop(name, None)
             else:
-                before[name] = content
+                state[name] = content
 
-    def discard(self, after: int) -> None:  # noqa: D102
-        del after
+    def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
+        pass
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:  # noqa: D102
+        pass
 
 
 class StoredState:
     """A store of state in the segments of a checkpoint."""
 
-    def __init__(self, flow: Dataflow, folder: str) -> None:
+    def __init__(self, flow: Dataflow, folder: StateFolder) -> None:
         self.flow, self.folder = flow, folder
+        self.attempts = 0
 
-    def read(self, operator: int, shard: int, epoch: int) -> Mapping[str, bytes]:  # noqa: D102
-        return ShardState(f"{self.folder}/{operator}", shard, epoch)
+    def read(self, operator: int, shard: int, before: Entry) -> Mapping[str, bytes]:  # noqa: D102
+        named = {(s.operator, s.start): s for s in before.segments}
+        return ShardState(self.folder.shard(operator, shard), named.get((operator, shard)))
 
-    def write(self, before: Mapping[str, bytes], changes: Change) -> None:  # noqa: D102
-        assert isinstance(before, ShardState)  # noqa: S101
-        before.write(changes)
+    def write(  # noqa: D102
+        self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str
+    ) -> SegmentMeasure:
+        assert isinstance(state, ShardState)  # noqa: S101
+        self.attempts += 1
+        return state.write(changes, epoch, Attempt(owner, self.attempts))
 
-    def discard(self, after: int) -> None:  # noqa: D102
-        discard_segments(self.folder, self.flow, after)
+    def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
+        self.folder.recover(shards_of(self.flow), newest, opened=opened)
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:  # noqa: D102
+        self.folder.delete(unused)
 
 
 class LocalTasks:
@@ -84,17 +104,21 @@ class LocalTasks:
     ) -> None:
         self.flow, self.readers, self.state, self.kernel = flow, readers, state, kernel
 
-    def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+    def run(self, before: Entry, intake: Intake, foresee: Foresee, owner: str) -> list[Packet]:
         """Run the epoch after `before`, write its state, and return the emitted packets."""
         packets = [*self._ingest(before, intake, foresee), *self._control(before)]
         for number, operator in enumerate(self.flow.operators):
             for shard in range(operator.plan.shards):
-                packets = self._work(number, shard, before, packets)
+                packets = self._work(number, shard, before, packets, owner)
         return packets
 
-    def discard(self, after: int) -> None:
-        """Delete the state written by epochs later than `after`, which have no entry."""
-        self.state.discard(after)
+    def recover(self, newest: Entry, *, opened: bool) -> None:
+        """Check the state after `newest`, and delete segments that no entry needs."""
+        self.state.recover(newest, opened=opened)
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
+        """Delete the segments that are named as unused."""
+        self.state.delete(unused)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
         blocks = [
@@ -117,7 +141,7 @@ class LocalTasks:
         ]
 
     def _work(
-        self, operator: int, shard: int, before: Entry, packets: Sequence[Packet]
+        self, operator: int, shard: int, before: Entry, packets: Sequence[Packet], owner: str
     ) -> list[Packet]:
         """Run one shard of an operator; return packets for other shards, and emitted packets."""
         mine: list[Packet] = []
@@ -128,7 +152,8 @@ class LocalTasks:
         if not mine:
             return others
         epoch, standing = before.epoch + 1, before.standing
-        state = self.state.read(operator, shard, epoch)
+        state = self.state.read(operator, shard, before)
         done = work(self.flow, operator, shard, state, mine, standing=standing, kernel=self.kernel)
-        self.state.write(state, done.changes)
-        return others + done.emissions
+        segment = self.state.write(state, done.changes, epoch, owner)
+        written = [] if segment is None else [measure_packet(shard, 0, segment)]
+        return others + done.emissions + written

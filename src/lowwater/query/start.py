@@ -11,6 +11,7 @@ from lowwater.early.estimates import Estimate
 from lowwater.engine.clock import Clock
 from lowwater.engine.host import Outcome, host_named
 from lowwater.engine.outputs import plan_writers, prepare
+from lowwater.engine.pending_outputs import Ahead
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -49,10 +50,13 @@ class RunOptions:
     clock: Clock | None = None
     shards: int | None = None
     trigger: str | None = None
+    outputs: Ahead | None = None
 
     def __post_init__(self) -> None:
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
             raise SpecError(f"shards={self.shards!r} must be a whole number, 1 or more")
+        if self.outputs not in (None, "truncate", "keep"):
+            raise SpecError(f"outputs={self.outputs!r} is unknown; write 'truncate' or 'keep'")
 
     def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
         """Return `assembly` with the early results, holds and drops that the options request."""
@@ -95,15 +99,28 @@ class Runnable:
         fed = all(isinstance(s, Feed) for s in assembly.sources)
         prepare(plan_writers(assembly), sinks)
         host = host_named(options.host or ("local" if fed else "spark"))
-        where, clock, shards = options.checkpoint, options.clock, options.shards
-        return host.run(assembly, sources, sinks, checkpoint=where, clock=clock, shards=shards)
+        return host.run(
+            assembly,
+            sources,
+            sinks,
+            checkpoint=options.checkpoint,
+            clock=options.clock,
+            shards=options.shards,
+            ahead=options.outputs,
+        )
 
     def _start(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> Run:
         """Start a continuous run."""
         if options.checkpoint is None:
             raise SpecError("checkpoint=None: start() needs a folder, checkpoint='/path'")
-        plan, trigger = options.plan(self.assembly), options.trigger
-        return start(plan, sinks, checkpoint=options.checkpoint, trigger=trigger, host=options.host)
+        return start(
+            options.plan(self.assembly),
+            sinks,
+            checkpoint=options.checkpoint,
+            trigger=options.trigger,
+            host=options.host,
+            ahead=options.outputs,
+        )
 
 
 class SingleQuery(Runnable):
@@ -145,14 +162,15 @@ class SingleQuery(Runnable):
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
+        outputs: Ahead | None = None,
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return the results.
 
         `epochs` maps each feed to its tables; each table is one epoch. `host` is "spark", or
         "local" for one process without Spark; the default is local if all streams are feeds.
         `clock` replaces the wall clock in tests. The sinks `late`, `malformed` and `dropped`
-        receive late rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline`
-        and `shed`, see `start`.
+        receive late rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline`,
+        `shed` and `outputs`, see `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -168,7 +186,7 @@ class SingleQuery(Runnable):
         [1, 1]
         """
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards
+            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
         )
         return self._run(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})[RESULTS]
 
@@ -187,6 +205,7 @@ class SingleQuery(Runnable):
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
+        outputs: Ahead | None = None,
     ) -> Run:
         """Start the query as a continuous run; `trigger` is the shortest time between epochs.
 
@@ -204,8 +223,14 @@ class SingleQuery(Runnable):
 
         `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows under overload; the
         other windows stay exact. The sink `dropped` receives the dropped windows.
+
+        If the checkpoint was rewound or restored, sinks may hold epochs that the checkpoint does
+        not have. Then the start is refused, unless `outputs="truncate"` removes these epochs or
+        `outputs="keep"` leaves them, so that their rows may come twice.
         """
-        chosen = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        chosen = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
+        )
         return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})
 
 
@@ -216,6 +241,7 @@ def start(
     checkpoint: str | None,
     trigger: str | None = None,
     host: HostName | None = None,
+    ahead: Ahead | None = None,
 ) -> Run:
     """Start a continuous run of a plan.
 
@@ -229,7 +255,9 @@ def start(
         )
     prepare(plan_writers(assembly), sinks)
     chosen, sources = host_named(host or "spark"), list(assembly.sources)
-    return chosen.start(assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger)
+    return chosen.start(
+        assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger, ahead=ahead
+    )
 
 
 def _sources(assembly: PhysicalPlan, epochs: Epochs | None) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from lowwater.early.estimates import Estimate
 from lowwater.engine.clock import Clock
 from lowwater.engine.host import Outcome
+from lowwater.engine.pending_outputs import Ahead
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -51,6 +52,7 @@ class Together(Runnable):
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
+        outputs: Ahead | None = None,
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return each query's outcome by name.
 
@@ -58,7 +60,7 @@ class Together(Runnable):
         options are as in `query.run`.
         """
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards
+            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
         )
         return self._run(chosen, self._sinks(sinks, late, malformed, dropped))
 
@@ -77,6 +79,7 @@ class Together(Runnable):
         estimate: Estimate = "complete",
         sideline: Sidelining = False,
         shed: Shed = None,
+        outputs: Ahead | None = None,
     ) -> Run:
         """Start all queries as one continuous run, with the options of `query.start`.
 
@@ -85,7 +88,9 @@ class Together(Runnable):
         silent = [name for name in self.queries if name not in sinks]
         if silent:
             raise SpecError(f"sinks= has no sink for {silent[0]!r}; give one to every query")
-        chosen = RunOptions(early, estimate, sideline, shed, host, checkpoint, trigger=trigger)
+        chosen = RunOptions(
+            early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
+        )
         return self._start(chosen, self._sinks(sinks, late, malformed, dropped))
 
     def _sinks(self, *kinds: Sinks | None) -> dict[str, Outputs]:

@@ -1,6 +1,7 @@
 """Sinks that write one file per epoch: Parquet, CSV, or JSON lines.
 
-The name of a file contains its epoch, so writing an epoch again replaces its file.
+The name of a file contains its epoch and the epoch's tag, so writing an epoch again replaces its
+file, and files of another history are recognised. The file `_lowwater.json` names the owner.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -20,10 +22,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from lowwater.sinks.sink import Sink
+from lowwater.errors import SinkError, SpecError
+from lowwater.sinks.sink import Existing, History, Sink
 from lowwater.storage import AtomicFolder
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
+
+
+OWNER = "_lowwater.json"
+"""The file in the folder of a sink that names the query and the checkpoint that write to it."""
+_NAME = re.compile(r"epoch-(\d+)-(\w+)\.\w+")
 
 
 @dataclass(frozen=True)
@@ -33,27 +41,90 @@ class FileSink(Sink):
     path: str
     ending: str
     encode: Callable[[pa.Table], bytes]
+    existing: Existing | None = None
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        AtomicFolder(self.path).write(f"epoch-{epoch:010d}.{self.ending}", self.encode(rows))
+        self.write_epoch(epoch, rows, "0")
+
+    def write_epoch(self, epoch: int, rows: pa.Table, tag: str) -> None:  # noqa: D102
+        name = f"epoch-{epoch:010d}-{tag}.{self.ending}"
+        AtomicFolder(self.path).write(name, self.encode(rows))
+
+    def take_over(self, history: History) -> None:  # noqa: D102
+        folder = AtomicFolder(self.path)
+        written = folder.read(OWNER)
+        owner = {"query": history.query, "checkpoint": history.checkpoint}
+        known = {} if written is None else _owner(written, folder.path(OWNER))
+        mine = known.get("query") == history.query
+        epochs = self._epochs()
+        if epochs and not mine and self.existing is None:
+            by = known.get("checkpoint") or "a run without a checkpoint"
+            raise SinkError(
+                f"{self.path!r} holds {len(epochs)} files of another query ({by}); name an empty "
+                f"folder, continue with that checkpoint, or give existing='append' or "
+                f"existing='overwrite'"
+            )
+        if epochs and not mine and self.existing == "overwrite":
+            for name in epochs:
+                folder.delete(name)
+        if not mine:
+            folder.write(OWNER, json.dumps(owner).encode())
+
+    def ahead(self, history: History) -> int | None:  # noqa: D102
+        foreign = [e for e, tag in self._epochs().values() if not history.holds(e, tag)]
+        return None if self.existing == "append" else max(foreign, default=None)
+
+    def truncate(self, history: History) -> None:  # noqa: D102
+        folder, epochs = AtomicFolder(self.path), self._epochs()
+        # The newest first: after a crash, the next start finds the others still ahead.
+        for name in sorted(epochs, reverse=True):
+            if not history.holds(*epochs[name]):
+                folder.delete(name)
+
+    def _epochs(self) -> dict[str, tuple[int, str]]:
+        """Return {name: (epoch, tag)} of the files in the folder that this kind of sink wrote."""
+        found = map(_NAME.fullmatch, AtomicFolder(self.path).names())
+        return {match[0]: (int(match[1]), match[2]) for match in found if match}
 
 
-def to_csv(path: str | Path) -> FileSink:
+def _owner(written: bytes, path: str) -> dict[str, str]:
+    try:
+        owner: dict[str, str] = dict(json.loads(written))
+    except ValueError as problem:
+        remedy = "delete it to make the folder yours"
+        raise SinkError(f"{path} is damaged ({problem}); {remedy}") from problem
+    return owner
+
+
+def to_csv(path: str | Path, *, existing: Existing | None = None) -> FileSink:
     """Return a sink that writes each epoch to its own CSV file in folder `path`, idempotently.
 
-    The fields of a struct become columns: `window_start`, `window_end`.
+    The fields of a struct become columns: `window_start`, `window_end`. If the folder holds files
+    of another query, the run is refused, unless `existing` is "append" or "overwrite".
     """
-    return FileSink(str(path), "csv", csv_lines)
+    return FileSink(str(path), "csv", csv_lines, _chosen(existing))
 
 
-def to_json(path: str | Path) -> FileSink:
-    """Return a sink that writes each epoch to its own file of JSON lines, idempotently."""
-    return FileSink(str(path), "jsonl", json_lines)
+def to_json(path: str | Path, *, existing: Existing | None = None) -> FileSink:
+    """Return a sink that writes each epoch to its own file of JSON lines, idempotently.
+
+    `existing` is as for `to_csv`.
+    """
+    return FileSink(str(path), "jsonl", json_lines, _chosen(existing))
 
 
-def to_parquet(path: str | Path) -> FileSink:
-    """Return a sink that writes each epoch to its own Parquet file, idempotently."""
-    return FileSink(str(path), "parquet", parquet_bytes)
+def to_parquet(path: str | Path, *, existing: Existing | None = None) -> FileSink:
+    """Return a sink that writes each epoch to its own Parquet file, idempotently.
+
+    `existing` is as for `to_csv`.
+    """
+    return FileSink(str(path), "parquet", parquet_bytes, _chosen(existing))
+
+
+def _chosen(existing: Existing | None) -> Existing | None:
+    if existing not in (None, "append", "overwrite"):
+        raise SpecError(f"existing={existing!r} is unknown; write 'append' or 'overwrite'")
+    return existing
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:

@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
+
+from lowwater.errors import SinkError
+
+Existing = Literal["append", "overwrite"]
+"""What a sink does with rows of another query that are in its folder or table already."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The epochs of a query that have an entry in its control log.
+
+    - `query`, `checkpoint`: The id of the query, and the path of its checkpoint, "" without one.
+    - `owner`: The token of the run.
+    - `newest`: The number of the newest epoch with an entry, or -1.
+    - `tags`: {epoch: tag} of the newest epochs. The tag shows which rows the epoch was opened for.
+      An opened epoch after `newest` has a tag, too.
+    """
+
+    query: str
+    checkpoint: str
+    owner: str
+    newest: int
+    tags: Mapping[int, str]
+
+    def holds(self, epoch: int, tag: str) -> bool:
+        """Return whether the epoch is in this history; an epoch older than all `tags` counts."""
+        if epoch in self.tags:
+            return self.tags[epoch] == tag
+        return epoch < min(self.tags, default=0)
 
 
 class Sink(ABC):
@@ -26,6 +56,29 @@ class Sink(ABC):
         Hosts call it on the driver, in order, once per epoch that has rows. After a crash they call
         it again with the same rows of the last epoch, which must be stored only once.
         """
+
+    def take_over(self, history: History) -> None:  # noqa: B027
+        """Become the sink of a run, before its first write.
+
+        Raise SinkError if the sink holds rows of another query.
+        """
+
+    def ahead(self, history: History) -> int | None:
+        """Return the last epoch in the sink if it is not in `history`; else None.
+
+        A sink that does not remember its epochs returns None.
+        """
+        del history
+        return None
+
+    def truncate(self, history: History) -> None:
+        """Remove the rows of all epochs that are not in `history`."""
+        raise SinkError(f"{type(self).__name__} cannot remove rows; start with outputs='keep'")
+
+    def write_epoch(self, epoch: int, rows: pa.Table, tag: str) -> None:
+        """Store the rows of the epoch with this tag; sinks that remember epochs override it."""
+        del tag
+        self.write(epoch, rows)
 
 
 @dataclass(frozen=True)
@@ -65,8 +118,24 @@ class TeeSink(Sink):
         self.second.prepare(schema, key)
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        self.first.write(epoch, rows)
-        self.second.write(epoch, rows)
+        self.write_epoch(epoch, rows, "")
+
+    def take_over(self, history: History) -> None:  # noqa: D102
+        self.first.take_over(history)
+        self.second.take_over(history)
+
+    def ahead(self, history: History) -> int | None:  # noqa: D102
+        both = [self.first.ahead(history), self.second.ahead(history)]
+        return max((epoch for epoch in both if epoch is not None), default=None)
+
+    def truncate(self, history: History) -> None:  # noqa: D102
+        for sink in (self.first, self.second):
+            if sink.ahead(history) is not None:
+                sink.truncate(history)
+
+    def write_epoch(self, epoch: int, rows: pa.Table, tag: str) -> None:  # noqa: D102
+        self.first.write_epoch(epoch, rows, tag)
+        self.second.write_epoch(epoch, rows, tag)
 
 
 def to_memory() -> Memory:

@@ -10,14 +10,22 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from lowwater.engine.epoch import EpochLoop
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.entry import Positions
+from lowwater.engine.epoch import Epoch, EpochLoop
+from lowwater.engine.inputs import BlockInputs
 from lowwater.errors import HostError
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.job import BatchIntake
+from lowwater.spark.offsets import offsets_checksum
 
 
 class SparkEpochs(EpochLoop):
     """The epoch loop of the Spark host, which also runs the epochs of micro-batches."""
+
+    def __init__(self, epoch: Epoch, inputs: BlockInputs, checkpoint: Checkpoint) -> None:
+        super().__init__(epoch, inputs)
+        self.checkpoint = checkpoint
 
     def take_batch(
         self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[SourceBlock]]
@@ -29,7 +37,8 @@ class SparkEpochs(EpochLoop):
         with self.lock:
             if not self._is_next(batch):
                 return
-            positions = self._opened or self._reach(batch)
+            offsets = offsets_checksum(self.checkpoint, batch)
+            positions = self._opened or self._reach(Positions({}, batch, offsets))
             blocks = self._between(positions).blocks
             self._run(positions, BatchIntake({**blocks, **files}, rows))
 

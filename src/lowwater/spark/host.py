@@ -9,6 +9,7 @@ from typing import Any
 
 from lowwater.engine.clock import Clock
 from lowwater.engine.host import Outcome, outcomes
+from lowwater.engine.pending_outputs import Ahead
 from lowwater.engine.run import Run
 from lowwater.errors import PlanError
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -28,6 +29,7 @@ class SparkHost:
         checkpoint: str | None,
         clock: Clock | None,
         shards: int | None,
+        ahead: Ahead | None = None,
     ) -> dict[str, Outcome]:
         """Run a query to the end of its bounded streams; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
@@ -42,6 +44,7 @@ class SparkHost:
                 shards=shards,
                 bounded=True,
                 durable=checkpoint is not None,
+                ahead=ahead,
             )
             running.finish()
         finally:
@@ -57,11 +60,12 @@ class SparkHost:
         *,
         checkpoint: str | None,
         trigger: str | None,
+        ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; raise PlanError without a checkpoint."""
         if checkpoint is None:
             raise PlanError("a query that runs on Spark needs checkpoint=; name a folder for it")
-        running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger)
+        running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
         running.stop_at_the_end()
         return running
 

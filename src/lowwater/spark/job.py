@@ -13,11 +13,12 @@ from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
 from lowwater.control.context import EpochContext
+from lowwater.control.measures import SegmentMeasure
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import Foresee, InputBlock, ingest, last_measure, portions
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
-from lowwater.engine.state_store import discard_segments
+from lowwater.engine.state_store import StateFolder, shards_of
 from lowwater.operators.packet import Packet
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.inputs import Inputs
@@ -46,17 +47,21 @@ class BatchIntake(Intake):
 class SparkJob:
     """The component that runs the tasks of an epoch as one Spark job, with state in a folder."""
 
-    def __init__(self, spark: SparkSession, flow: Dataflow, inputs: Inputs, state: str) -> None:
+    def __init__(
+        self, spark: SparkSession, flow: Dataflow, inputs: Inputs, state: StateFolder
+    ) -> None:
         self.spark = spark.newSession()
         for name, value in QUERY_SETTINGS.items():
             self.spark.conf.set(name, value)
         self.flow, self.inputs, self.state = flow, inputs, state
 
-    def run(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+    def run(self, before: Entry, intake: Intake, foresee: Foresee, owner: str) -> list[Packet]:
         """Run the epoch after `before`, write its state segments, return the emitted packets."""
         rows = intake.rows if isinstance(intake, BatchIntake) else None
         pieces = self._pieces(before.standing, intake.blocks, foresee)
-        common = before.epoch + 1, before.control, before.standing, self.state
+        segments = {(s.operator, s.start): s for s in before.segments}
+        state = self.state, segments, owner
+        common = before.epoch + 1, before.control, before.standing, *state
         levels = [LevelStep(Level(self.flow, n), *common) for n in range(self.flow.levels)]
         if rows is not None:
             return self._sql_job(before.standing, levels, pieces, rows)
@@ -72,9 +77,13 @@ class SparkJob:
                 packets = packets.partitionBy(n, int).mapPartitionsWithIndex(step.over_packets)
         return [] if packets is None else [Packet(*p) for _, p in packets.collect()]
 
-    def discard(self, after: int) -> None:
-        """Delete the state segments of epochs later than `after`, which have no entry."""
-        discard_segments(self.state, self.flow, after)
+    def recover(self, newest: Entry, *, opened: bool) -> None:
+        """Check the state after `newest`, and delete segments that no entry needs."""
+        self.state.recover(shards_of(self.flow), newest, opened=opened)
+
+    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
+        """Delete the segments that are named as unused."""
+        self.state.delete(unused)
 
     def _sql_job(
         self,

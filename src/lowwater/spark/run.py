@@ -20,8 +20,9 @@ from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.clock import Clock, SystemClock
 from lowwater.engine.epoch import Epoch
 from lowwater.engine.outputs import plan_writers
-from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
+from lowwater.engine.state_store import StateFolder
 from lowwater.errors import HostError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
@@ -30,6 +31,7 @@ from lowwater.spark.epochs import SparkEpochs
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.job import SparkJob
 from lowwater.spark.listener import EpochEvents
+from lowwater.spark.offsets import check_offsets
 from lowwater.spark.session import (
     FILE_MANAGER,
     QUERY_SETTINGS,
@@ -70,6 +72,7 @@ class SparkRun(Run):
         trigger: str | None = None,
         bounded: bool = False,
         durable: bool = True,
+        ahead: Ahead | None = None,
     ) -> None:
         self.by_clock, self.trigger = clock is None, trigger
         self.started, self.finished = threading.Event(), threading.Event()
@@ -80,13 +83,18 @@ class SparkRun(Run):
         ship(spark)
         warm_up(spark)
         wanted = shards or int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
-        plan = assembly.with_shards(folder.claim(assembly, wanted))
+        known = folder.belongs_to(assembly, wanted)
+        plan = assembly.with_shards(known.shards)
         self.inputs = Inputs.on_spark(sources, plan, folder, bounded=bounded)
-        job = SparkJob(spark, plan.flow, self.inputs, folder.state)
-        pending = PendingOutputs(plan_writers(plan), outputs, folder.outputs if durable else None)
-        epoch = Epoch(plan, folder.log(), job, pending, clock or SystemClock())
+        job = SparkJob(spark, plan.flow, self.inputs, StateFolder(folder.state, known.id))
+        stored, root = (folder.outputs, folder.root) if durable else (None, "")
+        pending = PendingOutputs(
+            plan_writers(plan), outputs, stored, known.id, checkpoint=root, ahead=ahead
+        )
+        epoch = Epoch(plan, folder.log(known.id), job, pending, clock or SystemClock())
         self.epochs: SparkEpochs
-        super().__init__(SparkEpochs(epoch, self.inputs))
+        super().__init__(SparkEpochs(epoch, self.inputs, folder))
+        check_offsets(folder, self.epochs.newest.positions)
         self.query = self._start(spark, folder)
         self._take_over(spark)
 
@@ -227,6 +235,7 @@ class SparkRun(Run):
             self.finished.set()
             self.epochs.closed = True
         self.query.stop()
+        self.epochs.release()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the query ends, at most `seconds`; return whether the query has ended."""

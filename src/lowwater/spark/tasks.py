@@ -25,7 +25,8 @@ from lowwater.control.message import ControlMessage
 from lowwater.dataflow.graph import Dataflow
 from lowwater.dataflow.ingest import InputBlock, ingest
 from lowwater.dataflow.run_operator import work
-from lowwater.engine.state_store import ShardState
+from lowwater.engine.entry import SegmentRange
+from lowwater.engine.state_store import Attempt, ShardState, StateFolder
 from lowwater.operators.kernel import registered
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader, SourceBlock
@@ -181,7 +182,9 @@ class LevelStep:
     epoch: int
     control: Mapping[int, ControlMessage]
     standing: EpochContext
-    state: str
+    state: StateFolder
+    segments: Mapping[tuple[int, int], SegmentRange]
+    owner: str
 
     def over_rows(self, batches: Batches) -> Batches:
         """Run one shard on packets that are rows of a DataFrame; yield the resulting packets."""
@@ -219,10 +222,11 @@ class LevelStep:
                 port = flow.ports[number][1]
                 mine.append(Packet(shard, -1, "control", control.to_bytes(), operator, port))
         if mine:
-            before = ShardState(f"{self.state}/{operator}", shard, self.epoch)
+            folder = self.state.shard(operator, shard)
+            before = ShardState(folder, self.segments.get((operator, shard)))
             done = work(flow, operator, shard, before, mine, standing=self.standing)
-            before.write(done.changes)
-            passed += done.emissions
+            segment = before.write(done.changes, self.epoch, Attempt(self.owner, attempt()))
+            passed += [*done.emissions, measure_packet(shard, 0, segment)]
         return passed
 
 
@@ -231,6 +235,13 @@ def partition() -> int:
     context = TaskContext.get()
     assert context is not None  # noqa: S101
     return context.partitionId()
+
+
+def attempt() -> int:
+    """Return the number of the running attempt of a task, which no other attempt has."""
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101
+    return context.taskAttemptId()
 
 
 def to_batch(packets: Iterable[Packet], partition: Callable[[Packet], int]) -> pa.RecordBatch:

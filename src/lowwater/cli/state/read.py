@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,8 @@ from typing import Any
 
 from lowwater.control.context import InputProgress
 from lowwater.control.watermark import Watermarks
+from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry, ShardAccount
-from lowwater.engine.log import FolderLog
 from lowwater.errors import SpecError, StateError
 from lowwater.ticks import END, instant, spoken
 from lowwater.windows.sliding import Sliding
@@ -79,13 +78,15 @@ class CheckpointContents:
                 f"folder that the query has as checkpoint="
             )
         try:
-            saved = json.loads((root / _NAME).read_bytes())
-            log = FolderLog(str(root / "control"))
+            checkpoint = Checkpoint.at(str(root))
+            stored = checkpoint.stored()
+            assert stored is not None  # noqa: S101
+            log = checkpoint.log(stored.id)
             newest = log.newest() or Entry(-1)
             numbers = range(max(0, newest.epoch - decisions + 1), newest.epoch + 1)
             entries = [e for e in map(log.read, numbers) if e is not None]
-            begun = log.opened(newest.epoch + 1) is not None
-            return cls(root, saved["query"], saved["version"], newest, entries, begun)
+            begun, described = log.opened() is not None, stored.fingerprint
+            return cls(root, described["query"], described["version"], newest, entries, begun)
         except (ValueError, KeyError, TypeError) as problem:
             raise StateError(
                 f"the checkpoint {str(root)!r} cannot be read ({problem!r}): it is damaged, or of "

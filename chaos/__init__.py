@@ -1,0 +1,1 @@
+"""Faults on purpose: seeded schedules of kills, failed writes, damage and second runs."""

@@ -1,0 +1,83 @@
+"""A file store in memory, whose operations can fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+
+from lowwater import storage
+from lowwater.storage import FileStore
+
+SCHEME = "chaos"
+
+
+class Killed(BaseException):
+    """The end of a process: no `except Exception` and no clean-up of a run may notice it."""
+
+
+class MemoryStore(FileStore):
+    """Files in memory. `on_write` is called before every change, and may raise an error.
+
+    `torn` writes leave a temporary file, as a process that is killed while it writes.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.on_write: Callable[[str, str], None] | None = None
+
+    def read(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
+    def read_part(self, path: str, start: int, size: int) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return self.files[path][start : start + size]
+
+    def size(self, path: str) -> int | None:
+        return len(self.files[path]) if path in self.files else None
+
+    def write(self, path: str, content: bytes) -> None:
+        self._change("write", path)
+        self.files[path] = bytes(content)
+
+    def create(self, path: str, content: bytes) -> bool:
+        if path in self.files:
+            return False
+        self._change("create", path)
+        self.files[path] = bytes(content)
+        self._change("created", path)
+        return True
+
+    def delete(self, path: str) -> None:
+        self._change("delete", path)
+        self.files.pop(path, None)
+
+    def names(self, path: str) -> list[str]:
+        under = f"{path}/"
+        found = {p[len(under) :].split("/")[0] for p in self.files if p.startswith(under)}
+        return [name for name in found if name[0] != "."]
+
+    def remove_partial(self, path: str) -> None:
+        under = f"{path}/."
+        for left in [p for p in self.files if p.startswith(under) and p.endswith(".tmp")]:
+            self.delete(left)
+
+    def tear(self, path: str) -> None:
+        """Leave a temporary file beside `path`, as a killed process would."""
+        folder, _, name = path.rpartition("/")
+        self.files[f"{folder}/.{name}.1-1.tmp"] = b"torn"
+
+    def under(self, path: str) -> list[str]:
+        """Return the sorted paths of all visible files under `path`."""
+        found = (p for p in self.files if p.startswith(f"{path}/"))
+        return sorted(p for p in found if "/." not in p)
+
+    def _change(self, operation: str, path: str) -> None:
+        if self.on_write is not None:
+            self.on_write(operation, path)
+
+
+def mount(store: MemoryStore) -> None:
+    """Make `store` the store of all paths that begin with `chaos://`."""
+    storage.STORES[SCHEME] = lambda path: (store, path.removeprefix(f"{SCHEME}://"))

@@ -1,0 +1,85 @@
+"""The check of a whole checkpoint: every record, every bucket of state, every pending output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.entry import Entry, SegmentRange
+from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.state_store import StateFolder, epoch_of
+from lowwater.errors import StateError
+
+
+def verify(root: str) -> Iterator[str]:
+    """Yield a sentence for each damaged, missing or foreign piece of the checkpoint at `root`."""
+    checkpoint = Checkpoint.at(root)
+    try:
+        stored = checkpoint.stored()
+    except StateError as problem:
+        yield str(problem)
+        return
+    if stored is None:
+        yield f"{root} is not a checkpoint of Lowwater"
+        return
+    entries: list[Entry] = []
+    opened = published = False
+    try:
+        for record in checkpoint.log(stored.id).records():
+            opened |= not entries and record.kind == "opening"
+            published |= not entries and record.kind in ("opening", "release")
+            if isinstance(record.content, Entry):
+                entries.append(record.content)
+    except StateError as problem:
+        yield str(problem)
+    if not entries:
+        yield f"{root} has no readable entry of an epoch"
+        return
+    yield from _verify_state(StateFolder(checkpoint.state, stored.id), entries, opened=opened)
+    if not published:
+        try:
+            PendingOutputs({}, {}, checkpoint.outputs, stored.id).publish_again(entries[0])
+        except StateError as problem:
+            yield str(problem)
+
+
+def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> Iterator[str]:
+    """Yield the problems of the segments that the retained `entries`, newest first, name."""
+    newest = entries[0]
+    last = newest.epoch + (1 if opened else 0)
+    segments: dict[SegmentRange, int] = {}
+    for entry in entries:
+        if entry.epoch > newest.epoch - KEPT_EPOCHS:
+            for segment in entry.segments:
+                segments.setdefault(segment, entry.epoch)
+    checked: set[tuple[int, int, str, str]] = set()
+    for segment, epoch in segments.items():
+        for problem in _verify_segment(state, segment, checked):
+            yield f"epoch {epoch}: {problem}"
+    for operator, shard in sorted({(s.operator, s.start) for s in segments}):
+        folder = state.shard(operator, shard)
+        for name in folder.segments():
+            if epoch_of(name) > last:
+                yield f"{folder.path(name)} is of an epoch after the end of the control log"
+
+
+def _verify_segment(
+    state: StateFolder, segment: SegmentRange, checked: set[tuple[int, int, str, str]]
+) -> Iterator[str]:
+    """Yield the problems of the buckets in the index of `segment`, except of `checked` buckets."""
+    folder = state.shard(segment.operator, segment.start)
+    try:
+        index = folder.index(segment)
+    except StateError as problem:
+        yield str(problem)
+        return
+    for bucket, place in index.places.items():
+        piece = segment.operator, segment.start, place.segment, bucket
+        if piece in checked:
+            continue
+        checked.add(piece)
+        try:
+            folder.bucket(bucket, place)
+        except StateError as problem:
+            yield str(problem)
