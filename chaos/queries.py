@@ -48,7 +48,7 @@ def _sliding() -> lw.Stream:
 
 
 def _sessions() -> lw.Stream:
-    windows = _stream("b").session("1 second").group_by("key")
+    windows = _stream("b").window(gap="1 second").group_by("key")
     return windows.agg(n=lw.count(), total=lw.sum("value"))
 
 

@@ -23,6 +23,7 @@ from lowwater.engine import fault_points, state_store
 from lowwater.engine.state_store import Attempt, ShardState
 from lowwater.errors import LowwaterError
 from lowwater.local.run import LocalRun
+from lowwater.sinks.files import OWNER
 from lowwater.sinks.sink import Outputs
 
 CHECKPOINT, RESULTS, LATE = "/checkpoint", "/results", "/late"
@@ -76,7 +77,7 @@ class World:
         )
         return LocalRun(
             plan.assembly,
-            plan.assembly.sources,
+            [source.bounded() for source in plan.assembly.sources],
             dict.fromkeys(("results",), outputs),
             f"chaos://{CHECKPOINT}",
             clock=self.clock,
@@ -85,9 +86,13 @@ class World:
         )
 
     def outputs(self) -> Tables:
-        """Return the rows of all files of the outputs."""
-        paths = [p for at in (RESULTS, LATE) for p in self.store.under(at)]
-        return {p: _rows(self.store.files[p]) for p in paths}
+        """Return the rows of each epoch; an epoch with two tags has its rows twice."""
+        tables: dict[str, str] = {}
+        for path in [p for at in (RESULTS, LATE) for p in self.store.under(at)]:
+            if not path.endswith(OWNER):
+                epoch = path.rpartition("-")[0]
+                tables[epoch] = tables.get(epoch, "") + _rows(self.store.files[path])
+        return tables
 
 
 def _rows(content: bytes) -> str:

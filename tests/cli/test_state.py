@@ -100,7 +100,7 @@ def test_state_of_what_is_no_checkpoint_is_a_mistake(checkpoint, capfd):
     assert "no folder" in said(capfd, "state", checkpoint / "nope", code=2).err
     assert "is not a checkpoint" in said(capfd, "state", checkpoint / "control", code=2).err
     (checkpoint / "lowwater.json").write_text("{")
-    assert "cannot be read" in said(capfd, "state", checkpoint, code=2).err
+    assert "lowwater.json is damaged" in said(capfd, "state", checkpoint, code=2).err
 
 
 # -- profile --------------------------------------------------------------------------------------

@@ -145,6 +145,8 @@ class Entry:
         The tag of the epoch's opening, by which sinks recognise the epoch.
     segments
         The segments of state that the next epoch reads.
+    abandoned
+        After a rewind to this entry, the last epoch before the rewind; otherwise -1.
     """
 
     VERSION: ClassVar[int] = 1
@@ -166,6 +168,7 @@ class Entry:
     pending: PendingFile | None = None
     tag: str = ""
     segments: tuple[SegmentRange, ...] = ()
+    abandoned: int = -1
 
     @property
     def quiet(self) -> bool:

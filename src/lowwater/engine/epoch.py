@@ -180,6 +180,15 @@ class EpochLoop:
 
     def recover(self) -> None:
         """Take over the checkpoint: check its state, publish pending outputs, discard the rest."""
+        try:
+            self._recover()
+        except OSError as problem:
+            raise HostError(
+                f"the query cannot start: {problem}. Once this file can be read and written, start "
+                f"the query again: it continues where it was"
+            ) from problem
+
+    def _recover(self) -> None:
         log, outputs, now = self.log, self.epoch.outputs, self.epoch.clock.now(0)
         log.claim(now)
         reached("claimed")

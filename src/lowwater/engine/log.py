@@ -19,7 +19,7 @@ import os
 import secrets
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -250,9 +250,9 @@ class FolderLog(ControlLog):
     def read(self, epoch: int) -> Entry | None:  # noqa: D102
         if self._entry is None or epoch >= self._entry.epoch:
             return self._entry if self._entry is not None and self._entry.epoch == epoch else None
-        for record in self.records():
-            if isinstance(record.content, Entry) and record.content.epoch <= epoch:
-                return record.content if record.content.epoch == epoch else None
+        for entry in live_entries(self.records()):
+            if entry.epoch <= epoch:
+                return entry if entry.epoch == epoch else None
         return None
 
     def opened(self) -> Opening | None:  # noqa: D102
@@ -260,11 +260,7 @@ class FolderLog(ControlLog):
 
     def tags(self) -> dict[int, str]:  # noqa: D102
         tags = {} if self._opening is None else {self._opening.epoch: self.tag}
-        for record in self.records():
-            # A rewound log has later epochs before an earlier one: they are abandoned.
-            if isinstance(record.content, Entry) and record.content.epoch < min(tags, default=END):
-                tags[record.content.epoch] = record.content.tag
-        return tags
+        return tags | {entry.epoch: entry.tag for entry in live_entries(self.records())}
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -328,6 +324,15 @@ class FolderLog(ControlLog):
         if number >= KEPT_RECORDS:
             self._folder.delete(_name(number - KEPT_RECORDS))
         return True
+
+
+def live_entries(records: Iterable[Record]) -> Iterator[Entry]:
+    """Yield the entries among `records`, newest first, without epochs that a rewind abandoned."""
+    next_epoch = END
+    for record in records:
+        if isinstance(record.content, Entry) and record.content.epoch < next_epoch:
+            next_epoch = record.content.epoch
+            yield record.content
 
 
 _REMEDY = (

@@ -13,8 +13,12 @@ it after the epoch's entry is appended.
 from __future__ import annotations
 
 import json
+import secrets
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lowwater.control.measures import SegmentMeasure
@@ -30,6 +34,8 @@ _ENDING = ".segment"
 _FOOTER_BYTES = 8
 _LIVE_SHARE = 0.5
 """The smallest share of live bytes in a segment; below it, live buckets move to a new segment."""
+PIN_SECONDS = 60
+"""A pin of an export counts for this time; the export renews it while it is alive."""
 REMEDY = (
     "restore the checkpoint from a backup, rewind it with lowwater state FOLDER --rewind EPOCH, or "
     "start with a new one"
@@ -224,7 +230,7 @@ class StateFolder:
         unless that epoch is the next one and was `opened`.
         """
         named = {(s.operator, s.start): s for s in newest.segments}
-        last = newest.epoch + (1 if opened else 0)
+        last = max(newest.epoch + (1 if opened else 0), newest.abandoned)
         left: list[tuple[ShardFolder, str]] = []
         for place in places:
             folder = self.shard(*place)
@@ -239,17 +245,50 @@ class StateFolder:
             for name in sorted({*index.sizes} - found):
                 raise StateError(f"{folder.path(name)} is missing; {REMEDY}")
             left += [(folder, name) for name in found - index.kept]
-        for folder, name in left:
+        for folder, name in () if self._is_pinned() else left:
             folder.folder.delete(name)
         for place in places:
             self.shard(*place).folder.remove_partial()
 
     def delete(self, measured: Iterable[SegmentMeasure]) -> None:
-        """Delete the segments that are named as unused in the measurements of an epoch."""
-        for one in measured:
+        """Delete the segments that are named as unused, unless an export has pinned the state.
+
+        What is left then, the next start of the query deletes.
+        """
+        named = [one for one in measured if one.unused]
+        for one in () if not named or self._is_pinned() else named:
             folder = self.shard(one.operator, one.shard).folder
             for name in one.unused:
                 folder.delete(name)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Keep every segment in place, for as long as the context is open and the process lives."""
+        pins, name = AtomicFolder(f"{self.root}/pins"), secrets.token_hex(8)
+        ended = threading.Event()
+
+        def renew() -> None:
+            pins.write(name, str(time.time()).encode())
+
+        def keep() -> None:
+            while not ended.wait(PIN_SECONDS / 3):
+                renew()
+
+        renew()
+        keeper = threading.Thread(target=keep, daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            keeper.join()
+            pins.delete(name)
+
+    def _is_pinned(self) -> bool:
+        """Return whether an export that is alive has pinned the state."""
+        pins = AtomicFolder(f"{self.root}/pins")
+        times = [pins.read(name) for name in pins.names()]
+        return any(float(t) > time.time() - PIN_SECONDS for t in times if t)
 
 
 def shards_of(flow: Dataflow) -> list[tuple[int, int]]:

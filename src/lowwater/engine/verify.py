@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry, SegmentRange
-from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.log import KEPT_EPOCHS, live_entries
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.state_store import StateFolder, epoch_of
 from lowwater.errors import StateError
@@ -24,20 +24,18 @@ def verify(root: str) -> Iterator[str]:
         yield f"{root} is not a checkpoint of Lowwater"
         return
     entries: list[Entry] = []
-    opened = published = False
     try:
-        for record in checkpoint.log(stored.id).records():
-            opened |= not entries and record.kind == "opening"
-            published |= not entries and record.kind in ("opening", "release")
-            if isinstance(record.content, Entry):
-                entries.append(record.content)
+        log = checkpoint.log(stored.id)
+        for entry in live_entries(log.records()):
+            entries.append(entry)  # noqa: PERF402  # those before a damaged record count
     except StateError as problem:
         yield str(problem)
     if not entries:
         yield f"{root} has no readable entry of an epoch"
         return
+    opened = log.opened() is not None
     yield from _verify_state(StateFolder(checkpoint.state, stored.id), entries, opened=opened)
-    if not published:
+    if not log.released:
         try:
             PendingOutputs({}, {}, checkpoint.outputs, stored.id).publish_again(entries[0])
         except StateError as problem:
@@ -47,7 +45,7 @@ def verify(root: str) -> Iterator[str]:
 def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> Iterator[str]:
     """Yield the problems of the segments that the retained `entries`, newest first, name."""
     newest = entries[0]
-    last = newest.epoch + (1 if opened else 0)
+    last = max(newest.epoch + (1 if opened else 0), newest.abandoned)
     segments: dict[SegmentRange, int] = {}
     for entry in entries:
         if entry.epoch > newest.epoch - KEPT_EPOCHS:
@@ -55,7 +53,7 @@ def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> 
                 segments.setdefault(segment, entry.epoch)
     checked: set[tuple[int, int, str, str]] = set()
     for segment, epoch in segments.items():
-        for problem in _verify_segment(state, segment, checked):
+        for problem in _problems_of(state, segment, checked):
             yield f"epoch {epoch}: {problem}"
     for operator, shard in sorted({(s.operator, s.start) for s in segments}):
         folder = state.shard(operator, shard)
@@ -64,7 +62,13 @@ def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> 
                 yield f"{folder.path(name)} is of an epoch after the end of the control log"
 
 
-def _verify_segment(
+def problems_of_state(state: StateFolder, entry: Entry) -> Iterator[str]:
+    """Yield the problems of the state that one entry names."""
+    for segment in entry.segments:
+        yield from _problems_of(state, segment, set())
+
+
+def _problems_of(
     state: StateFolder, segment: SegmentRange, checked: set[tuple[int, int, str, str]]
 ) -> Iterator[str]:
     """Yield the problems of the buckets in the index of `segment`, except of `checked` buckets."""

@@ -49,9 +49,7 @@ class MemoryState:
         del before
         return self.shards[operator][shard]
 
-    def write(  # noqa: D102
-        self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str
-    ) -> None:
+    def write(self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str) -> None:  # noqa: D102
         del epoch, owner
         assert isinstance(state, dict)  # noqa: S101
         for name, content in changes.items():

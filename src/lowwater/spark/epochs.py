@@ -14,10 +14,10 @@ from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Positions
 from lowwater.engine.epoch import Epoch, EpochLoop
 from lowwater.engine.inputs import BlockInputs
+from lowwater.engine.spark_offsets import offsets_checksum
 from lowwater.errors import HostError
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.job import BatchIntake
-from lowwater.spark.offsets import offsets_checksum
 
 
 class SparkEpochs(EpochLoop):

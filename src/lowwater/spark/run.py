@@ -22,6 +22,7 @@ from lowwater.engine.epoch import Epoch
 from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
+from lowwater.engine.spark_offsets import check_offsets
 from lowwater.engine.state_store import StateFolder
 from lowwater.errors import HostError
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -31,7 +32,6 @@ from lowwater.spark.epochs import SparkEpochs
 from lowwater.spark.inputs import Inputs
 from lowwater.spark.job import SparkJob
 from lowwater.spark.listener import EpochEvents
-from lowwater.spark.offsets import check_offsets
 from lowwater.spark.session import (
     FILE_MANAGER,
     QUERY_SETTINGS,
