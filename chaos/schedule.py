@@ -26,6 +26,7 @@ FAULTS = {
     "changed digit": "kill; one digit of the newest record is changed",
     "swapped files": "kill; two segments or two records change their names",
     "old backup": "kill; the checkpoint is replaced by an older copy, the outputs stay",
+    "new checkpoint": "kill; the checkpoint is deleted, the outputs stay",
 }
 """The kinds of faults, with their meanings."""
 
@@ -56,7 +57,7 @@ def schedule(seed: int) -> Schedule:
     faults = []
     for _ in range(chosen.choice((1, 1, 2, 3))):
         point = chosen.choice(POINTS)
-        most = 1 if point in ("claimed", "recovered", "released") else 14
+        most = 1 if point in ("claimed", "recovered", "released") else 8
         faults.append(
             Fault(
                 point,

@@ -26,22 +26,22 @@ class MemoryStore(FileStore):
         self.files: dict[str, bytes] = {}
         self.on_write: Callable[[str, str], None] | None = None
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str) -> bytes | None:  # noqa: D102
         return self.files.get(path)
 
-    def read_part(self, path: str, start: int, size: int) -> bytes:
+    def read_part(self, path: str, start: int, size: int) -> bytes:  # noqa: D102
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return self.files[path][start : start + size]
 
-    def size(self, path: str) -> int | None:
+    def size(self, path: str) -> int | None:  # noqa: D102
         return len(self.files[path]) if path in self.files else None
 
-    def write(self, path: str, content: bytes) -> None:
+    def write(self, path: str, content: bytes) -> None:  # noqa: D102
         self._change("write", path)
         self.files[path] = bytes(content)
 
-    def create(self, path: str, content: bytes) -> bool:
+    def create(self, path: str, content: bytes) -> bool:  # noqa: D102
         if path in self.files:
             return False
         self._change("create", path)
@@ -49,16 +49,16 @@ class MemoryStore(FileStore):
         self._change("created", path)
         return True
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str) -> None:  # noqa: D102
         self._change("delete", path)
         self.files.pop(path, None)
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str) -> list[str]:  # noqa: D102
         under = f"{path}/"
         found = {p[len(under) :].split("/")[0] for p in self.files if p.startswith(under)}
         return [name for name in found if name[0] != "."]
 
-    def remove_partial(self, path: str) -> None:
+    def remove_partial(self, path: str) -> None:  # noqa: D102
         under = f"{path}/."
         for left in [p for p in self.files if p.startswith(under) and p.endswith(".tmp")]:
             self.delete(left)

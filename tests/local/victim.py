@@ -26,9 +26,9 @@ def write_files(folder):
 class Slow(FileSink):
     """A sink that takes its time, so that kills meet it at work."""
 
-    def write(self, epoch, rows):
+    def write_epoch(self, epoch, rows, tag):
         time.sleep(0.01)
-        super().write(epoch, rows)
+        super().write_epoch(epoch, rows, tag)
         time.sleep(0.01)
 
 

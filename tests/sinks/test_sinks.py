@@ -23,7 +23,7 @@ def outcome(**sinks):
 def test_parquet_has_a_file_per_epoch_that_has_rows(tmp_path):
     outcome(sink=lw.to_parquet(tmp_path))
     expected = outcome().results
-    files = sorted(tmp_path.iterdir())
+    files = sorted(tmp_path.glob("*.parquet"))
     assert len(files) >= 2
     found = pa.concat_tables([pq.read_table(f) for f in files])
     assert found == expected.cast(found.schema)
@@ -41,12 +41,24 @@ def test_an_epoch_written_again_replaces_itself(tmp_path):
     assert pq.read_table(tmp_path).num_rows == 4
 
 
-def test_a_whole_run_written_again_changes_nothing(tmp_path):
-    sinks = {n: lw.to_parquet(tmp_path / n) for n in ("sink", "late", "malformed")}
-    outcome(**sinks)
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    outcome(**sinks)
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+def test_a_whole_run_is_not_mixed_with_another_one(tmp_path):
+    def rows():
+        paths = sorted(tmp_path.rglob("*.parquet"), key=lambda p: (p.parent.name, p.name[:16]))
+        return [pq.read_table(p).to_pylist() for p in paths]
+
+    def sinks(existing=None):
+        kinds = ("sink", "late", "malformed")
+        return {n: lw.to_parquet(tmp_path / n, existing=existing) for n in kinds}
+
+    outcome(**sinks())
+    before = rows()
+    with pytest.raises(lw.SinkError, match=r"files of another query \(a run without a checkpoint"):
+        outcome(**sinks())
+    assert rows() == before
+    outcome(**sinks("overwrite"))
+    assert rows() == before
+    outcome(**sinks("append"))
+    assert len(rows()) == 2 * len(before)
 
 
 def test_a_sink_of_its_own_takes_the_rows_of_each_output(tmp_path):
