@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import re
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -20,7 +21,6 @@ from lowwater.errors import LowwaterError, SpecError
 from lowwater.ui.limits import (
     ANSWER_SECONDS,
     MOST_BODY_BYTES,
-    MOST_CONNECTIONS,
     MOST_HEAD_BYTES,
     MOST_PAGES,
     Connections,
@@ -113,7 +113,7 @@ class Server(ThreadingHTTPServer):
     """The HTTP server for the page of one run."""
 
     daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
+    request_queue_size = socket.SOMAXCONN
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             super().handle()
         except RequestTooLargeError:
-            self.request_version = self.protocol_version
+            self.requestline, self.request_version = "", self.protocol_version
             body = f"The request has more than {MOST_HEAD_BYTES:,} bytes of headers.\n".encode()
             self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, body)
             discard(self.connection)
