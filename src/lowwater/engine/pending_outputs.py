@@ -17,7 +17,7 @@ import pyarrow as pa
 from lowwater.engine.entry import OutputTable
 from lowwater.engine.log import ControlLog
 from lowwater.engine.outputs import OutputWriter
-from lowwater.errors import StateError
+from lowwater.errors import StateError, located
 from lowwater.operators.packet import Packet, packed, unpacked
 from lowwater.sinks.sink import Outputs
 from lowwater.storage import AtomicFolder
@@ -69,7 +69,8 @@ class PendingOutputs:
         for table in tables:
             sink = self.sinks.get(table.output, Outputs()).sink(table.kind)
             if sink is not None:
-                sink.write(epoch, table.rows)
+                with located(f"the sink of {table.kind}"):
+                    sink.write(epoch, table.rows)
         if tables and self._folder is not None:
             self._folder.delete(_name(epoch))
 

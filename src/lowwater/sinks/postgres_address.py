@@ -25,7 +25,7 @@ _AFTER_NAME = re.compile(
     r"((?:password|client_secret|(?:client|server)_key)\s*=\s*)('(?:\\.|[^'\\])*'|[^\s,'\"]+)",
     re.IGNORECASE,
 )
-_URL = re.compile(r"postgres(?:ql)?://(?P<authority>[^/?]*)(?P<path>[^?]*)", re.DOTALL)
+_URL = re.compile(r"postgres(?:ql)?://(?P<authority>[^/]*)(?P<path>[^?]*)", re.DOTALL)
 
 
 def may_hold_password(text: str) -> bool:
@@ -56,6 +56,8 @@ class Address:
                 f"to_postgres(dsn=...) is a {type(text).__name__}; give the address of a server as "
                 f"text, like 'postgresql://me@host/db'"
             )
+        if "\0" in text:
+            raise _refusal("it contains a NUL character")
         _check_url(text)
         try:
             parameters = driver.conninfo.conninfo_to_dict(text)
