@@ -12,6 +12,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 import lowwater as lw
 from lowwater.engine.entry import Entry
 from lowwater.engine.log import FolderLog
+from lowwater.errors import places
 from tests.spark.streams import cut, disordered
 from tests.wait import wait_until
 
@@ -247,3 +248,23 @@ def test_listeners_of_the_session_hear_of_every_epoch(spark, tmp_path, pieces):
     assert {str(p.runId) for p in told} == {run.query.runId}
     assert told[-1].stateOperators[0].numRowsTotal == status.cells
     assert told[-1].eventTime["watermark"] == f"{status.watermark:%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+def test_an_error_on_spark_names_operator_or_sink_and_epoch(spark):
+    feed = lw.feed("t bigint, x int")
+
+    def query(lift):
+        own = lw.aggregate("x", lift=lift, combine=max, lower=int, returns="int")
+        return lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(best=own)
+
+    def fail(epoch, table):
+        raise OSError("disk full")
+
+    epochs = {feed: [[(1, 1)], [(12, 0)], [(25, 1)]]}
+    with pytest.raises(lw.HostError, match="ZeroDivisionError") as caught:
+        query(lambda v: 1 // v).run(epochs=epochs, host="spark")
+    assert places(caught.value)[-1] == "epoch 1"
+    with pytest.raises(lw.HostError, match="disk full") as caught:
+        query(int).run(epochs=epochs, host="spark", sink=lw.to_callback(fail))
+    assert places(caught.value)[0] == "the sink of results"
+    assert places(caught.value)[-1].startswith("epoch ")
