@@ -268,3 +268,26 @@ def test_an_error_on_spark_names_operator_or_sink_and_epoch(spark):
         query(int).run(epochs=epochs, host="spark", sink=lw.to_callback(fail))
     assert places(caught.value)[0] == "the sink of results"
     assert places(caught.value)[-1].startswith("epoch ")
+
+
+def test_state_may_contain_a_class_that_executors_cannot_import(spark):
+    class Values:
+        def __init__(self):
+            self.values = []
+
+        def add(self, value):
+            self.values.append(value)
+            return self
+
+    feed = lw.feed("t bigint, x int")
+    make, add = Values, (lambda s, v: s.add(v))
+
+    def results(host, **options):
+        total = lw.aggregate("x", incr=add, final=lambda s: sum(s.values), returns="int", **options)
+        stream = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10)
+        epochs = {feed: [[(1, 1)], [(2, 5)], [(12, 7)]]}
+        return stream.agg(total=total).run(epochs=epochs, host=host).results["total"].to_pylist()
+
+    assert results("spark", init=make) == results("local", init=make) == [6, 7]
+    with pytest.raises(lw.HostError, match="state=Values"):
+        results("spark", init=lambda: make())  # noqa: PLW0108

@@ -72,7 +72,7 @@ class StatePickle:
         """
         if state == "any":
             return cls(columns, trusted=True)
-        given = () if state is None else (state,) if callable(state) else state
+        given: Any = () if state is None else (state,) if callable(state) else state
         several = isinstance(given, Sequence) and not isinstance(given, str)
         if not several or not all(map(callable, given)):
             raise SpecError(

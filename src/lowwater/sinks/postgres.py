@@ -50,7 +50,8 @@ class Postgres(Sink):
             ) from None
         self._driver: Any = psycopg
         self._address, self.table = Address(dsn, psycopg), table
-        if not isinstance(table, str) or "\0" in table or not all(table.split(".")):
+        name: Any = table
+        if not isinstance(name, str) or "\0" in table or not all(table.split(".")):
             raise SpecError(
                 f"to_postgres(table={table!r}) is not a name; write a table, or schema.table"
             )
