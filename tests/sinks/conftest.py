@@ -19,7 +19,7 @@ def server_folder():
     return debian[-1].parent if debian else None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dsn(tmp_path_factory):
     """A server on a socket in a folder of the tests; it refuses to be run by root."""
     folder = server_folder()
