@@ -6,7 +6,9 @@ malformed and shed rows are counted outputs, never exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -69,6 +71,42 @@ class ShedWarning(UserWarning):
 
 class HostError(LowwaterError):
     """The error for a query that failed while it ran; the cause is chained."""
+
+
+_PLACE = "lowwater: in "
+_PLACES = re.compile(rf"^\s*{_PLACE}(.+?)\s*$", re.MULTILINE)
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Add `place`, such as an operator or an epoch, to an exception raised in the `with` block.
+
+    The place is a note of the exception, so it is part of a trace that Spark passes on as text.
+    """
+    try:
+        yield
+    except Exception as failure:
+        failure.add_note(f"{_PLACE}{place}")
+        raise
+
+
+def places(failure: BaseException) -> list[str]:
+    """Return the places of `failure` and its causes, the innermost first.
+
+    >>> try:
+    ...     with located("epoch 3"), located("operator 'window'"):
+    ...         1 / 0
+    ... except ZeroDivisionError as problem:
+    ...     print(places(problem))
+    ["operator 'window'", 'epoch 3']
+    """
+    found: list[str] = []
+    cause: BaseException | None = failure
+    while cause is not None:
+        notes = "\n".join(getattr(cause, "__notes__", ()))
+        found = [*_PLACES.findall(f"{cause}\n{notes}"), *found]
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return list(dict.fromkeys(found))
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -62,3 +63,32 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path):
     found = pq.read_table(tmp_path / "out")
     assert 0 < before < len(found) == len(whole)
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, whole.to_pylist()))
+
+
+def test_a_run_that_fails_prints_one_line(tmp_path):
+    (tmp_path / "out").mkdir()
+    failing = (
+        "from lowwater.sinks.files import FileSink\n"
+        "def write(self, epoch, rows): raise OSError('the disk is full')\n"
+        "FileSink.write = write\n"
+        "from lowwater.cli import main; main()"
+    )
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(lines(ROWS))
+    options = ["--source", f"s={rows}", "--watermark", "ordered", "--sink", "parquet:out"]
+    done = subprocess.run(
+        [sys.executable, "-c", failing, "run", QUERY, *options],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("lowwater: the query failed: OSError: the disk is full")
+    assert "in the sink of results, in epoch " in done.stderr
+    assert "Traceback" not in done.stderr
+    (log,) = tmp_path.glob("lowwater-*.log")
+    assert str(log) in done.stderr
+    assert "OSError: the disk is full" in log.read_text()

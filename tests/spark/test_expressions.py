@@ -13,6 +13,7 @@ from sqlglot import exp
 
 import lowwater as lw
 from lowwater.expressions.duckdb import SAME
+from tests.expressions.test_lockdown import FILES, JVM_CALLS
 from tests.spark.streams import cut, disordered, ordered_rows
 
 
@@ -67,6 +68,36 @@ def test_what_spark_does_not_know_is_refused_when_the_query_is_built(spark, fold
         stream.where("frobnicate(value) > 0")
     with pytest.raises(lw.SpecError, match="many rows"):
         stream.with_columns(top="max(value)")
+
+
+@pytest.mark.parametrize("text", JVM_CALLS)
+def test_a_text_over_a_dataframe_cannot_call_into_the_jvm(spark, folder, text):
+    stream = lw.stream(streaming(spark, folder), time="ts", watermark=lw.ordered())
+    for made in (stream.where, lambda t: stream.with_columns(y=t), lambda t: stream.select(y=t)):
+        with pytest.raises(lw.SpecError, match=r"calls \w+\(\), which"):
+            made(text)
+    with pytest.raises(lw.SpecError):
+        lw.sql(f"SELECT count(*) AS n FROM s [RANGE 1 minute] WHERE {text} = '1'", s=stream)
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_a_text_over_a_dataframe_cannot_read_a_file(spark, folder, text):
+    stream = lw.stream(streaming(spark, folder), time="ts", watermark=lw.ordered())
+    with pytest.raises(lw.SpecError, match=r"holds a query|reads one row"):
+        stream.with_columns(y=text)
+
+
+def test_spark_itself_would_run_these_texts(spark):
+    """If it would not, the tests above would show nothing."""
+    call = "'java.lang.System', 'getProperty', 'java.version'"
+    texts = [
+        f"reflect({call})",
+        f"IDENTIFIER('ref' || 'lect')({call})",
+        f"`Java_Method`/**/({call})",
+    ]
+    (row,) = spark.range(1).selectExpr(*texts).collect()
+    assert len(set(row)) == 1
+    assert row[0].startswith(("17", "21"))
 
 
 TEXTS = [

@@ -12,6 +12,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 import lowwater as lw
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Opening
+from lowwater.errors import places
 from tests.spark.streams import cut, disordered
 from tests.wait import wait_until
 
@@ -251,3 +252,46 @@ def test_listeners_of_the_session_hear_of_every_epoch(spark, tmp_path, pieces):
     assert {str(p.runId) for p in told} == {run.query.runId}
     assert told[-1].stateOperators[0].numRowsTotal == status.cells
     assert told[-1].eventTime["watermark"] == f"{status.watermark:%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+def test_an_error_on_spark_names_operator_or_sink_and_epoch(spark):
+    feed = lw.feed("t bigint, x int")
+
+    def query(lift):
+        own = lw.aggregate("x", lift=lift, combine=max, lower=int, returns="int")
+        return lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(best=own)
+
+    def fail(epoch, table):
+        raise OSError("disk full")
+
+    epochs = {feed: [[(1, 1)], [(12, 0)], [(25, 1)]]}
+    with pytest.raises(lw.HostError, match="ZeroDivisionError") as caught:
+        query(lambda v: 1 // v).run(epochs=epochs, host="spark")
+    assert places(caught.value)[-1] == "epoch 1"
+    with pytest.raises(lw.HostError, match="disk full") as caught:
+        query(int).run(epochs=epochs, host="spark", sink=lw.to_callback(fail))
+    assert places(caught.value)[0] == "the sink of results"
+    assert places(caught.value)[-1].startswith("epoch ")
+
+
+def test_state_may_contain_a_class_that_executors_cannot_import(spark):
+    class Values:
+        def __init__(self):
+            self.values = []
+
+        def add(self, value):
+            self.values.append(value)
+            return self
+
+    feed = lw.feed("t bigint, x int")
+    make, add = Values, (lambda s, v: s.add(v))
+
+    def results(host, **options):
+        total = lw.aggregate("x", incr=add, final=lambda s: sum(s.values), returns="int", **options)
+        stream = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10)
+        epochs = {feed: [[(1, 1)], [(2, 5)], [(12, 7)]]}
+        return stream.agg(total=total).run(epochs=epochs, host=host).results["total"].to_pylist()
+
+    assert results("spark", init=make) == results("local", init=make) == [6, 7]
+    with pytest.raises(lw.HostError, match="state=Values"):
+        results("spark", init=lambda: make())  # noqa: PLW0108

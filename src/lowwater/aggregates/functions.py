@@ -12,6 +12,7 @@ from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.builtin import Avg, Count, Extremum, FirstOrLast, Spread, Sum
 from lowwater.aggregates.holistic import CountDistinct, Mode, Quantile, TopK
 from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
+from lowwater.aggregates.state_pickle import StateCode, StatePickle
 from lowwater.aggregates.user_functions import FoldAccumulator, PartialAccumulator, UserDefined
 from lowwater.errors import SpecError
 from lowwater.schema import parse_type
@@ -185,6 +186,7 @@ def aggregate(
     incr: Callable[[Any, Any], Any] | None = None,
     final: Callable[[Any], Any] | None = None,
     extrapolate: Callable[[Any, float], Any] | None = None,
+    state: StateCode | None = None,
 ) -> Aggregate:
     """Return a user-defined aggregate of the columns `of`, with results of type `returns`.
 
@@ -193,6 +195,10 @@ def aggregate(
     calls of `incr`. The functions receive values in arrival order: the values of one column without
     NULLs, the values of several columns as tuples. `extrapolate(value, completeness)` returns the
     expected final result for an early result.
+
+    State may contain plain data: numbers, text, times, lists, dicts, sets and numpy arrays. If it
+    contains objects of other classes, name these classes as `state`; a checkpoint with any other
+    class is refused. `state="any"` allows all classes: reading such state can run any code.
 
     >>> product = aggregate(
     ...     "x", lift=float, combine=lambda a, b: a * b, lower=float, returns="double"
@@ -207,10 +213,13 @@ def aggregate(
     for name, function in given.items():
         if function is not None and not callable(function):
             raise SpecError(f"{name}={function!r} is not a function; give a callable")
+    pickle = StatePickle.of(columns, state, [lift, combine, init, incr])
     if lift and combine and lower and not (init or incr or final):
-        return UserDefined(PartialAccumulator(columns, lift, combine), lower, kind, extrapolate)
+        part = PartialAccumulator(columns, lift, combine, pickle)
+        return UserDefined(part, lower, kind, extrapolate)
     if init and incr and final and not (lift or combine or lower):
-        return UserDefined(FoldAccumulator(columns, init, incr), final, kind, extrapolate)
+        folding = FoldAccumulator(columns, init, incr, pickle)
+        return UserDefined(folding, final, kind, extrapolate)
     named = ", ".join(f"{name}=" for name, function in given.items() if function) or "no function"
     raise SpecError(
         f"lw.aggregate() has {named}, but needs lift=, combine= and lower=, or init=, incr= and "

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
 from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
+from lowwater.aggregates.state_pickle import StatePickle
 
 NOTHING = None
 """The content of an empty cell."""
@@ -28,15 +28,11 @@ def _mapped(cells: Sequence[Any] | np.ndarray, change: Callable[[Any], Any]) -> 
     return out
 
 
-def _copy(state: Any) -> Any:
-    """Return a copy of `state`, because `incr` may modify its argument."""
-    return pickle.loads(pickle.dumps(state))  # noqa: S301
-
-
 class _ObjectAccumulator(Accumulator):
     """An accumulator whose cells are Python objects; state holds the objects pickled."""
 
     columns: tuple[str, ...]
+    pickle: StatePickle
 
     types = (pa.binary(),)
 
@@ -44,10 +40,10 @@ class _ObjectAccumulator(Accumulator):
         return AccumulatorColumns((np.full(n, NOTHING, object),))
 
     def store(self, cells: AccumulatorColumns) -> list[pa.Array]:
-        return [pa.array(_mapped(cells.arrays[0], pickle.dumps), pa.binary())]
+        return [pa.array(_mapped(cells.arrays[0], self.pickle.dumps), pa.binary())]
 
     def load(self, columns: Sequence[pa.Array]) -> AccumulatorColumns:
-        return AccumulatorColumns((_mapped(columns[0].to_pylist(), pickle.loads),))
+        return AccumulatorColumns((_mapped(columns[0].to_pylist(), self.pickle.loads),))
 
     @abstractmethod
     def joined(self, a: Any, b: Any) -> Any:
@@ -76,6 +72,7 @@ class PartialAccumulator(_ObjectAccumulator):
     columns: tuple[str, ...]
     lift_one: Callable[[Any], Any]
     combine_two: Callable[[Any, Any], Any]
+    pickle: StatePickle = field(default_factory=StatePickle, repr=False)
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         out = self.empty(n)
@@ -97,6 +94,7 @@ class FoldAccumulator(_ObjectAccumulator):
     columns: tuple[str, ...]
     init: Callable[[], Any]
     incr: Callable[[Any, Any], Any]
+    pickle: StatePickle = field(default_factory=StatePickle, repr=False)
 
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         return self.absorb(self.empty(n), rows, codes)
@@ -104,7 +102,7 @@ class FoldAccumulator(_ObjectAccumulator):
     def absorb(  # noqa: D102
         self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
     ) -> AccumulatorColumns:
-        out = _mapped(cells.arrays[0], _copy)
+        out = _mapped(cells.arrays[0], self.pickle.copy)  # `incr` may modify its argument
         for c, value in self.values(rows, codes):
             state = self.init() if out[c] is NOTHING else out[c]
             out[c] = self.incr(state, value)
@@ -123,6 +121,11 @@ class _ValueAccumulator(_ObjectAccumulator):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """The columns that values are read from."""
         return self.folding.columns
+
+    @property
+    def pickle(self) -> StatePickle:  # type: ignore[override]
+        """The format of states."""
+        return self.folding.pickle
 
     def gather(self, rows: RawRows, codes: np.ndarray, n: int) -> np.ndarray:
         """Return, for each of `n` cells, its (position, value) pairs in arrival order."""
@@ -192,7 +195,7 @@ class ResumableFold(_ValueAccumulator):
 
     def state_of(self, cell: Any) -> Any:  # noqa: D102
         begun, state, values = cell
-        return self.folded(_copy(state) if begun else self.folding.init(), values)
+        return self.folded(self.pickle.copy(state) if begun else self.folding.init(), values)
 
     def scan(self, grid: AccumulatorColumns) -> AccumulatorColumns:
         """Return `grid` with a state in each cell, which continues the state of the cell above."""

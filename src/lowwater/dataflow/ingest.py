@@ -22,6 +22,7 @@ from lowwater.control.watermark import Watermarks
 from lowwater.dataflow.graph import Dataflow, Input, Route
 from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, take_routes
 from lowwater.early.arrivals import count_arrivals
+from lowwater.errors import located
 from lowwater.operators.batch import KEPT, Batch
 from lowwater.operators.group_codes import group_values
 from lowwater.operators.packet import Packet, measure_of, measure_packet, placed
@@ -89,7 +90,8 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
     packets: list[Packet] = []
     measured: list[tuple[int, InputMeasure]] = []
     for block in blocks:
-        batch, control, measure = _take(flow, block, standing)
+        with located(f"input {block.input + 1}"):
+            batch, control, measure = _take(flow, block, standing)
         batches.append((flow.inputs[block.input].routes, batch))
         packets += control
         measured.append((batch.seq, measure))

@@ -27,6 +27,7 @@ from lowwater.dataflow.answer_prods import (
 )
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.dataflow.route import NO_TIME, RouteResult, skipped, take_routes
+from lowwater.errors import located
 from lowwater.operators.batch import BEHIND, LATE_DEGREE, Batch
 from lowwater.operators.kernel import StateOverlay, Step, kernel_of
 from lowwater.operators.operator import OperatorPlan
@@ -140,7 +141,15 @@ def work(
 
     If the epoch has a prod, the kernel runs a second time, and the packets include its answer.
     """
-    at, plan = _Shard(flow, number, shard, standing), flow.operators[number].plan
+    with located(f"operator {flow.operators[number].name!r}"):
+        return _work(_Shard(flow, number, shard, standing), state, packets, kernel)
+
+
+def _work(
+    at: _Shard, state: Mapping[str, bytes], packets: Sequence[Packet], kernel: StepFunction
+) -> Step:
+    flow, number, shard, standing = at.flow, at.number, at.shard, at.standing
+    plan = flow.operators[number].plan
     if standing.dropped:
         plan = plan.without_windows(skipped(flow, standing.dropped).results[number])
     done = kernel(plan, shard, state, actual(packets))

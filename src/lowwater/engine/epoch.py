@@ -34,7 +34,7 @@ from lowwater.engine.gap_fill import filled
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog
 from lowwater.engine.pending_outputs import PendingOutputs
-from lowwater.errors import HostError
+from lowwater.errors import HostError, located
 from lowwater.operators.packet import Packet, measure_of
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import SourceBlock
@@ -309,14 +309,15 @@ class EpochLoop:
 
         self.worker = threading.get_ident()
         try:
-            self.newest, _ = self.epoch.run(
-                self.newest,
-                intake,
-                lambda: self._measures(positions),
-                asked=take_requests,
-                ending=ending,
-                positions=positions,
-            )
+            with located(f"epoch {number}"):
+                self.newest, _ = self.epoch.run(
+                    self.newest,
+                    intake,
+                    lambda: self._measures(positions),
+                    asked=take_requests,
+                    ending=ending,
+                    positions=positions,
+                )
         finally:
             self.worker = None
         del self.asked[: len(asked)]

@@ -20,7 +20,7 @@ from lowwater.engine.entry import Entry, OutputTable, PendingFile
 from lowwater.engine.fault_points import reached
 from lowwater.engine.log import ControlLog
 from lowwater.engine.outputs import OutputWriter
-from lowwater.errors import StateError
+from lowwater.errors import StateError, located
 from lowwater.operators.packet import Packet, packed, unpacked
 from lowwater.sinks.sink import History, Outputs
 from lowwater.storage import AtomicFolder
@@ -94,7 +94,8 @@ class PendingOutputs:
         for table in tables:
             sink = self.sinks.get(table.output, Outputs()).sink(table.kind)
             if sink is not None:
-                sink.write_epoch(entry.epoch, table.rows, entry.tag)
+                with located(f"the sink of {table.kind}"):
+                    sink.write_epoch(entry.epoch, table.rows, entry.tag)
                 reached("sink")
 
     def take_over(self, log: ControlLog) -> None:

@@ -7,8 +7,9 @@ function of one row: a row that is read again has the same value.
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,27 @@ if TYPE_CHECKING:
     import duckdb
     from sqlglot import exp
 
+LOCKED: Mapping[str, str | bool | int] = {
+    "threads": 1,  # so that rows keep their order
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_unsigned_extensions": False,
+    "allow_persistent_secrets": False,
+    "temp_directory": "",
+}
+"""The settings of DuckDB's connections: no files, no extensions, no network, no spilling to disk.
+
+An expression cannot name a function that needs these. The settings hold even if a check fails.
+"""
 _ROWS = "__rows"
+_JVM_CALL = re.compile(
+    r"\b(java_method|reflect|try_reflect|identifier)\b`?\s*(?:\(|--|/\*)", re.IGNORECASE
+)
+"""A call of a function that runs any method of the JVM, or that takes the name of a function."""
+_QUERY_WORD = re.compile(r"\b(select|table)\b|\(\s*(from)\b", re.IGNORECASE)
+"""A word that begins a query, in a text that sqlglot cannot parse."""
 _LOCAL = threading.local()
 _CHANGING = {
     "CurrentDate", "CurrentDatetime", "CurrentTime", "CurrentTimestamp", "CurrentTimestampLTZ",
@@ -71,9 +92,17 @@ def check_expression(text: Any, word: str) -> None:
     """
     if not isinstance(text, str) or not text.strip():
         raise SpecError(f"{word}{text!r}: give a Spark SQL expression as text, like 'speed > 0'")
+    _refuse_jvm_calls(text)
     try:
         tree = _read(text)
-    except SpecError:
+    except SpecError as problem:
+        if found := _QUERY_WORD.search(text):
+            if problem.__cause__ is None:  # sqlglot can parse it, but it is more than an expression
+                raise
+            raise SpecError(
+                f"{word}{text!r} contains {found.group().strip('( ').upper()}, but an expression "
+                f"reads one row and no table; join the other stream"
+            ) from None
         return
     _refuse_other_rows(text, tree)
 
@@ -132,6 +161,7 @@ def _parses_as(text: str, tree: exp.Expr) -> bool:
 
 def parsed(text: str) -> exp.Expr:
     """Return the syntax tree of `text`; raise SpecError unless it is an expression of one row."""
+    _refuse_jvm_calls(text)
     tree = _read(text)
     _refuse_other_rows(text, tree)
     return tree
@@ -155,6 +185,25 @@ def _read(text: str) -> exp.Expr:
         raise SpecError(f"{text!r} is more than an expression; write no FROM, WHERE or GROUP BY")
     tree: exp.Expr = select.expressions[0]
     return tree
+
+
+def _refuse_jvm_calls(text: str) -> None:
+    """Raise SpecError if `text` calls a function that can run any method of the JVM.
+
+    The check reads the characters, not the syntax tree. So it does not depend on sqlglot and Spark
+    agreeing on comments, quotes and strings. It also refuses such a call inside a string.
+    """
+    found = _JVM_CALL.search(text)
+    if found is None:
+        return
+    name = found[1].lower()
+    reason = "can run any Java method in Spark's process"
+    if name == "identifier":
+        reason = "takes the name of any function, even of one that runs Java methods"
+    raise SpecError(
+        f"{text!r} calls {name}(), which {reason}; name a function of Spark SQL, or compute the "
+        f"column where the rows are produced"
+    )
 
 
 def _refuse_other_rows(text: str, tree: exp.Expr) -> None:
@@ -212,11 +261,13 @@ def types_of(schema: pa.Schema, expressions: Sequence[Expression]) -> list[pa.Da
 
 
 def _database() -> duckdb.DuckDBPyConnection:
-    """Return this thread's DuckDB connection; it uses one thread, so rows keep their order."""
+    """Return this thread's DuckDB connection, which can read only the rows registered with it."""
     import duckdb
 
     if not hasattr(_LOCAL, "database"):
-        _LOCAL.database = duckdb.connect(config={"threads": 1})
-        _LOCAL.database.execute("SET TimeZone = 'UTC'")
-    database: duckdb.DuckDBPyConnection = _LOCAL.database
-    return database
+        database = duckdb.connect(config=dict(LOCKED))
+        database.execute("SET TimeZone = 'UTC'")
+        database.execute("SET lock_configuration = true")
+        _LOCAL.database = database
+    opened: duckdb.DuckDBPyConnection = _LOCAL.database
+    return opened

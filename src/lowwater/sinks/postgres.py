@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 from lowwater.errors import SinkError, SpecError
+from lowwater.sinks.postgres_address import Address
+from lowwater.sinks.postgres_columns import LONGEST_NAME, TableColumns
 from lowwater.sinks.sink import Sink
 
 OLDEST = 150_000
 """The oldest supported version of PostgreSQL, the first with UNIQUE NULLS NOT DISTINCT."""
-EPOCH, PLACE = "epoch", "place"
-"""The key columns of rows without a window: the epoch, and the index of the row in the epoch."""
+_STAGED = "lowwater_staged"
+"""The temporary table that receives the rows of an epoch before they are merged."""
 _TYPES = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_integer, "bigint"),
@@ -39,8 +41,6 @@ class Postgres(Sink):
     """A sink that upserts rows by `key`; without a key, it replaces the rows of the same epoch."""
 
     def __init__(self, dsn: str, table: str) -> None:
-        self.dsn, self.table = dsn, table
-        self.key: tuple[str, ...] = ()
         try:
             import psycopg
         except ImportError:
@@ -49,6 +49,18 @@ class Postgres(Sink):
                 "pip install 'lowwater[postgres]'"
             ) from None
         self._driver: Any = psycopg
+        self._address, self.table = Address(dsn, psycopg), table
+        name: Any = table
+        if not isinstance(name, str) or "\0" in table or not all(table.split(".")):
+            raise SpecError(
+                f"to_postgres(table={table!r}) is not a name; write a table, or schema.table"
+            )
+        if any(len(part.encode()) > LONGEST_NAME for part in table.split(".")):
+            raise SpecError(
+                f"to_postgres(table={table!r}) has more than {LONGEST_NAME} bytes, after which "
+                f"PostgreSQL cuts a name; write a shorter name"
+            )
+        self.key: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return the call of `to_postgres` without the address, which may contain a password."""
@@ -57,19 +69,20 @@ class Postgres(Sink):
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:
         """Create the table unless it exists; raise SpecError if the table lacks a column."""
         self.key = tuple(key)
-        columns = {f.name: _type(f.type) for f in _flat(schema.empty_table()).schema}
+        columns = TableColumns.of(schema, self.key)
+        declared = {field.name: _type(field.type) for field in columns.fields}
         if not key:
-            columns |= {EPOCH: "bigint", PLACE: "bigint"}
-        declared = ", ".join(f"{_quoted(n)} {t}" for n, t in columns.items())
-        by = _listed(self.key or (EPOCH, PLACE))
+            declared |= {columns.epoch: "bigint", columns.place: "bigint"}
+        by = _listed(columns.key or (columns.epoch, columns.place))
         with self._transaction() as cursor:
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._name} "
-                f"({declared}, UNIQUE NULLS NOT DISTINCT ({by}))"
+                f"({', '.join(f'{_quoted(n)} {t}' for n, t in declared.items())}, "
+                f"UNIQUE NULLS NOT DISTINCT ({by}))"
             )
             cursor.execute(f"SELECT * FROM {self._name} LIMIT 0")  # noqa: S608
             existing = {c.name for c in cursor.description}
-        missing = [name for name in columns if name not in existing]
+        missing = [name for name in declared if name not in existing]
         if missing:
             raise SpecError(
                 f"to_postgres(table={self.table!r}): the table exists and has no column "
@@ -78,40 +91,52 @@ class Postgres(Sink):
 
     def write(self, epoch: int, rows: pa.Table) -> None:
         """Merge the rows of an epoch into the table."""
-        flat = _flat(rows)
-        names = flat.column_names
+        columns = TableColumns.of(rows.schema, self.key)
+        flat, names = columns.of_rows(rows), columns.names
         if not self.key:
-            flat = flat.append_column(EPOCH, pa.repeat(pa.scalar(epoch), len(flat)))
-            names = [*names, EPOCH, PLACE]
-        flat = flat.append_column(PLACE, pa.array(np.arange(len(flat))))
+            flat = flat.append_column(columns.epoch, pa.repeat(pa.scalar(epoch), len(flat)))
+            names = [*names, columns.epoch, columns.place]
+        flat = flat.append_column(columns.place, pa.array(np.arange(len(flat))))
         with self._transaction() as cursor:
-            place = "" if not self.key else f", 0::bigint AS {PLACE}"
+            place = "" if not self.key else f", 0::bigint AS {_quoted(columns.place)}"
             alike = f"SELECT {_listed(names)}{place} FROM {self._name}"  # noqa: S608
-            cursor.execute(f"CREATE TEMP TABLE staged ON COMMIT DROP AS {alike} WITH NO DATA")
-            with cursor.copy(f"COPY staged ({_listed(flat.column_names)}) FROM STDIN CSV") as copy:
+            staged = f"CREATE TEMP TABLE {self._staged} ON COMMIT DROP AS {alike} WITH NO DATA"
+            cursor.execute(staged)
+            into = f"{self._staged} ({_listed(flat.column_names)})"
+            with cursor.copy(f"COPY {into} FROM STDIN CSV") as copy:
                 copy.write(_csv(flat))
             if not self.key:
-                cursor.execute(f"DELETE FROM {self._name} WHERE {EPOCH} = %s", [epoch])  # noqa: S608
-            cursor.execute(self._merge_statement(names))
+                same = f"{_quoted(columns.epoch)} = {int(epoch)}"
+                cursor.execute(f"DELETE FROM {self._name} WHERE {same}")  # noqa: S608
+            cursor.execute(self._merge_statement(columns, names))
 
-    def _merge_statement(self, names: Sequence[str]) -> str:
+    def _merge_statement(self, columns: TableColumns, names: Sequence[str]) -> str:
         """Return the statement that merges the staged rows into the table."""
         own = _listed(names)
         into = f"INSERT INTO {self._name} ({own})"
         if not self.key:
-            return f"{into} SELECT {own} FROM staged"  # noqa: S608
+            return f"{into} SELECT {own} FROM {self._staged}"  # noqa: S608
         # Of several rows of a window in one epoch, the last is stored that is not early, if any.
-        best = f"{PLACE} DESC" if "kind" not in names else f"kind = 'early', {PLACE} DESC"
-        by, rest = _listed(self.key), [n for n in names if n not in self.key]
+        best = f"{_quoted(columns.place)} DESC"
+        if columns.labelled:
+            best = f"kind = 'early', {best}"
+        by, rest = _listed(columns.key), [n for n in names if n not in columns.key]
         news = ", ".join(f"{_quoted(n)} = EXCLUDED.{_quoted(n)}" for n in rest)
         return (
-            f"{into} SELECT DISTINCT ON ({by}) {own} FROM staged ORDER BY {by}, {best} "  # noqa: S608
+            f"{into} SELECT DISTINCT ON ({by}) {own} FROM {self._staged} "  # noqa: S608
+            f"ORDER BY {by}, {best} "
             f"ON CONFLICT ({by}) DO {f'UPDATE SET {news}' if rest else 'NOTHING'}"
         )
 
     @property
     def _name(self) -> str:
         return ".".join(map(_quoted, self.table.split(".")))
+
+    @property
+    def _staged(self) -> str:
+        """The temporary table; it must not hide the user's table, which may have any name."""
+        own = self.table.split(".")[-1]
+        return f"pg_temp.{_STAGED}{'_2' if own == _STAGED else ''}"
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -120,7 +145,7 @@ class Postgres(Sink):
         Each epoch opens its own connection, so that a server may restart between epochs.
         """
         try:
-            with self._driver.connect(self.dsn, connect_timeout=10) as connection:
+            with self._address.connect(self._driver, connect_timeout=10) as connection:
                 version = connection.info.server_version
                 if version < OLDEST:
                     raise SinkError(
@@ -131,7 +156,10 @@ class Postgres(Sink):
                     yield cursor
         except self._driver.Error as error:
             reason = " ".join(str(error).split())
-            raise SinkError(f"to_postgres(table={self.table!r}): {reason}") from error
+            shown = self._address.without_secrets(reason)
+            # A chained error is printed with its own text, so one with a secret is not chained.
+            cause = error if shown == reason else None
+            raise SinkError(f"to_postgres(table={self.table!r}): {shown}") from cause
 
 
 def to_postgres(dsn: str, *, table: str) -> Postgres:
@@ -140,8 +168,9 @@ def to_postgres(dsn: str, *, table: str) -> Postgres:
     A final replaces the early row of its window, a revised result replaces the final. Fields of
     structs become columns, such as `window_start` and `window_end`. Rows without a window, and rows
     of queries that do not select `wid` and the group, are keyed by epoch and row number. The table
-    is created if it does not exist. `dsn` is an address of libpq, for example
-    "postgresql://me@host/db"; libpq looks up a missing password.
+    is created if it does not exist. A column keeps its name if PostgreSQL allows it; a longer, a
+    reserved or a repeated name is replaced by the nearest free one. `dsn` is an address of libpq,
+    for example "postgresql://me@host/db"; libpq looks up a missing password.
     """
     return Postgres(dsn, table)
 
@@ -158,20 +187,6 @@ def _type(kind: pa.DataType) -> str:
     if pa.types.is_timestamp(kind):
         return "timestamp" if kind.tz is None else "timestamptz"
     return next((name for fits, name in _TYPES if fits(kind)), "jsonb")
-
-
-def _flat(rows: pa.Table) -> pa.Table:
-    """Return `rows` with the fields of structs as columns, one level deep."""
-    for at in reversed(range(rows.num_columns)):
-        name, column = rows.column_names[at], rows.column(at)
-        if not pa.types.is_struct(column.type):
-            continue
-        rows = rows.remove_column(at)
-        parts = column.combine_chunks().flatten() if len(column) else None
-        for i, inner in reversed(list(enumerate(column.type))):
-            values = pa.array([], inner.type) if parts is None else parts[i]
-            rows = rows.add_column(at, f"{name}_{inner.name}", values)
-    return rows
 
 
 def _csv(rows: pa.Table) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -176,6 +176,12 @@ def _one(value: pa.Scalar, t: pa.DataType) -> Any:
         return None
 
 
+_NO_EXTENSIONS: Mapping[str, bool] = {
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "allow_community_extensions": False,
+}
+"""Settings of DuckDB: it reads local files only, and downloads nothing."""
 _READERS = {"csv": "delim=',', header=true", "json": "format='newline_delimited'"}
 """DuckDB's options for reading each format."""
 
@@ -188,7 +194,7 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
     """
     import duckdb
 
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=dict(_NO_EXTENSIONS)) as connection:
         try:
             every = f"{_READERS[form]}, sample_size=-1, ignore_errors=true"
             query = f"FROM read_{form}(?, {every}) LIMIT 0"

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import hmac
+import io
 import json
+import logging
 import re
+import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from lowwater.errors import LowwaterError, SpecError
+from lowwater.ui.limits import (
+    ANSWER_SECONDS,
+    MOST_BODY_BYTES,
+    MOST_HEAD_BYTES,
+    MOST_PAGES,
+    Connections,
+    RequestReader,
+    RequestTooLargeError,
+    discard,
+)
 
 HOST = "127.0.0.1"
 _SCRIPTS = ("words.js", "charts.js", "page.js", "uPlot.iife.min.js")
@@ -31,9 +45,10 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-_MOST_PAGES = 16
-"""The largest number of open pages."""
-_MOST_BYTES = 4_096
+_LOG = logging.getLogger("lowwater.ui")
+_LOG.addHandler(logging.NullHandler())  # without it, Python would print messages on the terminal
+_MISTAKES = (LowwaterError, ArithmeticError, KeyError, RecursionError, TypeError, ValueError)
+"""Errors that a wrong request causes: it is answered with the text of the error."""
 _ALIVE_SECONDS = 10.0
 """The time between comments that keep a silent connection open."""
 
@@ -47,10 +62,18 @@ class Channel:
         self.number, self.event = 0, b""
         self.closed, self.pages = False, 0
 
-    def count(self, change: int) -> None:
-        """Add `change`, 1 or -1, to the number of open pages."""
+    def enter(self) -> bool:
+        """Count a new page; return False if too many pages are open."""
         with self.changed:
-            self.pages += change
+            if self.pages >= MOST_PAGES:
+                return False
+            self.pages += 1
+            return True
+
+    def leave(self) -> None:
+        """Count a page that was closed."""
+        with self.changed:
+            self.pages -= 1
             self.changed.notify_all()
 
     def publish(self, event: dict[str, Any]) -> None:
@@ -90,6 +113,7 @@ class Server(ThreadingHTTPServer):
     """The HTTP server for the page of one run."""
 
     daemon_threads = True
+    request_queue_size = socket.SOMAXCONN
 
     def __init__(
         self,
@@ -100,6 +124,7 @@ class Server(ThreadingHTTPServer):
         metrics: Callable[[], str] = str,
     ) -> None:
         self.token, self.channel, self.actions, self.metrics = token, channel, actions, metrics
+        self.connections = Connections()
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as problem:
@@ -113,6 +138,20 @@ class Server(ThreadingHTTPServer):
     def port(self) -> int:
         """The port of the server; if 0 was requested, the port that the system chose."""
         return int(self.server_address[1])
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return whether a new connection is served. Called before its thread starts."""
+        return self.connections.admit(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection. Called when its thread ends."""
+        self.connections.remove(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failed request; the base class would print its trace on the terminal."""
+        if not isinstance(sys.exception(), OSError):  # an OSError: the page was closed
+            _LOG.warning("a request of the live page failed", exc_info=True)
 
 
 def check_port(port: int) -> None:
@@ -131,9 +170,49 @@ def check_token(token: str | None) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
+    server_version, sys_version = "lowwater", ""
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the terminal belongs to the query."""
+
+    # -- bounds ---------------------------------------------------------------------------------
+
+    def setup(self) -> None:
+        """Replace the reader of the base class, which has no bounds."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(RequestReader(self.connection))
+
+    def handle(self) -> None:
+        """Answer the request of a connection, unless the request exceeds a bound."""
+        try:
+            super().handle()
+        except RequestTooLargeError:
+            self.requestline, self.request_version = "", self.protocol_version
+            body = f"The request has more than {MOST_HEAD_BYTES:,} bytes of headers.\n".encode()
+            self._answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, body)
+            discard(self.connection)
+
+    def flush_headers(self) -> None:
+        """Bound the time of each write of the answer, then send the headers."""
+        self.connection.settimeout(ANSWER_SECONDS)
+        super().flush_headers()
+
+    def _body(self) -> bytes | None:
+        """Return the body of the request; None, after an answer, if the body is refused."""
+        lengths = self.headers.get_all("Content-Length") or ["0"]
+        if "Transfer-Encoding" in self.headers:
+            status, text = HTTPStatus.LENGTH_REQUIRED, "Send Content-Length, and no chunks.\n"
+        elif len(lengths) > 1 or not re.fullmatch(r"[0-9]{1,18}", lengths[0].strip()):
+            status, text = HTTPStatus.BAD_REQUEST, "Content-Length must be one whole number.\n"
+        elif int(lengths[0]) > MOST_BODY_BYTES:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            text = f"The body has {lengths[0].strip()} bytes; at most {MOST_BODY_BYTES} are read.\n"
+        else:
+            return self.rfile.read(int(lengths[0]))
+        self._answer(status, text.encode())
+        discard(self.connection)
+        return None
 
     # -- access ---------------------------------------------------------------------------------
 
@@ -143,9 +222,12 @@ class _Handler(BaseHTTPRequestHandler):
         known = {f"{name}:{self.server.port}" for name in (HOST, "localhost")}
         given = (token or "").encode()
         if host in known and hmac.compare_digest(given, self.server.token.encode()):
+            self.server.connections.trust(self.connection)
             return False
         body = b"This page needs the token: open the address that the run has printed.\n"
         self._answer(HTTPStatus.FORBIDDEN, body)
+        if self.command == "POST":
+            discard(self.connection)
         return True
 
     def _bearer(self) -> str | None:
@@ -165,11 +247,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._start(status, headers)
         self.wfile.write(body)
 
+    def _url(self) -> SplitResult:
+        """Return the address of the request; an address without a path if it is not valid."""
+        try:
+            return urlsplit(self.path)
+        except ValueError:
+            return urlsplit("")
+
     # -- requests -------------------------------------------------------------------------------
 
     def do_GET(self) -> None:
         """Answer with the page, its files, its events, or the metrics."""
-        url = urlsplit(self.path)
+        url = self._url()
         token = parse_qs(url.query).get("token", [self._bearer()])[0]
         if url.path in _FILES:
             self._answer(HTTPStatus.OK, _file(url.path), _FILES[url.path])
@@ -189,29 +278,30 @@ class _Handler(BaseHTTPRequestHandler):
         """Run the action that a control of the page requests, if the page has controls."""
         if self._refused(self.headers.get("X-Lowwater-Token")):
             return
-        action = self.server.actions.get(urlsplit(self.path).path)
-        length = int(self.headers.get("Content-Length") or 0)
-        if action is None or length > _MOST_BYTES:
+        content = self._body()
+        if content is None:
+            return
+        action = self.server.actions.get(self._url().path)
+        if action is None:
             body = b"The page is read-only: open it with controls=True, or --ui-control.\n"
             self._answer(HTTPStatus.NOT_FOUND, body)
             return
         try:
-            given = json.loads(self.rfile.read(length) or b"{}")
+            given = json.loads(content or b"{}")
             answer = action(given if isinstance(given, dict) else {})
-        except (LowwaterError, KeyError, TypeError, ValueError) as problem:
+        except _MISTAKES as problem:
             self._answer(HTTPStatus.BAD_REQUEST, f"{problem}\n".encode())
-            return
-        self._answer(HTTPStatus.OK, f"{answer}\n".encode())
+        else:
+            self._answer(HTTPStatus.OK, f"{answer}\n".encode())
 
     def _events(self) -> None:
         channel = self.server.channel
-        if channel.pages >= _MOST_PAGES:
+        if not channel.enter():
             body = b"Too many pages are open; close one and load this again.\n"
             self._answer(HTTPStatus.SERVICE_UNAVAILABLE, body)
             return
-        self._start(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
-        channel.count(1)
         try:
+            self._start(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
             received: int | None = None
             while not channel.closed or received != channel.number:
                 received, payload = channel.after(received)
@@ -220,7 +310,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             return  # the page was closed
         finally:
-            channel.count(-1)
+            channel.leave()
 
 
 def _file(path: str) -> bytes:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
 
 import lowwater as lw
+from lowwater.cli.failure import run_log
 from lowwater.cli.run.screen import Screen
 from lowwater.cli.run.settings import RunRequest
 from lowwater.cli.run.sinks import OUTPUTS, CountSink
 from lowwater.cli.spark_output import (
     interruptible,
-    logging_into,
     output_into,
     stop_request,
     uninterrupted,
@@ -28,6 +28,7 @@ from lowwater.errors import SinkError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.query.start import RESULTS, start
 from lowwater.sinks.files import JsonValue, jsonable
+from lowwater.sinks.postgres_address import may_hold_password
 from lowwater.sinks.sink import Outputs
 from lowwater.ui.history import accuracy_record
 
@@ -126,21 +127,12 @@ def _folder(request: RunRequest) -> Iterator[Path]:
 
 @contextmanager
 def _host(request: RunRequest, screen: Screen) -> Iterator[None]:
-    """Run the host during the `with` block; an error names the file with Spark's messages."""
-    if request.host == "local":
-        with interruptible():
-            yield
-        return
-    descriptor, name = mkstemp(prefix="lowwater-spark-", suffix=".log")
-    os.close(descriptor)
-    log = Path(name)
-    try:
-        with logging_into(log), spark_session(screen, log), interruptible():
-            yield
-    except lw.HostError as failure:
-        problem = str(failure).rstrip(".")
-        raise lw.HostError(f"{problem}. Spark's own messages are in {log}.") from failure
-    log.unlink(missing_ok=True)
+    """Run the host during the `with` block; an error names the file with the trace."""
+    with run_log(spark=request.host == "spark") as log, ExitStack() as host:
+        if request.host == "spark":
+            host.enter_context(spark_session(screen, log))
+        host.enter_context(interruptible())
+        yield
 
 
 @contextmanager
@@ -182,8 +174,16 @@ def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
         return text
     resume = "be able to resume, give --checkpoint FOLDER."
     if request.checkpoint is not None:
-        resume = f"resume, run the same command: lowwater {shlex.join(command)}"
+        words = shlex.join(map(_without_address, command))
+        resume = f"resume, run the same command: lowwater {words}"
     return f"{text}\nStopped after epoch {status.epoch}. To {resume}"
+
+
+def _without_address(word: str) -> str:
+    """Return a word of the command without the address of a database that holds a password."""
+    if not may_hold_password(word):
+        return word
+    return re.sub(r"(postgres:).*?(,table=|$)", r"\1…\2", word, count=1, flags=re.DOTALL)
 
 
 def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:

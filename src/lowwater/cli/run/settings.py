@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,11 @@ class Settings:
     source: tuple[str, ...] = ()
     watermark: str | None = None
     quality: str | None = None
-    sink: str | None = None
-    late: str | None = None
-    malformed: str | None = None
-    dropped: str | None = None
+    # Addresses of outputs may hold passwords.
+    sink: str | None = field(default=None, repr=False)
+    late: str | None = field(default=None, repr=False)
+    malformed: str | None = field(default=None, repr=False)
+    dropped: str | None = field(default=None, repr=False)
     checkpoint: str | None = None
     early: str | None = None
     estimate: str | None = None
@@ -127,8 +128,11 @@ def _parse(path: Path, text: str) -> Any:
     except tomllib.TOMLDecodeError as problem:
         raise SpecError(f"{str(path)!r} is not valid TOML: {problem}") from problem
     except yaml.YAMLError as problem:
-        reason = " ".join(str(problem).split())
-        raise SpecError(f"{str(path)!r} is not valid YAML: {reason}") from problem
+        # The text of the error quotes a line of the file, which may hold a password.
+        mark = getattr(problem, "problem_mark", None)
+        place = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+        reason = getattr(problem, "problem", None) or "it cannot be parsed"
+        raise SpecError(f"{str(path)!r} is not valid YAML: {reason}{place}") from None
 
 
 def _unknown(key: str) -> str:
@@ -149,7 +153,9 @@ def _checked(path: Path, name: str, value: Any) -> Any:
     if name == "quality" and isinstance(value, float):
         value = str(value)
     if type(value) is not kind:
-        raise SpecError(f"{str(path)!r}: {name} = {value!r} must be {wanted}")
+        # A list or table for an output may hold a password.
+        shown = "…" if name in OUTPUTS and isinstance(value, list | dict) else repr(value)
+        raise SpecError(f"{str(path)!r}: {name} = {shown} must be {wanted}")
     return value
 
 

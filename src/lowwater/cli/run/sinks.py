@@ -17,6 +17,7 @@ import lowwater as lw
 from lowwater.errors import SpecError
 from lowwater.sinks.console import as_table
 from lowwater.sinks.files import csv_lines, json_lines
+from lowwater.sinks.postgres_address import may_hold_password
 from lowwater.sinks.sink import Sink
 
 TABLE, POSTGRES = "table", "postgres"
@@ -81,7 +82,7 @@ class Target:
 
     form: str
     path: Path | None = None
-    address: str = ""
+    address: str = field(default="", repr=False)
     table: str = ""
 
     @classmethod
@@ -99,8 +100,9 @@ class Target:
                 )
             return cls(POSTGRES, None, address, table)
         if form not in _FOLDERS or not path:
+            shown = repr(f"{form}:…" if may_hold_password(text) else text)
             raise SpecError(
-                f"{option} {text!r} should be parquet:FOLDER, csv:FOLDER or json:FOLDER, csv:- or "
+                f"{option} {shown} should be parquet:FOLDER, csv:FOLDER or json:FOLDER, csv:- or "
                 f"json:- for standard output, postgres:ADDRESS,table=NAME, or table"
             )
         if path == "-" and form == "parquet":
