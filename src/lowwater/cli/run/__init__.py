@@ -32,6 +32,8 @@ def run(
     late: options.Late = None,
     malformed: options.Malformed = None,
     dropped: options.Dropped = None,
+    existing: options.Existing = None,
+    outputs: options.Outputs = None,
     checkpoint: options.Checkpoint = None,
     early: options.Early = None,
     estimate: options.Estimate = None,

@@ -58,6 +58,16 @@ _SINK = _output(
     show_default="table",
 )
 _DROPPED = _output(_PLACE, "Where the list of windows goes that --shed has dropped.")
+_EXISTING = _output(
+    "HOW",
+    "If a folder holds results of another run: **append** to them, or **overwrite** them. "
+    "By default, such a folder is refused.",
+)
+_OUTPUTS = _output(
+    "HOW",
+    "If the checkpoint was rewound or restored, and folders or tables hold later epochs: "
+    "**truncate** them, or **keep** them, so that rows may come twice.",
+)
 _CHECKPOINT = _execution(
     "FOLDER", "Keep a checkpoint in this folder; the same command resumes from it."
 )
@@ -106,6 +116,8 @@ Sink = Annotated[str | None, _SINK]
 Late = Annotated[str | None, _output(_PLACE, "Where late rows go.")]
 Malformed = Annotated[str | None, _output(_PLACE, "Where rows without a valid time go.")]
 Dropped = Annotated[str | None, _DROPPED]
+Existing = Annotated[str | None, _EXISTING]
+Outputs = Annotated[str | None, _OUTPUTS]
 Checkpoint = Annotated[str | None, _CHECKPOINT]
 Early = Annotated[str | None, _EARLY]
 Estimate = Annotated[str | None, _ESTIMATE]

@@ -66,7 +66,13 @@ def execute(
         # The local host writes a checkpoint only if the user named one.
         unnamed = request.host == "local" and request.checkpoint is None
         checkpoint = None if unnamed else str(folder)
-        run = start(request.assembly, sinks, checkpoint=checkpoint, host=request.host)
+        run = start(
+            request.assembly,
+            sinks,
+            checkpoint=checkpoint,
+            host=request.host,
+            ahead=request.outputs,
+        )
         page = None if on_start is None else on_start(run)
         try:
             stopped = _follow(run, screen)
@@ -100,7 +106,7 @@ def _follow(run: lw.Run, screen: Screen) -> bool:
 
 def _outputs(request: RunRequest, screen: Screen, out: TextIO, written: dict[str, int]) -> Outputs:
     """Return the sinks of the query; each sink counts its rows in `written`."""
-    sinks = {name: target.sink(out) for name, target in request.targets.items()}
+    sinks = {name: target.sink(out, request.existing) for name, target in request.targets.items()}
     if request.shows_table and screen.live_rows:
         sinks["sink"] = lw.to_callback(screen.take)
     counted = {name: CountSink(sink, name, written) for name, sink in sinks.items()}

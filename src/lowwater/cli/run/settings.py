@@ -15,10 +15,12 @@ from lowwater.cli.policy_text import early_of, shed_of, sideline_of
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import ReadOptions, streams_of
 from lowwater.early.estimates import estimates_of
+from lowwater.engine.pending_outputs import Ahead
 from lowwater.errors import ShedWarning, SpecError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
 from lowwater.query.start import HostName, RunOptions
+from lowwater.sinks.sink import Existing
 from lowwater.sources.files import Files
 from lowwater.sources.formats import Format, row_count
 from lowwater.sources.replay import Replay
@@ -39,6 +41,8 @@ class Settings:
     late: str | None = field(default=None, repr=False)
     malformed: str | None = field(default=None, repr=False)
     dropped: str | None = field(default=None, repr=False)
+    existing: str | None = None
+    outputs: str | None = None
     checkpoint: str | None = None
     early: str | None = None
     estimate: str | None = None
@@ -215,6 +219,8 @@ class RunRequest:
     host: HostName
     checkpoint: Path | None
     resumed: bool
+    existing: Existing | None = None
+    outputs: Ahead | None = None
     notes: tuple[str, ...] = ()
     """Warnings that are printed before the run starts."""
 
@@ -258,9 +264,18 @@ def run_request(settings: Settings) -> RunRequest:
     if checkpoint is not None:
         check_folder("--checkpoint", checkpoint)
     for name, target in targets.items():
-        target.check(option(name), resumed=resumed)
+        target.check(option(name), allowed=resumed or settings.existing is not None)
     notes = tuple(str(one.message) for one in caught)
-    return RunRequest(query, assembly, targets, host, checkpoint, resumed, notes)
+    existing = _one_of(settings.existing, "--existing", ("append", "overwrite"))
+    outputs = _one_of(settings.outputs, "--outputs", ("truncate", "keep"))
+    return RunRequest(query, assembly, targets, host, checkpoint, resumed, existing, outputs, notes)
+
+
+def _one_of(value: Any, option: str, known: tuple[str, ...]) -> Any:
+    """Return `value`; raise SpecError unless it is None or one of the `known` words."""
+    if value is not None and value not in known:
+        raise SpecError(f"{option} {value!r} is unknown; write {' or '.join(known)}")
+    return value
 
 
 def _policies(settings: Settings) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from lowwater.errors import SpecError
 from lowwater.sinks.console import as_table
 from lowwater.sinks.files import csv_lines, json_lines
 from lowwater.sinks.postgres_address import may_hold_password
-from lowwater.sinks.sink import Sink
+from lowwater.sinks.sink import Existing, History, Sink
 
 TABLE, POSTGRES = "table", "postgres"
 OUTPUTS = ("sink", "late", "malformed", "dropped")
@@ -72,8 +72,20 @@ class CountSink(Sink):
         self.of.prepare(schema, key)
 
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
-        self.of.write(epoch, rows)
+        self.write_epoch(epoch, rows, "")
+
+    def write_epoch(self, epoch: int, rows: pa.Table, tag: str) -> None:  # noqa: D102
+        self.of.write_epoch(epoch, rows, tag)
         self.rows[self.name] += len(rows)
+
+    def take_over(self, history: History) -> None:  # noqa: D102
+        self.of.take_over(history)
+
+    def ahead(self, history: History) -> int | None:  # noqa: D102
+        return self.of.ahead(history)
+
+    def truncate(self, history: History) -> None:  # noqa: D102
+        self.of.truncate(history)
 
 
 @dataclass(frozen=True)
@@ -127,7 +139,7 @@ class Target:
             return f"{self.form}:{self.table}"
         return f"{self.form}:{'-' if self.path is None else self.path}"
 
-    def sink(self, out: TextIO) -> Sink:
+    def sink(self, out: TextIO, existing: Existing | None = None) -> Sink:
         """Return the sink that writes to this target; `out` is standard output."""
         if self.form == TABLE:
             return TableSink(out)
@@ -135,17 +147,18 @@ class Target:
             return lw.to_postgres(self.address, table=self.table)
         if self.path is None:
             return StdoutSink(self.form, out)
-        return _FOLDERS[self.form](self.path)
+        return _FOLDERS[self.form](self.path, existing=existing)
 
-    def check(self, option: str, *, resumed: bool) -> None:
+    def check(self, option: str, *, allowed: bool) -> None:
         """Raise SpecError if the folder is not writable, or holds results of another run."""
         if self.path is None:
             return
         check_folder(option, self.path)
-        if not resumed and any(self.path.absolute().glob("epoch-*")):
+        if not allowed and any(self.path.absolute().glob("epoch-*")):
             raise SpecError(
                 f"{option}: {str(self.path)!r} holds results of an earlier run; name another "
-                f"folder, or resume that run with its --checkpoint"
+                f"folder, resume that run with its --checkpoint, or give --existing append or "
+                f"--existing overwrite"
             )
 
 
