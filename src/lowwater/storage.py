@@ -312,8 +312,8 @@ def _object_store(path: str) -> tuple[FileStore, str]:
         from obstore.store import from_url
     except ImportError as missing:
         raise PlanError(
-            f"{path!r} is in an object store, where two runs can only be told apart with a "
-            f"conditional put; install it with pip install 'lowwater[object-store]'"
+            f"{path!r} is in an object store, where a run can claim a checkpoint only with "
+            f"a conditional put; install it with pip install 'lowwater[object-store]'"
         ) from missing
     url = re.sub(r"^s3[an]://", "s3://", path)
     bucket, _, root = url.partition("://")[2].partition("/")

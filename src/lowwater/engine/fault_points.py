@@ -11,7 +11,7 @@
 | appended | the epoch's entry is in the log |
 | sink | one table was written to its sink |
 | published | all tables are written to their sinks |
-| cleaned | files that are no longer needed are deleted |
+| cleaned | files that nothing needs any more are deleted |
 | released | the run has ended in order |
 
 Without a harness, a point costs one comparison.

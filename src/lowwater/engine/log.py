@@ -14,22 +14,25 @@ taken, and ends.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Iterator
 
-from lowwater.codec import decode, encode
 from lowwater.control.context import EpochContext
-from lowwater.engine.checksum import checksum
 from lowwater.engine.entry import Entry, Opening
+from lowwater.engine.record import (
+    Claim,
+    Content,
+    Record,
+    Release,
+    from_bytes,
+    live_entries,
+    to_bytes,
+)
 from lowwater.errors import HostError, StateError
 from lowwater.storage import AtomicFolder
-from lowwater.ticks import END
 
 KEPT_EPOCHS = 20
 """The number of newest epochs whose state is kept, so that a query can be rewound to their ends."""
@@ -37,52 +40,6 @@ KEPT_RECORDS = 400
 """The number of newest records that the log keeps, for people and for `lowwater state`."""
 _ENDING = ".record"
 _TAG_DIGITS = 8
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The record of a run that takes over a checkpoint: the run's token, machine and process."""
-
-    VERSION: ClassVar[int] = 1
-
-    owner: str
-    machine: str = ""
-    process: int = 0
-    started: int = 0
-
-
-@dataclass(frozen=True)
-class Release:
-    """The record of a run that stopped in order, after it had published all outputs."""
-
-    VERSION: ClassVar[int] = 1
-
-    owner: str
-
-
-Content: TypeAlias = Claim | Opening | Entry | Release
-KINDS: dict[str, type[Any]] = {
-    "claim": Claim,
-    "opening": Opening,
-    "entry": Entry,
-    "release": Release,
-}
-_NAMES = {kind: name for name, kind in KINDS.items()}
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record of the log: its number and content, the previous record's checksum, and its own."""
-
-    number: int
-    content: Content
-    previous: str
-    checksum: str
-
-    @property
-    def kind(self) -> str:
-        """The kind of record, one of `KINDS`."""
-        return _NAMES[type(self.content)]
 
 
 class ControlLog(ABC):
@@ -238,7 +195,7 @@ class FolderLog(ControlLog):
         if payload is None:
             return None
         try:
-            return _from_bytes(payload, number, self._query)
+            return from_bytes(payload, number, self._query)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise StateError(
                 f"{self._folder.path(_name(number))} is damaged ({problem}). {_REMEDY}"
@@ -315,7 +272,7 @@ class FolderLog(ControlLog):
     def _write(self, content: Content) -> bool:
         """Write the next record; return False if another run has written it."""
         number, previous = self._next, "" if self._last is None else self._last.checksum
-        payload, digest = _to_bytes(content, number, self._query, self.owner, previous)
+        payload, digest = to_bytes(content, number, self._query, self.owner, previous)
         name = _name(number)
         # After a lost reply of a remote store, the record that exists may be this one.
         if not self._folder.create(name, payload) and self._folder.read(name) != payload:
@@ -326,49 +283,10 @@ class FolderLog(ControlLog):
         return True
 
 
-def live_entries(records: Iterable[Record]) -> Iterator[Entry]:
-    """Yield the entries among `records`, newest first, without epochs that a rewind abandoned."""
-    next_epoch = END
-    for record in records:
-        if isinstance(record.content, Entry) and record.content.epoch < next_epoch:
-            next_epoch = record.content.epoch
-            yield record.content
-
-
 _REMEDY = (
     "Restore the whole checkpoint from a backup, or start with a new one; lowwater state FOLDER "
     "--verify lists all damage"
 )
-
-
-def _to_bytes(
-    content: Content, number: int, query: str, owner: str, previous: str
-) -> tuple[bytes, str]:
-    """Return a record as a line of JSON about it and a line with its content, and its checksum."""
-    kind, body = _NAMES[type(content)], json.dumps(encode(content)).encode()
-    digest = checksum(body, query, number, kind, owner, previous)
-    head = {
-        "number": number,
-        "kind": kind,
-        "query": query,
-        "owner": owner,
-        "previous": previous,
-        "checksum": digest,
-    }
-    return json.dumps(head).encode() + b"\n" + body, digest
-
-
-def _from_bytes(payload: bytes, number: int, query: str) -> Record:
-    """Return the record in `payload`; raise ValueError unless number, query and checksum fit."""
-    line, _, body = payload.partition(b"\n")
-    head = json.loads(line)
-    if head["query"] != query:
-        raise ValueError(f"it belongs to query {head['query']}, not to {query}")
-    identity = query, number, head["kind"], head["owner"], head["previous"]
-    if head["checksum"] != checksum(body, *identity):
-        raise ValueError("its checksum differs from its content")
-    content = decode(KINDS[head["kind"]], json.loads(body))
-    return Record(number, content, head["previous"], head["checksum"])
 
 
 def _name(number: int) -> str:

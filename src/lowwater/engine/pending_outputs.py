@@ -101,7 +101,8 @@ class PendingOutputs:
     def take_over(self, log: ControlLog) -> None:
         """Make this run the owner of its sinks; raise StateError if a sink is ahead of the log.
 
-        A sink is ahead if it holds an epoch that is not in the log. `self.ahead` says what to do.
+        A sink is ahead if it holds an epoch that is not in the log. With `self.ahead`, the sink is
+        truncated, or kept as it is.
         """
         history = _history(log, self.query, self.checkpoint)
         before: list[str] = []

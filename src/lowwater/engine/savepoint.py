@@ -9,7 +9,7 @@ A savepoint is a zip archive with these members, each with a checksum in the fir
 | `spark/...` | Spark's offsets, commits and logs of file sources |
 
 An imported checkpoint is a query with an id of its own, so it does not write to the outputs of the
-original query unless they are told to append.
+original query, unless the sinks have `existing="append"`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def write_savepoint(root: str, target: Path) -> Savepoint:
     with state.pinned():
         entry = checkpoint.log(stored.id).newest()
         if entry is None or entry.epoch < 0:
-            raise SpecError("no epoch of this checkpoint has ended, so there is no state to export")
+            raise SpecError("no epoch of this checkpoint has ended, so it has nothing to export")
         check_offsets(checkpoint, entry.positions)
         aside = target.with_name(f".{target.name}.tmp")
         sums: dict[str, str] = {}

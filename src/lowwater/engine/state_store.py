@@ -68,7 +68,7 @@ class SegmentIndex:
     """The index of a shard's state: the place of each bucket, and the names of its segments.
 
     - `sizes`: {name: bytes of buckets} of the segments that hold a bucket.
-    - `dropped`: (epoch, name) of segments that are no longer needed since this epoch.
+    - `dropped`: (epoch, name) of segments that the index does not need since this epoch.
     """
 
     places: Mapping[str, _Place]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry, SegmentRange
-from lowwater.engine.log import KEPT_EPOCHS, live_entries
+from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.engine.record import live_entries
 from lowwater.engine.state_store import StateFolder, epoch_of
 from lowwater.errors import StateError
 
