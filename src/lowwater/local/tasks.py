@@ -7,7 +7,8 @@ from typing import Protocol
 
 from lowwater.control.measures import InputMeasure
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import Foresee, InputBlock, ingest_epoch
+from lowwater.dataflow.ingest import Foresee, ingest_epoch
+from lowwater.dataflow.input_block import read_block
 from lowwater.dataflow.run_operator import StepFunction, step, work
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
@@ -98,7 +99,7 @@ class LocalTasks:
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
         blocks = [
-            InputBlock(number, seq, self.readers[number].read(block), block.rows)
+            read_block(self.flow, number, seq, self.readers[number], block)
             for number, mine in intake.blocks.items()
             for seq, block in enumerate(mine)
         ]

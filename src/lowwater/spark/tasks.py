@@ -23,7 +23,8 @@ from lowwater.control.context import EpochContext
 from lowwater.control.measures import InputMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import InputBlock, ingest
+from lowwater.dataflow.ingest import ingest
+from lowwater.dataflow.input_block import InputBlock, read_block
 from lowwater.dataflow.run_operator import work
 from lowwater.engine.state_store import ShardState
 from lowwater.operators.kernel import registered
@@ -165,8 +166,10 @@ class IngestBlocks:
 
     def _packets(self, task: int) -> Iterator[Packet]:
         for portion in self.shares[task]:
-            tables = [self.readers[p.input].read(p.block) for p in portion]
-            blocks = [InputBlock(p.input, p.seq, t) for p, t in zip(portion, tables, strict=True)]
+            blocks = [
+                read_block(self.flow, p.input, p.seq, self.readers[p.input], p.block)
+                for p in portion
+            ]
             yield from ingest(self.flow, blocks, portion[0].standing)
             for piece in portion:
                 if piece.block.last:

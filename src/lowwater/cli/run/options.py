@@ -35,7 +35,8 @@ _SOURCE = _input(
     "A stream of the query: a file, a folder, or **-** for JSON lines on standard input. "
     "Options follow the path: **time=** the column of event time, **arrival=** the column by "
     "which rows are replayed, **speed=** the factor of the replay, **format=** parquet, csv or "
-    "json, **schema=** the columns, **watermark=** the policy of this source alone.",
+    "json, **schema=** the columns, **multiline=true** for line ends inside quoted csv fields, "
+    "**watermark=** the policy of this source alone.",
     "--source",
 )
 _WATERMARK = _input(
@@ -58,6 +59,9 @@ _SINK = _output(
     show_default="table",
 )
 _DROPPED = _output(_PLACE, "Where the list of windows goes that --shed has dropped.")
+_BAD_FILES = _output(
+    _PLACE, "Where the list of files goes that were not read, with the reason.", "--bad-files"
+)
 _CHECKPOINT = _execution(
     "FOLDER", "Keep a checkpoint in this folder; the same command resumes from it."
 )
@@ -104,8 +108,11 @@ Watermark = Annotated[str | None, _WATERMARK]
 Quality = Annotated[str | None, _QUALITY]
 Sink = Annotated[str | None, _SINK]
 Late = Annotated[str | None, _output(_PLACE, "Where late rows go.")]
-Malformed = Annotated[str | None, _output(_PLACE, "Where rows without a valid time go.")]
+Malformed = Annotated[
+    str | None, _output(_PLACE, "Where rows go that cannot be read, or have no valid time.")
+]
 Dropped = Annotated[str | None, _DROPPED]
+BadFiles = Annotated[str | None, _BAD_FILES]
 Checkpoint = Annotated[str | None, _CHECKPOINT]
 Early = Annotated[str | None, _EARLY]
 Estimate = Annotated[str | None, _ESTIMATE]

@@ -38,6 +38,7 @@ class Settings:
     late: str | None = None
     malformed: str | None = None
     dropped: str | None = None
+    bad_files: str | None = None
     checkpoint: str | None = None
     early: str | None = None
     estimate: str | None = None
@@ -282,5 +283,5 @@ def _files(source: object) -> list[tuple[Path, Format]] | None:
     if isinstance(source, Replay):
         return [(Path(source.path), source.format)]
     if isinstance(source, Files) and source.until is not None:
-        return [(Path(source.path, name), source.format) for name in source.names("")]
+        return [(Path(source.path, name), source.format) for name in source.until]
     return None
