@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from lowwater.sources.lines import (
@@ -32,7 +33,6 @@ from lowwater.windows.axis import read_times
 
 _CHUNK_LINES = 1024
 """The number of lines that are read together after Arrow has refused the whole file."""
-_NULL_OBJECT = re.compile(rb"\}\s*null")
 _USUAL_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?")
 _WHOLE = re.compile(r"-?\d+")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max) * (1 + 2.0**-25)
@@ -85,27 +85,23 @@ def _parsed_type(t: pa.DataType) -> pa.DataType:
 
 
 def _read_whole(data: bytes, schema: pa.Schema) -> pa.Table | None:
-    """Return the rows of `data`, one object per line; None if a line needs a look of its own."""
-    body = data.strip(b"\n")
-    if not body:
+    """Return the rows of `data`, one object per line; None if a line needs a look of its own.
+
+    Each line begins with a brace and ends with one, and Arrow finds as many objects as lines: so
+    each line is one object. A block that begins with `null` would end the process inside Arrow.
+    """
+    if data[:1] == b"\n" or data[-2:] == b"\n\n":
+        data = data.strip(b"\n")
+    if not data:
         return schema.empty_table()
-    rows = body.count(b"\n") + 1
-    regular = body[:1] == b"{" and body[-1:] == b"}" and body.count(b"}\n{") == rows - 1
-    if not regular or b"\0" in body or not is_utf8(body) or _has_null_object(body):
+    rows = data.count(b"\n") + (not data.endswith(b"\n"))
+    braces = data[:1] == b"{" and data[-2:].rstrip(b"\n")[-1:] == b"}"
+    if not braces or data.count(b"}\n{") != rows - 1 or b"\0" in data or not is_utf8(data):
         return None
-    table = _by_arrow(body, schema)
+    table = _by_arrow(data, schema)
     if not isinstance(table, pa.Table) or len(table) != rows or _has_infinity(table):
         return None
     return table
-
-
-def _has_null_object(data: bytes) -> bool:
-    """Return whether `null` may stand beside an object: Arrow does not survive this."""
-    if b"null" not in data:
-        return False
-    if b"} " in data or b"}\t" in data:
-        return _NULL_OBJECT.search(data) is not None
-    return b"}null" in data
 
 
 def _by_arrow(data: bytes, schema: pa.Schema) -> pa.Table | str:
@@ -124,8 +120,8 @@ def _by_arrow(data: bytes, schema: pa.Schema) -> pa.Table | str:
 
 def _has_infinity(table: pa.Table) -> bool:
     """Return whether a number of `table` is infinite: it may be a number that is out of range."""
-    floats = (f.name for f in table.schema if pa.types.is_floating(f.type))
-    return any(np.isinf(np.asarray(table.column(n).fill_null(0))).any() for n in floats)
+    floats = (table.column(f.name) for f in table.schema if pa.types.is_floating(f.type))
+    return any(pc.any(pc.is_inf(column)).as_py() for column in floats)
 
 
 def _read_chunks(
@@ -206,10 +202,9 @@ def _object(line: bytes) -> _Object | bytes | str:
         # Arrow also reads Inf and -NaN, and deeper nesting.
         unusual = b"Inf" in line or b"NaN" in line
         doubtful = unusual or isinstance(problem, RecursionError)
-        if doubtful and _NULL_OBJECT.search(line) is None and b"\0" not in line:
-            text = line.strip()
-            if text[:1] == b"{" and text[-1:] == b"}":
-                return text
+        text = line.strip(_SPACES)
+        if doubtful and b"\0" not in text and text[:1] == b"{" and text[-1:] == b"}":
+            return text
         why = problem.msg if isinstance(problem, json.JSONDecodeError) else "it is nested too deep"
         at = f" at character {problem.pos + 1}" if isinstance(problem, json.JSONDecodeError) else ""
         return f"the line is not JSON: {why[:1].lower()}{why[1:]}{at}"

@@ -86,9 +86,10 @@ def _filled(text: pa.Array, null: str | None) -> np.ndarray:
 
 def _without_overflow(text: pa.Array, numbers: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
     """Return `numbers`, read from `text`, without those that are infinite only by overflow."""
-    infinite = np.isinf(np.asarray(numbers.fill_null(0)))
-    if not infinite.any():
+    found = pc.is_inf(numbers)
+    if not pc.any(found).as_py():
         return numbers, None
+    infinite = np.asarray(found.fill_null(False))
     spelled = pc.match_substring_regex(text, r"^\s*[+-]?(?i:inf)").fill_null(False)
     wrong = infinite & ~np.asarray(spelled)
     if not wrong.any():
