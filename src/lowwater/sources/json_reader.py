@@ -80,7 +80,12 @@ def read_json(data: bytes, schema: pa.Schema) -> pa.Table:
 
 
 def _parsed_type(t: pa.DataType) -> pa.DataType:
-    """Return the type in which Arrow reads values of type `t`; it reads no dates."""
+    """Return the type in which Arrow reads values of type `t`.
+
+    Arrow reads no dates, and does not check the precision of decimals.
+    """
+    if pa.types.is_decimal(t):
+        return pa.decimal128(38, t.scale)
     return pa.string() if pa.types.is_date(t) else t
 
 
@@ -230,11 +235,13 @@ def _check_column(objects: list[_Object | bytes | str], field: pa.Field) -> None
     """Check a column of all objects: replace an object by a reason, or a value by what fits."""
     times: list[int] = []
     for row, one in enumerate(objects):
-        if not isinstance(one, _Object) or one.get(field.name) is None:
+        if not isinstance(one, _Object) or field.name not in one:
             continue
         value = one[field.name]
         if field.name in one.twice:
             objects[row] = f"the line names the column {field.name!r} twice"
+        elif value is None:
+            continue
         elif pa.types.is_string(field.type) and (type(value) is not str):
             one.replace(field.name, _json_text(value, ascii=False))
         elif not _may_fit(value, field.type):
