@@ -112,7 +112,7 @@ class Files(FileReader):
     def describe(self) -> str:
         """Return the way in which files are read as text, for `explain()`."""
         how = "by name" if self.order == "name" else "by listing, then by name"
-        age = "ever" if self.max_file_age is None else spoken(self.max_file_age)
+        age = "always" if self.max_file_age is None else f"for {spoken(self.max_file_age)}"
         bad = "stop the query" if self.on_bad_file == "fail" else "go to the output bad_files"
         return f"{self.format} files, each once, {how}; names remembered {age}; bad files {bad}"
 
