@@ -153,11 +153,13 @@ def _columns_of(path: Path, form: Format) -> pa.Schema:
         raise SpecError(f"{str(path)!r} holds no {form} file; name another folder or format=")
     if form != "parquet":
         return infer_schema(paths, form)
-    try:
-        return plain(pq.read_schema(paths[0]))
-    except pa.ArrowInvalid as problem:
-        remedy = "name another file, or give format=csv or format=json"
-        raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}") from problem
+    for one in paths:
+        try:
+            return plain(pq.read_schema(one))
+        except (pa.ArrowInvalid, OSError):
+            continue
+    remedy = "name another file, or give format=csv or format=json"
+    raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}")
 
 
 def time_of(named: SourceArgs, schema: pa.Schema) -> str:
