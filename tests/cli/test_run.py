@@ -479,9 +479,9 @@ def test_standard_input_counts_each_line(here, piped, capfd):
     piped.write(b'{"ts": "2024-05-01T12:00:00Z", "segment": 1, "speed": 5}\n{"ts"\nnull\n\xff\n\n')
     piped.close()
     schema = "schema=ts timestamp, segment bigint, speed double"
-    assert ran(
-        "--malformed", "json:bad", "--json", "--sink", "csv:out", source=f"s=-,{schema}"
-    ) == 0
+    assert (
+        ran("--malformed", "json:bad", "--json", "--sink", "csv:out", source=f"s=-,{schema}") == 0
+    )
     counts = json.loads(capfd.readouterr().out)["counts"]
     assert (counts["in"], counts["malformed"]) == (4, 3)
 

@@ -161,7 +161,7 @@ def test_a_file_that_is_gone_before_it_is_taken_is_passed_over(folder, store):
 
 def test_each_file_is_read_once_whatever_comes_and_goes(folder, store, monkeypatch):
     # Names come in any order, files are deleted, and the run restarts between epochs.
-    monkeypatch.setattr(taken_files, "SEGMENT_MARKS", 8)
+    monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 8)
     dice = random.Random(3)
     source = csv_files(folder, files_per_epoch=3)
     reader, read, expected = Reader(source, store), [], []
@@ -186,8 +186,10 @@ def test_each_file_is_read_once_whatever_comes_and_goes(folder, store, monkeypat
     assert list(store.glob("taken-*"))
 
 
-def test_marks_of_old_files_that_are_gone_are_forgotten_and_others_kept(folder, store, monkeypatch):
-    monkeypatch.setattr(taken_files, "SEGMENT_MARKS", 4)
+def test_stamps_of_old_files_that_are_gone_are_forgotten_and_others_kept(
+    folder, store, monkeypatch
+):
+    monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 4)
     for n in range(8):
         write(folder, f"a{n}", n, age=40 * DAY)
     kept = write(folder, "b", 8, age=40 * DAY)
@@ -207,7 +209,7 @@ def test_marks_of_old_files_that_are_gone_are_forgotten_and_others_kept(folder, 
 
 
 def test_a_segment_that_is_missing_or_altered_is_refused(folder, store, monkeypatch):
-    monkeypatch.setattr(taken_files, "SEGMENT_MARKS", 2)
+    monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 2)
     for n in range(6):
         write(folder, f"{n}", n)
     reader = Reader(csv_files(folder, files_per_epoch=1), store)

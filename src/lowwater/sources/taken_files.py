@@ -1,11 +1,11 @@
 """The memory of `lw.files`: which files it has taken, and which of them have changed.
 
 A position of `lw.files` lists the files of its epoch, with sizes and times of modification. The
-files of earlier epochs are remembered as marks of 16 bytes: a hash of the name, and a hash of size
-and time. The newest marks are part of the position. Older marks are in segments, files of the
+files of earlier epochs are remembered as stamps of 16 bytes: a hash of the name, and a hash of size
+and time. The newest stamps are part of the position. Older stamps are in segments, files of the
 checkpoint that are never changed; the position has their names, which are checksums.
 
-A mark is forgotten when its file is older than `max_file_age` and no longer in the folder.
+A stamp is forgotten when its file is older than `max_file_age` and no longer in the folder.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from lowwater.errors import StateError
 from lowwater.storage import AtomicFolder
 
 _NAME_BYTES, _SIGN_BYTES = 12, 4
-_MARK_BYTES = _NAME_BYTES + _SIGN_BYTES
-SEGMENT_MARKS = 1024
-"""The number of marks in a position from which on they become a segment."""
+_STAMP_BYTES = _NAME_BYTES + _SIGN_BYTES
+SEGMENT_STAMPS = 1024
+"""The number of stamps in a position from which on they become a segment."""
 _NANOSECONDS = 1_000_000_000
 
 
@@ -47,7 +47,7 @@ class ReportedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A stored sequence of marks; `newest` is the newest time of modification of its files."""
+    """A stored sequence of stamps; `newest` is the newest time of modification of its files."""
 
     digest: str
     newest: int
@@ -62,9 +62,9 @@ class FilePosition:
     files, reports
         The files that the epoch reads, and those that it only reports.
     recent
-        Marks of files of earlier epochs, in base64.
+        Stamps of files of earlier epochs, in base64.
     segments, dropped
-        Stored marks of earlier epochs, and segments whose marks are forgotten or moved.
+        Stored stamps of earlier epochs, and segments whose stamps are forgotten or moved.
     newest
         The newest time of modification of a file that was taken, but not after the system clock.
     last
@@ -126,20 +126,20 @@ def sign(size: int, modified: int) -> bytes:
     return blake2b(f"{size} {modified}".encode(), digest_size=_SIGN_BYTES).digest()
 
 
-def _marks(files: Iterable[FoundFile | ReportedFile]) -> bytes:
+def _stamps(files: Iterable[FoundFile | ReportedFile]) -> bytes:
     return b"".join(name_hash(f.name) + sign(f.size, f.modified) for f in files)
 
 
-def _split(marks: bytes) -> Iterable[tuple[bytes, bytes]]:
-    for at in range(0, len(marks), _MARK_BYTES):
-        yield marks[at : at + _NAME_BYTES], marks[at + _NAME_BYTES : at + _MARK_BYTES]
+def _split(stamps: bytes) -> Iterable[tuple[bytes, bytes]]:
+    for at in range(0, len(stamps), _STAMP_BYTES):
+        yield stamps[at : at + _NAME_BYTES], stamps[at + _NAME_BYTES : at + _STAMP_BYTES]
 
 
 @dataclass
 class TakenFiles:
-    """The marks of all files that were taken up to a position, and the newest listing.
+    """The stamps of all files that were taken up to a position, and the newest listing.
 
-    `folder` is where segments are stored; without it, all marks stay in the positions.
+    `folder` is where segments are stored; without it, all stamps stay in the positions.
     """
 
     folder: str | None = None
@@ -149,10 +149,10 @@ class TakenFiles:
     """The end of an epoch that begins at `at`."""
     signs: dict[bytes, bytes] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
-    """Names of files in the folder that have a mark: a listing need not hash them again."""
+    """Names of files in the folder that have a stamp: a listing need not hash them again."""
     listing: list[FoundFile] = field(default_factory=list)
     checked: float = 0.0
-    """When the files that were taken were last compared with their marks."""
+    """When the files that were taken were last compared with their stamps."""
 
     def __reduce__(self) -> tuple[type[TakenFiles], tuple[()]]:
         return TakenFiles, ()  # executors read files, but never choose them
@@ -168,7 +168,7 @@ class TakenFiles:
                 self.signs.update(_split(self._read(segment)))
             self.signs.update(_split(b64decode(position.recent)))
             self.names, self.listing, self.checked = set(), [], 0.0
-        self.signs.update(_split(_marks([*position.files, *position.reports])))
+        self.signs.update(_split(_stamps([*position.files, *position.reports])))
         self.at = written
         return position
 
@@ -199,9 +199,9 @@ class TakenFiles:
 
         `max_age` is in nanoseconds; `present()` returns the names of the files in the folder.
         """
-        recent = b64decode(start.recent) + _marks([*start.files, *start.reports])
+        recent = b64decode(start.recent) + _stamps([*start.files, *start.reports])
         segments, dropped = start.segments, start.dropped
-        if self.folder is not None and len(recent) >= SEGMENT_MARKS * _MARK_BYTES:
+        if self.folder is not None and len(recent) >= SEGMENT_STAMPS * _STAMP_BYTES:
             segments, dropped = self._spill(start, recent, max_age, present)
             recent = b""
         now = time.time_ns()
@@ -234,9 +234,9 @@ class TakenFiles:
             if segment not in old:
                 kept.append(segment)
                 continue
-            marks = self._read(segment)
-            left = b"".join(n + s for n, s in _split(marks) if n in here)
-            if 2 * len(left) > len(marks):
+            stamps = self._read(segment)
+            left = b"".join(n + s for n, s in _split(stamps) if n in here)
+            if 2 * len(left) > len(stamps):
                 kept.append(segment)
             else:
                 gone.append(segment)
@@ -249,21 +249,21 @@ class TakenFiles:
             AtomicFolder(str(self.folder)).delete(_file(segment.digest))
         return tuple(kept), tuple(s for s in dropped if s not in over)
 
-    def _store(self, marks: bytes, newest: int) -> Segment:
-        digest = blake2b(marks, digest_size=16).hexdigest()
-        AtomicFolder(str(self.folder)).write(_file(digest), marks)
+    def _store(self, stamps: bytes, newest: int) -> Segment:
+        digest = blake2b(stamps, digest_size=16).hexdigest()
+        AtomicFolder(str(self.folder)).write(_file(digest), stamps)
         return Segment(digest, newest)
 
     def _read(self, segment: Segment) -> bytes:
         name = _file(segment.digest)
-        marks = None if self.folder is None else AtomicFolder(self.folder).read(name)
-        if marks is None or blake2b(marks, digest_size=16).hexdigest() != segment.digest:
-            state = "is missing" if marks is None else "was altered"
+        stamps = None if self.folder is None else AtomicFolder(self.folder).read(name)
+        if stamps is None or blake2b(stamps, digest_size=16).hexdigest() != segment.digest:
+            state = "is missing" if stamps is None else "was altered"
             raise StateError(
                 f"{self.folder}/{name}: this file of the checkpoint {state}: it lists files that "
                 f"lw.files has taken; restore the checkpoint, or start with a new one"
             )
-        return marks
+        return stamps
 
 
 def _file(digest: str) -> str:
