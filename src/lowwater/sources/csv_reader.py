@@ -233,7 +233,7 @@ def _fields(count: int) -> str:
 
 def _simple_lines(lines: Lines, width: int) -> np.ndarray:
     """Return a mask of the lines in UTF-8 with regular quotes and `width` fields."""
-    data = lines.bytes
+    data = lines.codes
     quotes, commas = np.flatnonzero(data == _QUOTE), np.flatnonzero(data == _COMMA)
     first = np.searchsorted(quotes, lines.starts)
     count = np.searchsorted(quotes, lines.ends) - first
@@ -247,7 +247,7 @@ def _simple_lines(lines: Lines, width: int) -> np.ndarray:
     line = np.searchsorted(lines.ends, commas)
     quoted = (np.searchsorted(quotes, commas) - first[line]) % 2 == 1
     fields = np.bincount(line[~quoted], minlength=len(lines)) + 1
-    return simple & (fields == width)
+    return np.asarray(simple & (fields == width))
 
 
 def _multiline_records(lines: Lines) -> Lines:

@@ -93,7 +93,7 @@ class Files(FileReader):
             path = str(Path(self.path, report.name).absolute())
             blocks.append(SourceBlock(Report(path, report.reason), rows=0))
         if self.until is not None and blocks:
-            now = {f.name for f in (*to.files, *to.reports)}
+            now = {f.name for f in to.files} | {r.name for r in to.reports}
             if all(name in now or self.taken.taken(name) for name in self.until):
                 blocks[-1] = replace(blocks[-1], last=True)
         return blocks

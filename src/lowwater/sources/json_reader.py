@@ -133,7 +133,8 @@ def _read_chunks(
     lines: Lines, parsed: pa.Schema, schema: pa.Schema
 ) -> tuple[pa.Table, dict[int, str]]:
     """Return the rows of all lines, and {row: reason} of the malformed ones."""
-    tables, reasons = [parsed.empty_table()], {}
+    tables = [parsed.empty_table()]
+    reasons: dict[int, str] = {}
     for start in range(0, len(lines), _CHUNK_LINES):
         end = min(start + _CHUNK_LINES, len(lines))
         mask = np.zeros(len(lines), bool)
@@ -279,7 +280,7 @@ def _overflows(number: _Number, t: pa.DataType) -> bool:
 
 def _read_times(objects: list[_Object | bytes | str], field: pa.Field, rows: list[int]) -> None:
     """Write the times of some objects in the form that Arrow reads."""
-    texts = [objects[row][field.name] for row in rows]  # type: ignore[index]
+    texts = [objects[row][field.name] for row in rows]
     ticks, valid = read_times(pa.array(texts, pa.string()))
     for row, text, tick, ok in zip(rows, texts, ticks.tolist(), valid.tolist(), strict=True):
         one = objects[row]

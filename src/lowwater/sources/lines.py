@@ -83,7 +83,7 @@ class Lines:
         return len(self.starts)
 
     @property
-    def bytes(self) -> np.ndarray:
+    def codes(self) -> np.ndarray:
         """The bytes of the whole text as numbers."""
         return _bytes(self.data)
 
@@ -104,7 +104,7 @@ class Lines:
         wrong = np.zeros(len(self), bool)
         if self.data.isascii():
             return wrong
-        high = np.flatnonzero(self.bytes >= 0x80)  # noqa: PLR2004
+        high = np.flatnonzero(self.codes >= 0x80)  # noqa: PLR2004
         for number in np.unique(np.searchsorted(self.ends, high)):
             if number < len(self):
                 wrong[number] = not is_utf8(self.line(number))
@@ -149,10 +149,10 @@ def with_faults(table: pa.Table, faults: Mapping[int, tuple[str | None, str]]) -
     """Return `table` with hidden columns; `faults` has text and reason of each malformed row."""
     if not faults:
         return table
-    columns = [[None] * len(table), [None] * len(table)]
+    columns: list[list[str | None]] = [[None] * len(table), [None] * len(table)]
     for row, fault in faults.items():
         for column, value in zip(columns, fault, strict=True):
-            column[row] = value  # type: ignore[call-overload]
+            column[row] = value
     hidden = [pa.array(column, pa.string()) for column in columns]
     return table.append_column(TEXT, hidden[0]).append_column(REASON, hidden[1])
 
