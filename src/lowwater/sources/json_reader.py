@@ -20,6 +20,7 @@ from pyarrow import json as arrow_json
 
 from lowwater.sources.lines import (
     NOT_UTF8,
+    SMALLEST_BLOCK,
     Lines,
     block_size,
     is_utf8,
@@ -38,6 +39,7 @@ _WHOLE = re.compile(r"-?\d+")
 _LARGEST_FLOAT = float(np.finfo(np.float32).max) * (1 + 2.0**-25)
 """The first number that is rounded to infinity in a column of type float."""
 _SPACES = b" \t"
+_OPEN, _CLOSE, _NEWLINE = b"{}\n"
 _KINDS = {dict: "object", list: "array", str: "text", bool: "boolean", type(None): "null"}
 
 
@@ -99,14 +101,28 @@ def _read_whole(data: bytes, schema: pa.Schema) -> pa.Table | None:
         data = data.strip(b"\n")
     if not data:
         return schema.empty_table()
-    rows = data.count(b"\n") + (not data.endswith(b"\n"))
-    braces = data[:1] == b"{" and data[-2:].rstrip(b"\n")[-1:] == b"}"
-    if not braces or data.count(b"}\n{") != rows - 1 or b"\0" in data or not is_utf8(data):
+    rows = _count_braced(data)
+    if rows is None or b"\0" in data or not is_utf8(data):
         return None
     table = _by_arrow(data, schema)
     if not isinstance(table, pa.Table) or len(table) != rows or _has_infinity(table):
         return None
     return table
+
+
+def _count_braced(data: bytes) -> int | None:
+    """Return the number of lines; None if a line does not begin and end with a brace."""
+    codes = np.frombuffer(data, np.uint8)
+    last = len(codes) - 1 - (data[-1:] == b"\n")
+    if codes[0] != _OPEN or codes[last] != _CLOSE:
+        return None
+    rows = 1
+    for start in range(0, last, SMALLEST_BLOCK):  # a block fits the cache
+        ends = start + np.flatnonzero(codes[start : min(start + SMALLEST_BLOCK, last)] == _NEWLINE)
+        if (codes[ends - 1] != _CLOSE).any() or (codes[ends + 1] != _OPEN).any():
+            return None
+        rows += len(ends)
+    return rows
 
 
 def _by_arrow(data: bytes, schema: pa.Schema) -> pa.Table | str:
