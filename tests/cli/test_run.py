@@ -444,3 +444,49 @@ def test_screen_shows_the_bar_the_mark_and_early_rows_with_their_interval():
     assert "61 (55 – 70)" in text
     assert "50%" in text
     assert "wid" not in text
+
+
+# -- lines and files that cannot be read -----------------------------------------------------------
+
+
+def test_lines_and_files_that_cannot_be_read_are_counted_and_written(here, capfd):
+    (here / "in").mkdir()
+    lines = (here / "readings.csv").read_text().splitlines()
+    (here / "in" / "a.csv").write_text("\n".join([*lines, "1,2,3,4", "x,1,y"]))
+    (here / "in" / "b.csv.gz").write_bytes(b"not gzip")
+    schema = "schema=ts timestamp, segment bigint, speed double"
+    places = ["--sink", "csv:out", "--malformed", "json:bad", "--bad-files", "csv:files"]
+    assert ran(*places, source=f"s=in,time=ts,format=csv,{schema}") == 0
+    assert "122 rows" in (told := capfd.readouterr().err)
+    assert "2 malformed, 1 bad file)" in told
+    rows = [json.loads(r) for f in (here / "bad").glob("*") for r in f.read_text().splitlines()]
+    assert [r["text"] for r in rows] == ["1,2,3,4", "x,1,y"]
+    (listed,) = (here / "files").glob("*")
+    assert listed.read_text().splitlines()[1].startswith(f'"{here}/in/b.csv.gz"')
+
+
+def test_quoted_line_ends_are_read_on_request(here, capfd):
+    (here / "r.csv").write_text('ts,segment,speed,note\n2024-05-01T12:00:00Z,1,5.5,"a\nb"\n')
+    assert ran("--json", "--sink", "csv:a", source="s=r.csv,multiline=true") == 0
+    assert json.loads(capfd.readouterr().out)["counts"]["in"] == 1
+    assert ran("--json", "--sink", "csv:b", source="s=r.csv") == 0
+    assert json.loads(capfd.readouterr().out)["counts"]["malformed"] == 2
+    assert ran(source="s=r.csv,multiline=yes") == 2
+    assert "write multiline=true" in capfd.readouterr().err
+
+
+def test_standard_input_counts_each_line(here, piped, capfd):
+    piped.write(b'{"ts": "2024-05-01T12:00:00Z", "segment": 1, "speed": 5}\n{"ts"\nnull\n\xff\n\n')
+    piped.close()
+    schema = "schema=ts timestamp, segment bigint, speed double"
+    assert (
+        ran("--malformed", "json:bad", "--json", "--sink", "csv:out", source=f"s=-,{schema}") == 0
+    )
+    counts = json.loads(capfd.readouterr().out)["counts"]
+    assert (counts["in"], counts["malformed"]) == (4, 3)
+
+
+def test_a_date_that_only_duckdb_reads_stays_text(here, capfd):
+    (here / "r.csv").write_text("ts,segment,speed,day\n2024-05-01T12:00:00Z,1,5.5,31/12/2024\n")
+    assert ran("--json", "--sink", "csv:a", source="s=r.csv") == 0
+    assert json.loads(capfd.readouterr().out)["counts"]["malformed"] == 0

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import lowwater as lw
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.watermark import Watermarks
-from lowwater.dataflow.ingest import PORTION_ROWS, InputBlock, ingest, portions
+from lowwater.dataflow.ingest import PORTION_ROWS, ingest, portions
+from lowwater.dataflow.input_block import InputBlock
 from tests.strategies import examples
 
 FEED = lw.feed("t bigint, g bigint, v bigint")

@@ -249,7 +249,8 @@ def test_a_row_too_far_ahead_is_malformed_and_moves_nothing():
     epochs = [[(10,)], [(1_000_000,), (21,)], [(12,)], [(13,)]]
     progress = lw.slack(5, max_ahead=100)
     outcome = run("t bigint", epochs, Windows(10, 10), progress, COUNT)
-    assert outcome.malformed.to_pylist() == [{"t": 1_000_000, "reason": "from the future"}]
+    ahead = {"t": 1_000_000, "reason": "from the future", "text": None}
+    assert outcome.malformed.to_pylist() == [ahead]
     assert outcome.status["late"] == 0
     assert outcome.status.newest == 21
 

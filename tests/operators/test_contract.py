@@ -25,7 +25,8 @@ import pytest
 import lowwater as lw
 from lowwater.control.context import EpochContext
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import InputBlock, ingest
+from lowwater.dataflow.ingest import ingest
+from lowwater.dataflow.input_block import InputBlock
 from lowwater.dataflow.run_operator import step
 from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs

@@ -103,7 +103,7 @@ def test_a_large_file_is_cut_into_blocks_that_several_cores_may_read(tmp_path, m
     pq.write_table(rows, tmp_path / "a.parquet", row_group_size=4)
     pq.write_table(rows.slice(0, 3), tmp_path / "b.parquet")
     source = lw.files(tmp_path).bounded()
-    blocks = source.blocks("", source.available(""))
+    blocks = source.blocks(source.begin(), source.available(source.begin()))
     read = [source.read(b)["t"].to_pylist() for b in blocks]
     assert [len(r) for r in read] == [8, 8, 8, 9, 3]
     assert [t for block in read[:4] for t in block] == rows["t"].to_pylist()
@@ -113,7 +113,7 @@ def test_a_large_file_is_cut_into_blocks_that_several_cores_may_read(tmp_path, m
 def test_columns_that_are_not_asked_for_are_not_read(tmp_path):
     pq.write_table(pa.table({"t": [1], "x": [2], "big": ["z"]}), tmp_path / "a.parquet")
     source = lw.files(tmp_path, schema="t bigint, x bigint")
-    (block,) = source.blocks("", source.available(""))
+    (block,) = source.blocks(source.begin(), source.available(source.begin()))
     assert source.read(block).column_names == ["t", "x"]
 
 
@@ -163,7 +163,7 @@ def test_csv_reads_values_by_the_schema(tmp_path):
         format="csv",
         schema="t bigint, name string, ts timestamp, price decimal(10, 2)",
     )
-    (block,) = source.blocks("", source.available(""))
+    (block,) = source.blocks(source.begin(), source.available(source.begin()))
     first, second = source.read(block).to_pylist()
     assert (first["name"], str(first["price"])) == ("a, b", "1.50")
     assert str(first["ts"]) == "2024-01-01 00:00:00+00:00"
@@ -177,13 +177,17 @@ def test_compressed_csv_is_read(tmp_path):
     assert finals(outcome)[(0,)]["total"] == 5
 
 
-def test_bad_values_in_csv_are_null_and_bad_times_malformed(tmp_path):
-    #  a bad time makes the row malformed; any other bad value is NULL, and the row counts
+def test_a_value_of_csv_that_does_not_fit_makes_its_row_malformed(tmp_path):
     (tmp_path / "a.csv").write_text("t,x\n1,2\nsoon,3\n2,many\n,5\n3,7\n")
     outcome = counted(lw.files(tmp_path, format="csv", schema="t bigint, x bigint"))
     assert outcome.status["in"] == 5
-    assert outcome.status["malformed"] == 2
-    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (3, 9)
+    assert outcome.status["malformed"] == 3
+    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (2, 9)
+    assert outcome.malformed.to_pylist() == [
+        {"t": None, "x": 3, "text": "soon,3", "reason": "column t: 'soon' does not fit bigint"},
+        {"t": 2, "x": None, "text": "2,many", "reason": "column x: 'many' does not fit bigint"},
+        {"t": None, "x": 5, "text": ",5", "reason": "time is NULL or unreadable"},
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "t,x\n"])
@@ -206,7 +210,8 @@ def test_a_broken_csv_line_does_not_stop_the_stream(tmp_path, line):
 def test_csv_that_is_not_utf8_does_not_stop_the_stream(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"t,x\n1,2\n2,\xff\xfe\n3,4\n")
     outcome = counted(lw.files(tmp_path, format="csv", schema="t bigint, x bigint"))
-    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (3, 6)
+    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (2, 6)
+    assert outcome.malformed["text"].to_pylist() == ["2,\ufffd\ufffd"]
 
 
 def test_columns_of_csv_go_by_their_names(tmp_path):
@@ -227,14 +232,14 @@ def test_json_reads_values_by_the_schema(tmp_path):
     )
     schema = "t bigint, ts timestamp, tags array<string>, p struct<q: int>"
     source = lw.files(tmp_path, format="json", schema=schema)
-    (block,) = source.blocks("", source.available(""))
+    (block,) = source.blocks(source.begin(), source.available(source.begin()))
     first, second = source.read(block).to_pylist()
     assert (first["tags"], first["p"]) == (["a"], {"q": 1})
     assert first["ts"] == second["ts"]
     assert second["tags"] is None
 
 
-def test_bad_values_in_json_are_null_and_bad_times_malformed(tmp_path):
+def test_a_value_of_json_that_does_not_fit_makes_its_row_malformed(tmp_path):
     json_lines(
         tmp_path / "a.json",
         {"t": 1, "x": 2}, {"t": "soon", "x": 3}, {"t": 2, "x": "many"}, {"x": 5}, "{broken",
@@ -243,8 +248,16 @@ def test_bad_values_in_json_are_null_and_bad_times_malformed(tmp_path):
     outcome = counted(lw.files(tmp_path, format="json", schema="t bigint, x bigint"))
     assert outcome.status.balanced
     assert outcome.status["in"] == 10
-    assert outcome.status["malformed"] == 6
-    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (4, 9)
+    assert outcome.status["malformed"] == 8
+    assert (finals(outcome)[(0,)]["n"], finals(outcome)[(0,)]["total"]) == (2, 9)
+    assert outcome.malformed["reason"].to_pylist() == [
+        "column t: 'soon' does not fit bigint", "column x: 'many' does not fit bigint",
+        "time is NULL or unreadable",
+        "the line is not JSON: expecting property name enclosed in double quotes at character 2",
+        "the line is not a JSON object, but an array", "the line is not a JSON object, but text",
+        "column x: '[1]' does not fit bigint", "column t: '{\"a\":1}' does not fit bigint",
+    ]  # fmt: skip
+    assert outcome.malformed["text"].to_pylist()[2:4] == ['{"x": 5}', "{broken"]
 
 
 def test_json_without_rows_is_an_epoch_without_rows(tmp_path):
@@ -332,7 +345,9 @@ def test_unsigned_numbers_are_numbers(tmp_path, kind):
 def test_a_backlog_is_cut_into_epochs_of_bounded_size(tmp_path, monkeypatch):
     write(tmp_path, a=[1] * 50, b=[2] * 50, c=[3] * 50)
     size = (tmp_path / "a.parquet").stat().st_size
-    monkeypatch.setattr(sys.modules["lowwater.sources.files"], "EPOCH_BYTES", 2 * size + size // 2)
+    monkeypatch.setattr(
+        sys.modules["lowwater.sources.file_reader"], "EPOCH_BYTES", 2 * size + size // 2
+    )
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [100, 50]
-    monkeypatch.setattr(sys.modules["lowwater.sources.files"], "EPOCH_BYTES", 1)
+    monkeypatch.setattr(sys.modules["lowwater.sources.file_reader"], "EPOCH_BYTES", 1)
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [50, 50, 50]

@@ -57,6 +57,7 @@ class InputMeasure:
     - `prods`: The prods that the rows request, if the input is a stream of prods.
     - `last`: Whether the input has ended.
     - `waiting`: The number of rows that wait at the source; None if unknown.
+    - `bad_files`: The number of files that were reported instead of being read.
     """
 
     VERSION: ClassVar[int] = 1
@@ -75,6 +76,7 @@ class InputMeasure:
     prods: tuple[Prod, ...] = ()
     last: bool = False
     waiting: int | None = None
+    bad_files: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ to the ports of operators.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,31 +20,21 @@ from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import Watermarks
 from lowwater.dataflow.graph import Dataflow, Input, Route
-from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, take_routes
+from lowwater.dataflow.input_block import InputBlock, before_steps, with_texts
+from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, UNREAD, take_routes
 from lowwater.early.arrivals import count_arrivals
 from lowwater.errors import located
 from lowwater.operators.batch import KEPT, Batch
 from lowwater.operators.group_codes import group_values
-from lowwater.operators.packet import Packet, measure_of, measure_packet, placed
+from lowwater.operators.packet import Packet, measure_of, measure_packet, placed, table_packet
+from lowwater.sources.bad_file import BAD_FILES
+from lowwater.sources.lines import REASON
 from lowwater.ticks import END, FIRST_TICK
 from lowwater.watermarks.adaptive import monitor
 from lowwater.windows.axis import Axis
 
 PORTION_ROWS = 250_000
 """The largest number of rows in a portion of several small blocks."""
-
-
-@dataclass(frozen=True)
-class InputBlock:
-    """A block of an input, and its place `seq` among the input's blocks in the epoch.
-
-    `rows` is the number of rows, if the source knows it before the block is read.
-    """
-
-    input: int
-    seq: int
-    table: pa.Table
-    rows: int | None = None
 
 
 class Piece(Protocol):
@@ -92,6 +82,11 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
     for block in blocks:
         with located(f"input {block.input + 1}"):
             batch, control, measure = _take(flow, block, standing)
+        if block.bad is not None:
+            path, reason = ([text] for text in block.bad)
+            listed = pa.table([path, reason], schema=BAD_FILES)
+            packets.append(table_packet("bad_files", 0, batch.seq, listed))
+            measure = replace(measure, bad_files=1)
         batches.append((flow.inputs[block.input].routes, batch))
         packets += control
         measured.append((batch.seq, measure))
@@ -114,20 +109,25 @@ def _take(
     flow: Dataflow, block: InputBlock, standing: EpochContext
 ) -> tuple[Batch, list[Packet], InputMeasure]:
     """Return the rows of a block, control packets of its punctuations, and its measurement."""
-    start, seq, table = flow.inputs[block.input], placed(block.input, block.seq), block.table
-    for step in start.before:
-        table = step(table)
+    start, seq = flow.inputs[block.input], placed(block.input, block.seq)
+    table, lines, rows = before_steps(start, block.table)
     batch = _read(start, table.combine_chunks(), standing, block.input, seq)
+    if lines is not None:
+        unread = np.asarray(lines.column(REASON).is_valid())
+        batch = replace(batch, fault=np.where(unread, UNREAD, batch.fault), lines=lines)
     measure = InputMeasure(block.input)
     packets: list[Packet] = []
     if start.prods is not None:
         measure = replace(measure, prods=tuple(_prods(batch, start.prods)))
     if start.mark_when is not None:
         batch, punctuates = _with_marks(start, batch)
+        batch = with_texts(batch, block, rows)
         marks, packets = _take_marks(flow, start, batch.keep(punctuates), standing)
         batch = batch.keep(~punctuates)
         counts = {start.routes[0].operator: {"punctuations": int(punctuates.sum())}}
         measure = replace(measure, marks=marks, counts=counts)
+    else:
+        batch = with_texts(batch, block, rows)
     batch = replace(batch, degree=_late_degrees(batch, _reached(standing, block.input).newest))
     measure = _measure_progress(start, batch, measure)
     if KEPT in table.column_names:

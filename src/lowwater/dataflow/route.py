@@ -12,6 +12,7 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.control.context import EpochContext
 from lowwater.control.drop import DropPlan
@@ -23,16 +24,19 @@ from lowwater.operators.batch import STRETCH, Batch
 from lowwater.operators.late import free
 from lowwater.operators.packet import Packet, table_packet
 from lowwater.shedding.drop_geometry import within
+from lowwater.sources.lines import REASON as LINE_REASON
+from lowwater.sources.lines import TEXT as LINE_TEXT
 
-REASON = "reason"
+REASON, TEXT = "reason", "text"
 FAULTS = (
     None,
     "time is NULL or unreadable",
     "from the future",
     "a punctuation whose interval ends before it begins",
+    "the line cannot be read",
 )
 """The reasons why a row is malformed, by the number of the fault; 0 means no fault."""
-NO_TIME, FUTURE, BACKWARDS = 1, 2, 3
+NO_TIME, FUTURE, BACKWARDS, UNREAD = 1, 2, 3, 4
 
 
 @dataclass
@@ -73,9 +77,11 @@ def take_routes(
 
 
 def _transformed(rows: Batch, step: Transform) -> Batch:
-    """Return the rows of a batch after `step`."""
+    """Return the rows of a batch after `step`; no filter drops a row that could not be read."""
     kept = step.kept(rows.table)
-    return replace(rows, table=step(rows.table)) if kept is None else rows.keep(kept)
+    if kept is None:
+        return replace(rows, table=step(rows.table))
+    return rows.keep(kept if rows.lines is None else kept | (rows.fault == UNREAD))
 
 
 def _shed(
@@ -125,11 +131,25 @@ def _arrive(
     return packets + delivered, counts
 
 
+def malformed_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a malformed row: its own columns, the reason and the text.
+
+    >>> malformed_schema(pa.schema([("t", pa.int64()), ("text", pa.string())])).names
+    ['t', 'text', 'reason', 'text_']
+    """
+    names = (free(name, schema.names) for name in (REASON, TEXT))
+    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in names)])
+
+
 def _malformed(block: Batch) -> pa.Table:
-    """Return malformed rows with a column for the reason."""
-    reason = np.array(FAULTS, object)[block.fault]
-    name = free(REASON, block.table.schema.names)
-    return block.table.append_column(name, pa.array(reason, pa.string()))
+    """Return malformed rows with columns for the reason and the text."""
+    reason = pa.array(np.array(FAULTS, object)[block.fault], pa.string())
+    text = pa.nulls(len(block), pa.string())
+    if block.lines is not None:
+        text, why = (block.lines.column(n).combine_chunks() for n in (LINE_TEXT, LINE_REASON))
+        reason = pc.coalesce(why, reason)
+    columns = [*block.table.columns, reason, text]
+    return pa.table(columns, schema=malformed_schema(block.table.schema))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ def accounts_after(
     fresh: dict[int, dict[str, int]] = {}
     shards = dict(accounts.shards)
     rows = list(accounts.inputs or [0] * inputs)
+    bad_files = list(accounts.bad_files or [0] * inputs)
     for block in measured.inputs:
         rows[block.input] += block.rows
+        bad_files[block.input] += block.bad_files
     for operator, counts in measured.counts():
         _add(fresh.setdefault(operator, {}), counts)
     for m in measured.shards:
@@ -42,7 +44,7 @@ def accounts_after(
             counts["contradicted"] = counts.get("late", 0) + counts.get("partly_late", 0)
         _check_balance(before.epoch + 1, number, counts)
         _add(operators.setdefault(number, {}), counts)
-    return Accounts(tuple(rows), operators, shards)
+    return Accounts(tuple(rows), operators, shards, tuple(bad_files) if any(bad_files) else ())
 
 
 def _add(ledger: dict[str, int], counts: Counts) -> None:

@@ -98,11 +98,14 @@ class Accounts:
         Number of rows of each operator, by outcome; see `accounts.TALLIES`.
     shards
         The account of each shard, by (operator, shard).
+    bad_files
+        Number of files of each input that were reported instead of being read.
     """
 
     inputs: tuple[int, ...] = ()
     operators: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     shards: Mapping[tuple[int, int], ShardAccount] = field(default_factory=dict)
+    bad_files: tuple[int, ...] = ()
 
     @property
     def rows(self) -> int:

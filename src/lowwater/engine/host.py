@@ -27,6 +27,8 @@ class Outcome:
     malformed: pa.Table | None
     status: Status
     dropped: pa.Table | None = None
+    bad_files: pa.Table | None = None
+    """The files that were not read, with the reason."""
     groups: tuple[str, ...] = ()
     """The result columns that identify a group."""
 

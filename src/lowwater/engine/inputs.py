@@ -11,7 +11,7 @@ from lowwater.codec import Json
 from lowwater.control.measures import InputMeasure
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.errors import PlanError
-from lowwater.sources.files import write_files
+from lowwater.sources.file_queue import write_files
 from lowwater.sources.replay import Replay
 from lowwater.sources.source import BlockReader, BlockSource, SourceBlock
 from lowwater.sources.stdin import StdinSource

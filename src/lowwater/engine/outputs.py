@@ -1,4 +1,4 @@
-"""The rows of a query's outputs: results, late and malformed rows, dropped windows.
+"""The rows of a query's outputs: results, late and malformed rows, dropped windows, bad files.
 
 Late and malformed rows belong to a port of an operator. If an output has rows of several ports with
 different columns, there is a struct column for each port.
@@ -13,17 +13,18 @@ from functools import cached_property
 import pyarrow as pa
 
 from lowwater.dataflow.graph import Dataflow, Output
-from lowwater.dataflow.route import REASON
+from lowwater.dataflow.route import malformed_schema
 from lowwater.engine.drop_output import shed_rows, shed_schema
 from lowwater.engine.gap_fill import ERROR, error_type
 from lowwater.engine.status import Status
 from lowwater.operators.late import free, late_tables
 from lowwater.operators.operator import OperatorPlan
-from lowwater.operators.packet import Kind, Packet, tables
+from lowwater.operators.packet import Kind, Packet, start_of, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.planner.early_columns import EarlyColumns
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
+from lowwater.sources.bad_file import BAD_FILES
 
 Place = tuple[int, int]
 """The number of an operator, and the number of one of its ports."""
@@ -103,9 +104,17 @@ class OutputWriter:
             if operator in self.flow.holds:
                 continue  # only rows that have a time are held
             schema = self.flow.operators[operator].plan.schemas[port]
-            reason = pa.field(free(REASON, schema.names), pa.string())
-            schemas[operator, port] = pa.schema([*schema, reason])
+            schemas[operator, port] = malformed_schema(schema)
         return schemas
+
+    @cached_property
+    def _inputs(self) -> frozenset[int]:
+        """The inputs whose rows reach the output."""
+        return frozenset(
+            number
+            for number, start in enumerate(self.flow.inputs)
+            if any(route.operator in self.operators for route in start.routes)
+        )
 
     @cached_property
     def late_schema(self) -> pa.Schema:
@@ -114,7 +123,7 @@ class OutputWriter:
 
     @cached_property
     def malformed_schema(self) -> pa.Schema:
-        """The columns of a malformed row, and a column with the reason."""
+        """The columns of a malformed row, and columns with the reason and the text."""
         return self._together(self._malformed)
 
     @property
@@ -125,6 +134,7 @@ class OutputWriter:
             "late": self.late_schema,
             "malformed": self.malformed_schema,
             "dropped": shed_schema(self._plan),
+            "bad_files": BAD_FILES,
         }
 
     @property
@@ -153,6 +163,7 @@ class OutputWriter:
             "late": self._placed(packets, "late", self._late, self.late_schema),
             "malformed": self._placed(packets, "malformed", self._malformed, malformed),
             "dropped": shed_rows(self._plan, self.output.operator, packets),
+            "bad_files": self._bad_files(packets),
         }
         return {kind: pa.concat_tables(some) for kind, some in rows.items() if some}
 
@@ -161,6 +172,10 @@ class OutputWriter:
         for kind, rows in self.tables(packets).items():
             if (sink := sinks.sink(kind)) is not None:
                 sink.write(epoch, rows)
+
+    def _bad_files(self, packets: Sequence[Packet]) -> list[pa.Table]:
+        own = [p for p in packets if p.kind == "bad_files" and start_of(p.seq) in self._inputs]
+        return tables(own, "bad_files")
 
     def _results(self, packets: Sequence[Packet]) -> list[pa.Table]:
         own = [p for p in packets if p.operator == self.output.operator]

@@ -62,6 +62,9 @@ class Status:
         For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and whether the bound can be met (`in_reach`).
+    bad_files
+        Number of files that were not read: damaged, too old, or changed since they were read. The
+        output `bad_files` lists them.
     """
 
     epoch: int
@@ -78,6 +81,7 @@ class Status:
     accuracy: Mapping[str, Accuracy] = field(default_factory=dict)
     quality: Mapping[str, QualityStatus] = field(default_factory=dict)
     dropped: Mapping[str, Any] = field(default_factory=dict)
+    bad_files: int = 0
 
     @classmethod
     def of(
@@ -113,6 +117,7 @@ class Status:
             _accuracy(entry, flow, behind),
             quality_status(entry, flow, adapter, behind),
             _shed(entry, flow),
+            _bad_files(entry, flow, behind),
         )
 
     def __getitem__(self, name: str) -> int:
@@ -153,6 +158,16 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
         "in_reach": not memory.load.beyond,
     }
+
+
+def _bad_files(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:
+    """Return the number of files that inputs of the operators in `behind` did not read."""
+    each = zip(flow.inputs, entry.accounts.bad_files, strict=False)
+    return sum(
+        count
+        for start, count in each
+        if behind is None or any(route.operator in behind for route in start.routes)
+    )
 
 
 def _waiting(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from lowwater.control.measures import InputMeasure, SegmentMeasure
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import Foresee, InputBlock, ingest_epoch
+from lowwater.dataflow.ingest import Foresee, ingest_epoch
+from lowwater.dataflow.input_block import read_block
 from lowwater.dataflow.run_operator import StepFunction, step, work
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, shards_of
-from lowwater.errors import located
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader
 
@@ -120,12 +120,11 @@ class LocalTasks:
         self.state.delete(unused)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
-        blocks = []
-        for number, mine in intake.blocks.items():
-            with located(f"input {number + 1}"):
-                tables = [self.readers[number].read(block) for block in mine]
-            pairs = enumerate(zip(mine, tables, strict=True))
-            blocks += [InputBlock(number, seq, table, b.rows) for seq, (b, table) in pairs]
+        blocks = [
+            read_block(self.flow, number, seq, self.readers[number], block)
+            for number, mine in intake.blocks.items()
+            for seq, block in enumerate(mine)
+        ]
         packets = list(ingest_epoch(self.flow, blocks, before.standing, foresee))
         for number, mine in intake.blocks.items():
             if any(block.last for block in mine):

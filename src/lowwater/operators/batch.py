@@ -42,7 +42,8 @@ class Batch:
     a readable time, otherwise the number of its fault. `seq` is the batch's place in arrival order.
     `own` are the watermarks that decide under consistent slack: a row behind them misses all its
     windows, whatever watermark is in force at the port. For rows that were held, `behind` is the
-    watermark that was in force when the row arrived.
+    watermark that was in force when the row arrived. `lines` has the texts of malformed rows, and
+    the reasons of those whose lines could not be read; None if no text is known.
     """
 
     table: pa.Table
@@ -52,6 +53,7 @@ class Batch:
     seq: int
     own: Watermarks | None = None
     behind: np.ndarray | None = None
+    lines: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.ticks)
@@ -72,4 +74,5 @@ class Batch:
             degree=self.degree[mask],
             fault=self.fault[mask],
             behind=None if self.behind is None else self.behind[mask],
+            lines=None if self.lines is None else self.lines.filter(pa.array(mask)),
         )

@@ -14,11 +14,11 @@ from lowwater.control.measures import KINDS, Measure, ShardMeasure
 
 Kind = Literal[
     "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
-    "malformed", "measure", "results", "early", "late", "shed", "filled",
+    "malformed", "bad_files", "measure", "results", "early", "late", "shed", "filled",
 ]  # fmt: skip
 
 LEAVING: frozenset[Kind] = frozenset(
-    {"malformed", "measure", "results", "early", "late", "shed", "filled"}
+    {"malformed", "bad_files", "measure", "results", "early", "late", "shed", "filled"}
 )
 """The kinds of packets that no operator reads: outputs of the query, and measurements."""
 

@@ -11,6 +11,7 @@ from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
 from lowwater.planner.shedding import shed_lines
 from lowwater.sidelining.policy import Sideline
+from lowwater.sources.source import BlockSource
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.windows.axis import Axis
 
@@ -41,6 +42,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         ]
         plan = operator.plan
         lines = rows + plan.explain()
+        lines += [f"files       {text}" for text in _sources(assembly, number)]
         lines += [f"watermark   {spec_text(policy)}" for _, _, policy in starts]
         for one in () if assembly.adapter is None else assembly.adapter.decisions:
             lines += _quality(one, plan.axes[0]) if one.operator == number else []
@@ -56,6 +58,14 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
     if assembly.shedder is not None:
         sections += shed_lines(assembly.shedder, flow)
     return "\n".join(sections)
+
+
+def _sources(assembly: PhysicalPlan, operator: int) -> list[str]:
+    """Return the texts of the block sources whose rows reach an operator first."""
+    each = zip(assembly.flow.inputs, assembly.sources, strict=True)
+    mine = (s for i, s in each if any(route.operator == operator for route in i.routes))
+    texts = (source.describe() for source in mine if isinstance(source, BlockSource))
+    return [text for text in texts if text is not None]
 
 
 def feature_lines(assembly: PhysicalPlan) -> list[str]:

@@ -155,6 +155,7 @@ class SingleQuery(Runnable):
         late: Sink | None = None,
         malformed: Sink | None = None,
         dropped: Sink | None = None,
+        bad_files: Sink | None = None,
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
@@ -168,9 +169,9 @@ class SingleQuery(Runnable):
 
         `epochs` maps each feed to its tables; each table is one epoch. `host` is "spark", or
         "local" for one process without Spark; the default is local if all streams are feeds.
-        `clock` replaces the wall clock in tests. The sinks `late`, `malformed` and `dropped`
-        receive late rows, malformed rows and dropped windows. For `early`, `estimate`, `sideline`,
-        `shed` and `outputs`, see `start`.
+        `clock` replaces the wall clock in tests. The sinks `late`, `malformed`, `dropped` and
+        `bad_files` receive late rows, malformed rows, dropped windows, and files that were not
+        read. For `early`, `estimate`, `sideline`, `shed` and `outputs`, see `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -188,7 +189,9 @@ class SingleQuery(Runnable):
         chosen = RunOptions(
             early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
         )
-        return self._run(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})[RESULTS]
+        return self._run(chosen, {RESULTS: Outputs(sink, late, malformed, dropped, bad_files)})[
+            RESULTS
+        ]
 
     @renamed(prods="early", left_out="dropped")
     def start(
@@ -200,6 +203,7 @@ class SingleQuery(Runnable):
         late: Sink | None = None,
         malformed: Sink | None = None,
         dropped: Sink | None = None,
+        bad_files: Sink | None = None,
         trigger: str | None = None,
         early: Prods = None,
         estimate: Estimate = "complete",
@@ -222,7 +226,8 @@ class SingleQuery(Runnable):
         `lw.sideline(every=3, max_delay="1 minute")` sets the pace of the release.
 
         `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows under overload; the
-        other windows stay exact. The sink `dropped` receives the dropped windows.
+        other windows stay exact. The sink `dropped` receives the dropped windows, the sink
+        `bad_files` the files that could not be read.
 
         If the checkpoint was rewound or restored, sinks may hold epochs that the checkpoint does
         not have. Then the start is refused, unless `outputs="truncate"` removes these epochs or
@@ -231,7 +236,7 @@ class SingleQuery(Runnable):
         chosen = RunOptions(
             early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
         )
-        return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped)})
+        return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped, bad_files)})
 
 
 def start(

@@ -45,6 +45,7 @@ class Together(Runnable):
         late: Sinks | None = None,
         malformed: Sinks | None = None,
         dropped: Sinks | None = None,
+        bad_files: Sinks | None = None,
         checkpoint: str | None = None,
         clock: Clock | None = None,
         shards: int | None = None,
@@ -56,13 +57,13 @@ class Together(Runnable):
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return each query's outcome by name.
 
-        `sinks`, `late`, `malformed` and `dropped` map the name of a query to its sink. The other
-        options are as in `query.run`.
+        `sinks`, `late`, `malformed`, `dropped` and `bad_files` map the name of a query to its sink.
+        The other options are as in `query.run`.
         """
         chosen = RunOptions(
             early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
         )
-        return self._run(chosen, self._sinks(sinks, late, malformed, dropped))
+        return self._run(chosen, self._sinks(sinks, late, malformed, dropped, bad_files))
 
     @renamed(prods="early", left_out="dropped")
     def start(
@@ -74,6 +75,7 @@ class Together(Runnable):
         late: Sinks | None = None,
         malformed: Sinks | None = None,
         dropped: Sinks | None = None,
+        bad_files: Sinks | None = None,
         trigger: str | None = None,
         early: Prods = None,
         estimate: Estimate = "complete",
@@ -83,7 +85,7 @@ class Together(Runnable):
     ) -> Run:
         """Start all queries as one continuous run, with the options of `query.start`.
 
-        `sinks`, `late`, `malformed` and `dropped` map the name of a query to its sink.
+        `sinks`, `late`, `malformed`, `dropped` and `bad_files` map the name of a query to its sink.
         """
         silent = [name for name in self.queries if name not in sinks]
         if silent:
@@ -91,7 +93,7 @@ class Together(Runnable):
         chosen = RunOptions(
             early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
         )
-        return self._start(chosen, self._sinks(sinks, late, malformed, dropped))
+        return self._start(chosen, self._sinks(sinks, late, malformed, dropped, bad_files))
 
     def _sinks(self, *kinds: Sinks | None) -> dict[str, Outputs]:
         given = [sinks or {} for sinks in kinds]

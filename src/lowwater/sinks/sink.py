@@ -150,12 +150,16 @@ def to_callback(function: Callable[[int, pa.Table], None]) -> Callback:
 
 @dataclass
 class Outputs:
-    """The sinks of a query's outputs; `dropped` receives the dropped windows."""
+    """The sinks of a query's outputs.
+
+    `dropped` receives the dropped windows, `bad_files` the files that were not read.
+    """
 
     results: Sink | None = None
     late: Sink | None = None
     malformed: Sink | None = None
     dropped: Sink | None = None
+    bad_files: Sink | None = None
 
     def in_memory(self) -> Outputs:
         """Return these outputs, with a memory sink for each output without a sink."""

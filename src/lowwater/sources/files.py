@@ -1,114 +1,221 @@
-"""A source that reads the files of a folder in the order of their names."""
+"""A source that reads each file of a folder once, as files appear."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lowwater.codec import Json
 from lowwater.errors import HostError, SpecError
+from lowwater.sources.file_reader import EPOCH_FILES, FileReader, OnBadFile, Report
 from lowwater.sources.formats import (
     Format,
-    cut_by_rows,
     declared_schema,
     file_names,
-    read_row_groups,
-    read_table,
+    is_source_file,
     row_count,
 )
-from lowwater.sources.source import BlockSource, SourceBlock
+from lowwater.sources.source import SourceBlock
+from lowwater.sources.taken_files import (
+    FilePosition,
+    FoundFile,
+    ReportedFile,
+    TakenFiles,
+    nanoseconds,
+)
+from lowwater.ticks import spoken, ticks
 
-EPOCH_BYTES = 256 << 20
-"""Bytes that an epoch reads by default, so that a backlog does not delay prods and control."""
+FileOrder = Literal["listing", "name"]
+"""The order in which files are taken."""
 SAMPLED_FILES = 16
 """Number of waiting files whose rows are counted to estimate the rows of all waiting files."""
+CHECK_SECONDS = 10.0
+"""The shortest time between two looks for files that have changed since they were taken."""
 
 
 @dataclass(frozen=True)
-class Files(BlockSource):
-    """A source of the files of a folder, sorted by name; a file has one or several blocks."""
+class Files(FileReader):
+    """A source that takes each file of a folder once; a file has one or several blocks.
 
-    path: str
-    schema: pa.Schema
-    format: Format = "parquet"
-    files_per_epoch: int | None = None
-    max_rows_per_epoch: int | None = None
-    until: str | None = None
+    `max_file_age` is in ticks; None means that no file is too old. `until` are the names of a
+    bounded source.
+    """
 
-    def begin(self) -> str:  # noqa: D102
-        return ""
+    order: FileOrder = "listing"
+    max_file_age: int | None = None
+    until: frozenset[str] | None = None
+    taken: TakenFiles = field(default_factory=TakenFiles, compare=False, repr=False)
 
-    def names(self, after: str, to: str | None = None) -> list[str]:
-        """Return the sorted file names that are greater than `after` and at most `to`."""
-        stop = min(x for x in (to, self.until, "\U0010ffff") if x is not None)
-        return [n for n in file_names(Path(self.path), self.format, after) if n <= stop]
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "until": None}  # executors read files, but never choose them
 
-    def available(self, start: str) -> str:  # noqa: D102
-        new = self.names(start)
-        new = new[: self.files_per_epoch]
-        paths = (Path(self.path, name) for name in new)
-        if self.max_rows_per_epoch is not None:
-            rows = (row_count(path, self.format) for path in paths)
-            new = new[: _within(rows, self.max_rows_per_epoch)]
-        elif self.files_per_epoch is None:
-            new = new[: _within((path.stat().st_size for path in paths), EPOCH_BYTES)]
-        return new[-1] if new else start
+    def prepare(self, folder: str) -> Files:  # noqa: D102
+        return replace(self, taken=TakenFiles(folder))
 
-    def waiting(self, start: str) -> int | None:  # noqa: D102
-        names = self.names(start)
-        if self.format != "parquet" or not names:
-            return None if names else 0
-        sample = names[:SAMPLED_FILES]
-        rows = sum(row_count(Path(self.path, name), self.format) for name in sample)
-        return rows * len(names) // len(sample)
+    def begin(self) -> Json:  # noqa: D102
+        return FilePosition().to_json()
 
-    def blocks(self, start: str, end: str) -> Sequence[SourceBlock]:  # noqa: D102
-        names = self.names(start, end)
-        if end != start and (not names or names[-1] != end):
-            raise HostError(
-                f"the interrupted epoch reads files up to {end!r} in {self.path!r}, but they are "
-                f"gone; restore them, or start with a new checkpoint"
-            )
-        # Absolute paths, because executors may run in another folder.
-        paths = [str(Path(self.path, name).absolute()) for name in names]
-        if self.format == "parquet":
-            blocks = [block for path in paths for block in parquet_blocks(path)]
-        else:
-            blocks = [SourceBlock(path) for path in paths]
-        if blocks and end == self.until:
-            blocks[-1] = replace(blocks[-1], last=True)
+    def available(self, start: Json) -> Json:  # noqa: D102
+        at = self.taken.load(start)
+        while True:
+            new, reports = self._new(at)
+            files = self._as_now(new[: self.files_per_epoch or EPOCH_FILES])
+            if files or not new:
+                break
+        if not files and not reports:
+            return start
+        count = self.fits_epoch([f.name for f in files]) if files else 0
+        return self.taken.after(
+            at,
+            files[:count],
+            reports[:EPOCH_FILES],
+            backlog=at.backlog and count < len(new),
+            max_age=None if self.max_file_age is None else nanoseconds(self.max_file_age),
+            present=lambda: file_names(Path(self.path), self.format),
+        )
+
+    def blocks(self, start: Json, end: Json) -> Sequence[SourceBlock]:  # noqa: D102
+        if start == end:
+            return []
+        self.taken.load(start)
+        to = FilePosition.from_json(end)
+        for one in to.files:
+            self._check_unchanged(one)
+        blocks = [*self.file_blocks(f.name for f in to.files)]
+        for report in to.reports:
+            path = str(Path(self.path, report.name).absolute())
+            blocks.append(SourceBlock(Report(path, report.reason), rows=0))
+        if self.until is not None and blocks:
+            now = {f.name for f in to.files} | {r.name for r in to.reports}
+            if all(name in now or self.taken.taken(name) for name in self.until):
+                blocks[-1] = replace(blocks[-1], last=True)
         return blocks
 
-    def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
-        if self.format == "parquet":
-            return read_parquet_block(block, self.schema)
-        return read_table(Path(block.what), self.format, self.schema)
+    def waiting(self, start: Json) -> int | None:  # noqa: D102
+        new, _ = self._new(self.taken.load(start))
+        if self.format != "parquet" or not new:
+            return None if new else 0
+        sample = new[:SAMPLED_FILES]
+        rows = sum(row_count(Path(self.path, f.name), self.format) for f in sample)
+        return rows * len(new) // len(sample)
 
     def bounded(self) -> Files:  # noqa: D102
-        names = self.names("")
-        return replace(self, until=names[-1] if names else "")
+        return replace(self, until=frozenset(file_names(Path(self.path), self.format)))
+
+    def describe(self) -> str:
+        """Return the way in which files are read as text, for `explain()`."""
+        how = "by name" if self.order == "name" else "by listing, then by name"
+        age = "always" if self.max_file_age is None else f"for {spoken(self.max_file_age)}"
+        bad = "stop the query" if self.on_bad_file == "fail" else "go to the output bad_files"
+        return f"{self.format} files, each once, {how}; names remembered {age}; bad files {bad}"
+
+    def _new(self, at: FilePosition) -> tuple[list[FoundFile], list[ReportedFile]]:
+        """Return the files to take next, in order, and those to report.
+
+        The files of one listing are taken before the folder is listed again.
+        """
+        left, taken = self.taken.listing, self.taken.taken
+        done = next((i for i, f in enumerate(left) if not taken(f.name)), len(left))
+        del left[:done]
+        if left and self.order == "listing":
+            return left, []
+        found, reports = self._listed()
+        new = []
+        for one in found:
+            reason = self._refused(one, at)
+            if reason is None:
+                new.append(one)
+            else:
+                reports.append(ReportedFile(one.name, reason, one.size, one.modified))
+        self.taken.listing = new
+        return new, reports
+
+    def _listed(self) -> tuple[list[FoundFile], list[ReportedFile]]:
+        """List the folder; return new files, and files that have changed since they were taken."""
+        now, taken = time.monotonic(), self.taken
+        check = now - taken.checked >= CHECK_SECONDS or not taken.checked
+        found, changed = [], []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if not is_source_file(entry.name, self.format) or not self._wanted(entry.name):
+                    continue
+                known = taken.taken(entry.name)
+                if known and not check:
+                    continue
+                one = _found(entry)
+                if one is not None and not known:
+                    found.append(one)
+                elif one is not None and taken.changed(one):
+                    changed.append(ReportedFile(one.name, CHANGED, one.size, one.modified))
+        if check:
+            taken.checked = now
+        return sorted(found), sorted(changed)
+
+    def _wanted(self, name: str) -> bool:
+        return self.until is None or name in self.until
+
+    def _refused(self, one: FoundFile, at: FilePosition) -> str | None:
+        """Return the reason why a file that was not taken is not read; None if it is read."""
+        if self.order == "name" and one.name < at.last:
+            return f"its name is before {at.last!r}, which was read earlier; it was not read"
+        if at.backlog or self.max_file_age is None:
+            return None
+        if one.modified >= at.newest - nanoseconds(self.max_file_age):
+            return None
+        return (
+            f"it is older than max_file_age={spoken(self.max_file_age)!r}, so it may have been "
+            f"read before; it was not read"
+        )
+
+    def _as_now(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+        """Return the files with their present sizes, without files that are gone."""
+        now = []
+        for one in files:
+            try:
+                stat = Path(self.path, one.name).stat()
+            except FileNotFoundError:
+                self.taken.listing.remove(one)
+                continue
+            now.append(FoundFile(one.name, stat.st_size, stat.st_mtime_ns))
+        return now
+
+    def _check_unchanged(self, one: FoundFile) -> None:
+        """Raise HostError if a file of an opened epoch is gone or has another size."""
+        path = Path(self.path, one.name).absolute()
+        remedy = "restore it, or start with a new checkpoint"
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise HostError(
+                f"{path}: the interrupted epoch reads this file, but it is gone; {remedy}"
+            ) from None
+        if size != one.size:
+            raise HostError(
+                f"{path}: the interrupted epoch reads this file, but it has {size} bytes now and "
+                f"had {one.size} when the epoch was opened; {remedy}"
+            )
 
 
-def _within(sizes: Iterable[int], limit: int) -> int:
-    """Return how many of `sizes`, from the first on, add up to at most `limit`, but at least 1."""
-    return max(1, sum(1 for _ in takewhile(lambda total: total <= limit, accumulate(sizes))))
+CHANGED = "it has changed since it was read; its new rows were not read"
+"""The reason for the report of a file that has changed."""
 
 
-def parquet_blocks(path: str) -> list[SourceBlock]:
-    """Return the blocks of a Parquet file, each with some of the row groups."""
-    footer = pq.read_metadata(path)
-    sizes = [footer.row_group(n).num_rows for n in range(footer.num_row_groups)]
-    return [SourceBlock((path, cut), rows=sum(sizes[slice(*cut)])) for cut in cut_by_rows(sizes)]
-
-
-def read_parquet_block(block: SourceBlock, schema: pa.Schema) -> pa.Table:
-    """Return the rows of `block`, a block of a Parquet file, as a table of `schema`."""
-    path, cut = block.what
-    return read_row_groups(path, schema, cut)
+def _found(entry: os.DirEntry[str]) -> FoundFile | None:
+    """Return an entry of a folder as a file; None if it is not a file, or is gone."""
+    try:
+        if not entry.is_file():
+            return None
+        stat = entry.stat()
+    except FileNotFoundError:
+        return None
+    return FoundFile(entry.name, stat.st_size, stat.st_mtime_ns)
 
 
 def files(
@@ -118,13 +225,38 @@ def files(
     schema: str | pa.Schema | None = None,
     files_per_epoch: int | None = None,
     max_rows_per_epoch: int | None = None,
+    multiline: bool = False,
+    order: FileOrder = "listing",
+    max_file_age: str | None = "7 days",
+    on_bad_file: OnBadFile = "report",
 ) -> Files:
-    """Return a source that reads the files of a folder in the order of their names.
+    r"""Return a source that reads each file of a folder once, as files appear.
 
-    New files are read as they appear. File names must sort in arrival order, and a file must appear
-    whole: write it under another name and rename it. An epoch reads at most `files_per_epoch` files
-    and `max_rows_per_epoch` rows, but at least one file; without limits, it reads about 256 MB.
-    Python workers read the files, so raw rows never enter the JVM. csv and json need a `schema`.
+    The files that one listing of the folder finds are read in the order of their names, before the
+    folder is listed again. With `order="name"`, no file is read after one with a greater name: such
+    a file is reported. A file must appear whole: write it under another name and rename it. An
+    epoch reads at most `files_per_epoch` files and `max_rows_per_epoch` rows, but at least one
+    file; without limits, it reads about 256 MB. Python workers read the files, so raw rows never
+    enter the JVM. csv and json need a `schema`.
+
+    A line of csv or json that cannot be read, or has a value that does not fit its column, is a
+    malformed row. A record is a line; with `multiline=True`, a quoted field of csv may contain line
+    ends. A file that cannot be read is counted, and goes to the output `bad_files` with the reason;
+    with `on_bad_file="fail"`, it stops the query.
+
+    The checkpoint remembers the name of a file that was read while the file is in the folder, and
+    until it is `max_file_age` older than the newest file. A file that is older than that and not
+    remembered is reported in `bad_files`, not read, except in the first listing. So is a file that
+    has changed since it was read. With `max_file_age=None`, every name is remembered.
+
+    >>> import lowwater as lw, tempfile, pathlib
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = pathlib.Path(folder, "a.csv").write_text("t,speed\n1,60\n2,fast\n")
+    >>> source = lw.files(folder, format="csv", schema="t bigint, speed double")
+    >>> cars = lw.stream(source, time="t", watermark=lw.ordered())
+    >>> outcome = cars.window(range=10).agg(n=lw.count()).run(host="local")
+    >>> outcome.malformed.select(["text", "reason"]).to_pylist()
+    [{'text': '2,fast', 'reason': "column speed: 'fast' does not fit double"}]
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -136,24 +268,33 @@ def files(
     for name, limit in limits.items():
         if limit is not None and limit < 1:
             raise SpecError(f"{name}={limit} must be at least 1")
+    if order not in ("listing", "name"):
+        raise SpecError(f"order={order!r} is unknown; write 'listing' or 'name'")
+    if on_bad_file not in ("report", "fail"):
+        raise SpecError(f"on_bad_file={on_bad_file!r} is unknown; write 'report' or 'fail'")
+    age = None if max_file_age is None else ticks(max_file_age, name="max_file_age")
     if schema is None and format == "parquet":
-        names = file_names(folder, format)
-        if not names:
-            problem = "holds no Parquet file yet, so its schema is unknown; give schema="
-            raise SpecError(f"path={str(folder)!r} {problem}")
-        schema = pq.read_schema(folder / names[0])
-    declared = declared_schema(format, schema)
-    return Files(str(folder.absolute()), declared, format, files_per_epoch, max_rows_per_epoch)
+        schema = _parquet_schema(folder)
+    declared = declared_schema(format, schema, multiline=multiline)
+    return Files(
+        str(folder.absolute()),
+        declared,
+        format,
+        multiline,
+        on_bad_file,
+        files_per_epoch,
+        max_rows_per_epoch,
+        order,
+        age,
+    )
 
 
-def write_files(tables: Sequence[pa.Table], folder: str, schema: pa.Schema) -> Files:
-    """Write `tables` as files, one per epoch, and return the source that reads these files."""
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    for i, table in enumerate(tables):
-        path = target / f"{i:08d}.arrow"
-        unfinished = path.with_suffix(".tmp")
-        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            writer.write_table(table)
-        unfinished.replace(path)
-    return Files(str(target.absolute()), schema, "arrow", files_per_epoch=1).bounded()
+def _parquet_schema(folder: Path) -> pa.Schema:
+    """Return the schema of the first Parquet file of a folder that has one."""
+    for name in file_names(folder, "parquet"):
+        try:
+            return pq.read_schema(folder / name)
+        except (pa.ArrowInvalid, OSError):
+            continue
+    problem = "holds no readable Parquet file yet, so its schema is unknown; give schema="
+    raise SpecError(f"path={str(folder)!r} {problem}")

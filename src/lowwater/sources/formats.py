@@ -1,24 +1,26 @@
-"""Readers of file formats. In csv and json, an unreadable value becomes NULL, as in Spark.
+"""Readers of file formats. Each row of a file is read, or malformed with a reason.
 
-A row with an unreadable time is counted as malformed and never stops a query.
+A row is malformed if its line cannot be split into fields, or if a value does not fit the type of
+its column. Malformed rows are counted and never stop a query.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.errors import SpecError
-from lowwater.schema import plain, schema_of
-from lowwater.windows.axis import read_times
+from lowwater.schema import schema_of
+from lowwater.sources.bad_file import BadFileError, reading
+from lowwater.sources.csv_reader import CsvFile, read_csv
+from lowwater.sources.json_reader import read_json
+from lowwater.sources.lines import Lines, content, split_faults, texts_of, with_faults
+from lowwater.sources.text_values import fit_table, type_name
 
 Format = Literal["parquet", "csv", "json", "arrow"]
 
@@ -30,26 +32,68 @@ ENDINGS: dict[Format, tuple[str, ...]] = {
 }
 BLOCK_ROWS = 250_000
 """A Parquet file with more rows is read as several blocks, by several cores."""
+_CHUNK = 1 << 20
 
 
-def declared_schema(form: Format, schema: str | pa.Schema | None) -> pa.Schema:
-    """Return `schema` in Spark's types; raise SpecError if it is None or `form` is unknown."""
+def declared_schema(
+    form: Format, schema: str | pa.Schema | None, *, multiline: bool = False
+) -> pa.Schema:
+    """Return `schema` in Spark's types; raise SpecError if the format cannot hold its types."""
     if form not in ENDINGS or form == "arrow":
         raise SpecError(f"format={form!r} is unknown; write 'parquet', 'csv' or 'json'")
+    if multiline and form != "csv":
+        raise SpecError(
+            f"multiline=True is for quoted line ends in csv, but format={form!r}; leave it out"
+        )
     if schema is None:
         raise SpecError(f"format={form!r} needs schema=, for example 'ts timestamp, speed double'")
-    return schema_of(schema)
+    declared = schema_of(schema)
+    for field in declared if form != "parquet" else ():
+        if not _holds(form, field.type):
+            raise SpecError(
+                f"column {field.name!r} has type {type_name(field.type)}, which {form} files "
+                f"cannot hold here; read it as string, and convert it with with_columns"
+            )
+    return declared
+
+
+def _holds(form: Format, t: pa.DataType) -> bool:
+    """Return whether the reader of a text format returns values of type `t`."""
+    if pa.types.is_map(t) or (form == "csv" and pa.types.is_nested(t)):
+        return False
+    inner = [t.field(i).type for i in range(t.num_fields)]
+    return all(not pa.types.is_date(i) and _holds(form, i) for i in inner)
+
+
+def read_rows(path: Path, form: Format, schema: pa.Schema, *, multiline: bool = False) -> pa.Table:
+    """Return the rows of a file as a table of `schema`, with hidden columns of malformed rows.
+
+    Raise BadFileError if the file cannot be read.
+    """
+    with reading(str(path)):
+        if form == "parquet":
+            return read_row_groups(path, schema, None)
+        if form == "arrow":
+            table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            return table.select(schema.names).cast(schema)
+        data = content(path)
+        if form == "csv":
+            return read_csv(str(path), data, schema, multiline=multiline)
+        return read_json(data, schema)
 
 
 def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
-    """Return the rows of the file `path` as a table of `schema`."""
-    if form == "parquet":
-        return read_row_groups(path, schema, None)
-    if form == "arrow":
-        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    else:
-        table = _read_csv(path, schema) if form == "csv" else _read_json(path, schema)
-    return table.select(schema.names).cast(schema)
+    """Return the rows of the file `path`; values of malformed rows that do not fit are NULL."""
+    return split_faults(read_rows(path, form, schema))[0]
+
+
+def row_texts(path: Path, form: Format, rows: Iterable[int], *, multiline: bool) -> pa.Array:
+    """Return the texts of the rows with the numbers `rows` in a csv or json file."""
+    data = content(path)
+    if form == "json":
+        return texts_of(Lines.of(data, blank=True), rows)
+    file = CsvFile.of(str(path), data, multiline=multiline)
+    return pa.array([], pa.string()) if file is None else texts_of(file.records(), rows)
 
 
 def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
@@ -59,14 +103,23 @@ def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | Non
         present = [name for name in schema.names if name in have]
         chosen = range(*groups) if groups else range(file.num_row_groups)
         table = file.read_row_groups(chosen, columns=present)
-    return _with_all(table, schema).select(schema.names).cast(schema)
+    table = _with_all(table, schema).select(schema.names)
+    try:
+        return table.cast(schema)
+    except pa.ArrowInvalid:
+        fitted, reasons = fit_table(table, schema, null=None)
+        return with_faults(fitted, {row: (None, reason) for row, reason in reasons.items()})
 
 
 def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
     """Return the sorted names, greater than `after`, of the visible files of format `form`."""
     names = (path.name for path in folder.iterdir())
-    endings = ENDINGS[form]
-    return sorted(n for n in names if n > after and n[0] not in "._" and n.endswith(endings))
+    return sorted(n for n in names if n > after and is_source_file(n, form))
+
+
+def is_source_file(name: str, form: Format) -> bool:
+    """Return whether a file with this name is visible and of format `form`."""
+    return name[0] not in "._" and name.endswith(ENDINGS[form])
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -89,134 +142,26 @@ def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def row_count(path: Path, form: Format) -> int:
-    """Return the number of rows of a file; a line of csv (after the header) or json is a row."""
-    if form == "parquet":
-        return int(pq.read_metadata(path).num_rows)
-    with path.open("rb") as stream:
-        lines = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
-    return max(lines - (form == "csv"), 0)
+    """Return the number of rows of a file, a line of csv (after the header) or json is a row.
 
-
-def _read_csv(path: Path, schema: pa.Schema) -> pa.Table:
-    from pyarrow import csv
-
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(schema.names, pa.string()),
-        include_columns=schema.names,
-        include_missing_columns=True,
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    skip = csv.ParseOptions(invalid_row_handler=lambda _: "skip", newlines_in_values=True)
-    try:
-        text = path.read_bytes() if path.suffix != ".gz" else gzip.decompress(path.read_bytes())
-        whole = text.decode("utf-8", "replace").encode()
-        table = csv.read_csv(io.BytesIO(whole), convert_options=options, parse_options=skip)
-    except pa.ArrowInvalid as problem:
-        if "Empty CSV" not in str(problem):
-            raise
-        return schema.empty_table()
-    columns = [lenient(table.column(f.name).combine_chunks(), f.type) for f in schema]
-    return pa.table(columns, schema=schema)
-
-
-def _read_json(path: Path, schema: pa.Schema) -> pa.Table:
-    from pyarrow import json as pajson
-
-    options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    try:
-        return pajson.read_json(path, parse_options=options)
-    except pa.ArrowInvalid:
-        return _read_json_lines(path, schema)
-
-
-def _read_json_lines(path: Path, schema: pa.Schema) -> pa.Table:
-    """Return the rows of a file, read line by line; a value that does not fit becomes NULL."""
-    rows = [_object(line) for line in path.read_text("utf-8", "replace").splitlines() if line]
-    columns = [_column([row.get(f.name) for row in rows], f.type) for f in schema]
-    return pa.table(columns, schema=schema)
-
-
-def _object(line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _column(values: list[Any], t: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, t)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        text = [None if v is None else v if isinstance(v, str) else json.dumps(v) for v in values]
-        return lenient(pa.array(text, pa.string()), t)
-
-
-def lenient(text: pa.Array, t: pa.DataType) -> pa.Array:
-    """Return `text` cast to type `t`; an unreadable value becomes NULL.
-
-    >>> lenient(pa.array(["1", "x", None]), pa.int64()).to_pylist()
-    [1, None, None]
+    The number is 0 for a file that cannot be read. Empty lines count.
     """
-    if pa.types.is_timestamp(t):
-        ticks, valid = read_times(text)
-        return pa.array(ticks, mask=~valid).cast(pa.timestamp("us", t.tz)).cast(t)
     try:
-        return text.cast(t)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.array([_one(value, t) for value in text], t)
+        with reading(str(path)):
+            if form == "parquet":
+                return int(pq.read_metadata(path).num_rows)
+            if path.suffix == ".gz":
+                data = content(path)
+                return max(_ends(data) + (data[-1:] not in (b"\n", b"\r", b"")) - 1, 0)
+            lines, last = 0, b""
+            with path.open("rb") as stream:
+                while chunk := stream.read(_CHUNK):
+                    lines, last = lines + _ends(chunk), chunk[-1:]
+    except BadFileError:
+        return 0
+    return max(lines + (last not in (b"\n", b"\r", b"")) - (form == "csv"), 0)
 
 
-def _one(value: pa.Scalar, t: pa.DataType) -> Any:
-    """Return `value` cast to type `t`; None if it is unreadable."""
-    try:
-        return value.cast(t).as_py()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-_NO_EXTENSIONS: Mapping[str, bool] = {
-    "autoload_known_extensions": False,
-    "autoinstall_known_extensions": False,
-    "allow_community_extensions": False,
-}
-"""Settings of DuckDB: it reads local files only, and downloads nothing."""
-_READERS = {"csv": "delim=',', header=true", "json": "format='newline_delimited'"}
-"""DuckDB's options for reading each format."""
-
-
-def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
-    """Return the schema of csv or json files, inferred from every row; times are in UTC.
-
-    A sample of rows is not enough: a column of whole numbers may have a fraction in its last row,
-    and a value that does not fit the type of its column would be read as NULL.
-    """
-    import duckdb
-
-    with duckdb.connect(config=dict(_NO_EXTENSIONS)) as connection:
-        try:
-            every = f"{_READERS[form]}, sample_size=-1, ignore_errors=true"
-            query = f"FROM read_{form}(?, {every}) LIMIT 0"
-            read: Any = connection.sql(query, params=[[str(p) for p in paths]])
-            columns = dict(zip(read.columns, map(str, read.types), strict=True))
-            inferred = read.to_arrow_table().schema
-        except duckdb.Error as problem:
-            reason = str(problem).splitlines()[0]
-            raise SpecError(
-                f"the columns of {str(paths[0])!r} cannot be inferred ({reason}); check that it is "
-                f"a {form} file, or give schema="
-            ) from problem
-    if columns == {"json": "JSON"}:
-        remedy = "write one object per line, not an array"
-        raise SpecError(f"no line of {str(paths[0])!r} is a JSON object; {remedy}")
-    return plain(pa.schema([pa.field(f.name, _read_type(f.type)) for f in inferred]))
-
-
-def _read_type(kind: pa.DataType) -> pa.DataType:
-    """Return the column type to use if DuckDB inferred the type `kind`."""
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC")
-    if pa.types.is_time(kind) or pa.types.is_null(kind):
-        return pa.string()
-    return kind
+def _ends(chunk: bytes) -> int:
+    """Return the number of line ends in `chunk`."""
+    return chunk.count(b"\n") or chunk.count(b"\r")

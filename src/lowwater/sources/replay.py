@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lowwater.errors import SpecError, unknown_name
-from lowwater.sources.formats import Format, declared_schema, read_table
+from lowwater.errors import HostError, SpecError, unknown_name
+from lowwater.sources.bad_file import BadFileError
+from lowwater.sources.formats import Format, declared_schema, read_rows, row_texts
+from lowwater.sources.lines import REASON, TEXT
 from lowwater.sources.source import BlockSource, SourceBlock
 from lowwater.windows.axis import Axis
 
@@ -32,6 +34,9 @@ class Replay(BlockSource):
     speed: float | None
     max_rows_per_epoch: int | None = None
     format: Format = "parquet"
+    multiline: bool = False
+    recorded: tuple[str, Format] | None = None
+    """The text file that the rows of a prepared replay came from, and its format."""
 
     @property
     def paced(self) -> bool:
@@ -39,7 +44,9 @@ class Replay(BlockSource):
         return self.speed is not None
 
     def prepare(self, folder: str) -> Replay:  # noqa: D102
-        table = read_table(Path(self.path), self.format, self.schema)
+        table = self._rows()
+        if self.format in ("csv", "json"):
+            table = table.append_column(_LINE, pa.array(np.arange(len(table))))
         if self.arrival is not None:
             ticks, valid = _arrivals(self, table)
             order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
@@ -51,7 +58,14 @@ class Replay(BlockSource):
             old.unlink()
         with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=65_536)
-        return replace(self, path=str(target.absolute()), format="arrow")
+        came = (self.path, self.format) if self.format in ("csv", "json") else None
+        return replace(self, path=str(target.absolute()), format="arrow", recorded=came)
+
+    def _rows(self) -> pa.Table:
+        try:
+            return read_rows(Path(self.path), self.format, self.schema, multiline=self.multiline)
+        except BadFileError as problem:
+            raise HostError(f"{problem}; name another file") from problem
 
     def rows(self) -> int | None:  # noqa: D102
         return len(_recording(self.path)) if self.format == "arrow" else None
@@ -76,7 +90,20 @@ class Replay(BlockSource):
 
     def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
         start, end = block.what
-        return _recording(self.path)[start:end].cast(self.schema)
+        rows = _recording(self.path)[start:end]
+        table = rows.select(self.schema.names).cast(self.schema)
+        if REASON not in rows.column_names or rows.column(REASON).null_count == len(rows):
+            return table
+        return table.append_column(TEXT, rows.column(TEXT)).append_column(
+            REASON, rows.column(REASON)
+        )
+
+    def texts(self, block: SourceBlock, rows: np.ndarray) -> pa.Array | None:  # noqa: D102
+        if self.recorded is None or not Path(self.recorded[0]).is_file():
+            return None
+        lines = _recording(self.path).column(_LINE).to_numpy()[block.what[0] + rows]
+        path, form = self.recorded
+        return row_texts(Path(path), form, lines, multiline=self.multiline)
 
 
 def replay(
@@ -87,12 +114,22 @@ def replay(
     max_rows_per_epoch: int | None = None,
     format: Format = "parquet",
     schema: str | pa.Schema | None = None,
+    multiline: bool = False,
 ) -> Replay:
-    """Return a source that replays a file, `speed` times as fast as its rows were recorded.
+    r"""Return a source that replays a file, `speed` times as fast as its rows were recorded.
 
     `arrival` names the column of arrival times: timestamps, or seconds as integers. Rows are in the
     order of `arrival`, or of the file if `arrival` is None. With `speed=None`, all rows are
-    ready at once. csv and json need a `schema`. A restarted query continues from its checkpoint.
+    ready at once. csv and json need a `schema`; `multiline` and malformed rows are as in
+    `lw.files`. A restarted query continues from its checkpoint.
+
+    >>> import lowwater as lw, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "cars.jsonl")
+    >>> _ = path.write_text('{"t": 1, "speed": 60}\n{"t": 2, "speed"\n')
+    >>> source = lw.replay(path, speed=None, format="json", schema="t bigint, speed double")
+    >>> cars = lw.stream(source, time="t", watermark=lw.ordered())
+    >>> cars.window(range=10).agg(n=lw.count()).run(host="local").malformed["text"].to_pylist()
+    ['{"t": 2, "speed"']
     """
     file = Path(path)
     if not file.is_file():
@@ -106,8 +143,8 @@ def replay(
     if max_rows_per_epoch is not None and max_rows_per_epoch < 1:
         raise SpecError(f"max_rows_per_epoch={max_rows_per_epoch} must be at least 1")
     if schema is None and format == "parquet":
-        schema = pq.read_schema(file)
-    columns = declared_schema(format, schema)
+        schema = _parquet_schema(file)
+    columns = declared_schema(format, schema, multiline=multiline)
     if arrival is None and speed is not None:
         raise SpecError(
             f"speed={speed!r} needs times of arrival: name their column with arrival=, or write "
@@ -115,9 +152,23 @@ def replay(
         )
     if arrival is not None and arrival not in columns.names:
         raise unknown_name("column", arrival, columns.names)
-    return Replay(str(file.absolute()), arrival, columns, speed, max_rows_per_epoch, format)
+    return Replay(
+        str(file.absolute()), arrival, columns, speed, max_rows_per_epoch, format, multiline
+    )
 
 
+def _parquet_schema(file: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowInvalid, OSError) as problem:
+        raise SpecError(
+            f"path={str(file)!r} is not a Parquet file that can be read: {problem}; name another "
+            f"file, or give format='csv' or format='json' with a schema"
+        ) from problem
+
+
+_LINE = "__line"
+"""The column of a recording with the number of the row in its csv or json file."""
 _CACHED = 4
 """Largest number of recordings that a process keeps in memory."""
 _CLOCKS: dict[Replay, _Clock] = {}

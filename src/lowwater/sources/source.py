@@ -1,9 +1,8 @@
 """The base class of sources that Lowwater reads itself, in blocks.
 
 A block is a contiguous part of the stream, in arrival order, that is read as a whole: a file, some
-row groups of a large file, or an interval of recorded rows. Positions in the stream are JSON values
-with a total order. An epoch reads the blocks between two positions; if it runs again, it reads the
-same blocks.
+row groups of a large file, or an interval of recorded rows. Positions in the stream are JSON
+values. An epoch reads the blocks between two positions; if it runs again, it reads the same blocks.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 
@@ -62,7 +62,23 @@ class BlockSource(ABC):
 
     @abstractmethod
     def read(self, block: SourceBlock) -> pa.Table:
-        """Return the rows of `block`. Hosts may call it in any process and several times."""
+        """Return the rows of `block`. Hosts may call it in any process and several times.
+
+        The table has hidden columns if rows are malformed (`sources/lines.py`). Raise BadFileError
+        if the file of the block cannot be read.
+        """
+
+    def texts(self, block: SourceBlock, rows: np.ndarray) -> pa.Array | None:
+        """Return the texts of some rows of a block, given by number; None if they are not text.
+
+        Ingest calls it for rows that are malformed although their lines could be read.
+        """
+        del block, rows
+        return None
+
+    def describe(self) -> str | None:
+        """Return the way in which the source is read, for `explain()`; None adds no line."""
+        return None
 
     def waiting(self, start: Any) -> int | None:
         """Return the number of rows after position `start`; None if counting rows is expensive."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from lowwater.sources.files import Files
+from lowwater.sources.file_queue import FileQueue
 from lowwater.sources.source import SourceBlock
 
 _ENDING, _LAST = ".jsonl", "-last.jsonl"
@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
-class Spool(Files):
+class Spool(FileQueue):
     """A source of spooled files; a file with a name like `*-last.jsonl` ends the stream."""
 
     paced: ClassVar[bool] = True

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lowwater.control.context import EpochContext
 from lowwater.control.measures import SegmentMeasure
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import Foresee, InputBlock, ingest, last_measure, portions
+from lowwater.dataflow.ingest import Foresee, ingest, last_measure, portions
+from lowwater.dataflow.input_block import read_block
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
 from lowwater.engine.state_store import StateFolder, shards_of
@@ -130,7 +131,8 @@ class SparkJob:
             for seq, block in enumerate(mine):
                 pieces.append(BlockTask(number, block, seq, context))
                 if self.flow.inputs[number].consistent and seq < len(mine) - 1:
-                    table = self.inputs.readers[number].read(block)
-                    packets = ingest(self.flow, [InputBlock(number, seq, table)], context)
+                    reader = self.inputs.readers[number]
+                    read = read_block(self.flow, number, seq, reader, block)
+                    packets = ingest(self.flow, [read], context)
                     context = foresee(number, last_measure(packets))
         return pieces

@@ -21,7 +21,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lowwater.errors import HostError
 from lowwater.schema import plain
-from lowwater.sources.files import parquet_blocks, read_parquet_block
+from lowwater.sources.bad_file import BadFileError
+from lowwater.sources.file_reader import parquet_blocks, read_parquet_block
 from lowwater.sources.source import SourceBlock
 
 _HARMLESS_OPTIONS = {
@@ -90,8 +91,11 @@ class ParquetScan:
         return all(have.get(field.name) == field.type for field in self.schema)
 
     def read(self, block: SourceBlock) -> pa.Table:
-        """Return the rows of a block."""
-        return read_parquet_block(block, self.schema)
+        """Return the rows of a block; as in Spark, a damaged file stops the query."""
+        try:
+            return read_parquet_block(block, self.schema)
+        except BadFileError as problem:
+            raise HostError(f"{problem}; repair or remove the file") from problem
 
 
 def leaves(query: StreamingQuery) -> list[Any] | None:

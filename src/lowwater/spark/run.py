@@ -280,7 +280,9 @@ def _failed(failure: Exception) -> HostError:
         return failure
     lines = str(failure).strip().splitlines() or [repr(failure)]
     raised = [line for line in lines if re.match(r"\s*[A-Za-z_][\w.]*(Error|Exception): ", line)]
-    return HostError(f"the query failed: {(raised[-1] if raised else lines[0]).strip()}")
+    line = (raised[-1] if raised else lines[0]).strip()
+    own = re.match(r"lowwater\.errors\.HostError: (.*)", line)
+    return HostError(own[1] if own else f"the query failed: {line}")
 
 
 def _session_of(sources: Sequence[Any]) -> SparkSession:

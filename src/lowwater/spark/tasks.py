@@ -23,11 +23,11 @@ from lowwater.control.context import EpochContext
 from lowwater.control.measures import InputMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.dataflow.graph import Dataflow
-from lowwater.dataflow.ingest import InputBlock, ingest
+from lowwater.dataflow.ingest import ingest
+from lowwater.dataflow.input_block import InputBlock, read_block
 from lowwater.dataflow.run_operator import work
 from lowwater.engine.entry import SegmentRange
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder
-from lowwater.errors import located
 from lowwater.operators.kernel import registered
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader, SourceBlock
@@ -167,16 +167,14 @@ class IngestBlocks:
 
     def _packets(self, task: int) -> Iterator[Packet]:
         for portion in self.shares[task]:
-            tables = [self._read(piece) for piece in portion]
-            blocks = [InputBlock(p.input, p.seq, t) for p, t in zip(portion, tables, strict=True)]
+            blocks = [
+                read_block(self.flow, p.input, p.seq, self.readers[p.input], p.block)
+                for p in portion
+            ]
             yield from ingest(self.flow, blocks, portion[0].standing)
             for piece in portion:
                 if piece.block.last:
                     yield measure_packet(0, piece.seq, InputMeasure(piece.input, last=True))
-
-    def _read(self, piece: BlockTask) -> pa.Table:
-        with located(f"input {piece.input + 1}"):
-            return self.readers[piece.input].read(piece.block)
 
 
 @dataclass(frozen=True)

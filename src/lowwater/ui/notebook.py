@@ -109,11 +109,13 @@ def html_of(outcome: Outcome) -> str:
     if outcome.results is not None:
         parts.append(_results_plot(outcome.results, outcome.groups))
         parts.append(_listed(outcome.results, "results"))
-    for name in ("late", "malformed", "dropped"):
+    listed = {"late": "late rows", "malformed": "malformed rows", "dropped": "dropped windows"}
+    for name, title in {**listed, "bad_files": "bad files"}.items():
         table = getattr(outcome, name)
         if table is not None and len(table):
-            inside = _listed(table, f"{name} {'windows' if name == 'dropped' else 'rows'}")
-            parts.append(f"<details><summary>{len(table):,} {name}</summary>{inside}</details>")
+            text = f"{len(table):,} {name.replace('_', ' ')}"
+            inside = _listed(table, title)
+            parts.append(f"<details><summary>{text}</summary>{inside}</details>")
     return "".join(parts)
 
 

@@ -32,6 +32,7 @@ def run(
     late: options.Late = None,
     malformed: options.Malformed = None,
     dropped: options.Dropped = None,
+    bad_files: options.BadFiles = None,
     existing: options.Existing = None,
     outputs: options.Outputs = None,
     checkpoint: options.Checkpoint = None,

@@ -35,7 +35,8 @@ _SOURCE = _input(
     "A stream of the query: a file, a folder, or **-** for JSON lines on standard input. "
     "Options follow the path: **time=** the column of event time, **arrival=** the column by "
     "which rows are replayed, **speed=** the factor of the replay, **format=** parquet, csv or "
-    "json, **schema=** the columns, **watermark=** the policy of this source alone.",
+    "json, **schema=** the columns, **multiline=true** for line ends inside quoted csv fields, "
+    "**watermark=** the policy of this source alone.",
     "--source",
 )
 _WATERMARK = _input(
@@ -67,6 +68,9 @@ _OUTPUTS = _output(
     "HOW",
     "If the checkpoint was rewound or restored, and folders or tables hold later epochs: "
     "**truncate** them, or **keep** them, so that rows may come twice.",
+)
+_BAD_FILES = _output(
+    _PLACE, "Where the list of files goes that were not read, with the reason.", "--bad-files"
 )
 _CHECKPOINT = _execution(
     "FOLDER", "Keep a checkpoint in this folder; the same command resumes from it."
@@ -114,10 +118,13 @@ Watermark = Annotated[str | None, _WATERMARK]
 Quality = Annotated[str | None, _QUALITY]
 Sink = Annotated[str | None, _SINK]
 Late = Annotated[str | None, _output(_PLACE, "Where late rows go.")]
-Malformed = Annotated[str | None, _output(_PLACE, "Where rows without a valid time go.")]
+Malformed = Annotated[
+    str | None, _output(_PLACE, "Where rows go that cannot be read, or have no valid time.")
+]
 Dropped = Annotated[str | None, _DROPPED]
 Existing = Annotated[str | None, _EXISTING]
 Outputs = Annotated[str | None, _OUTPUTS]
+BadFiles = Annotated[str | None, _BAD_FILES]
 Checkpoint = Annotated[str | None, _CHECKPOINT]
 Early = Annotated[str | None, _EARLY]
 Estimate = Annotated[str | None, _ESTIMATE]

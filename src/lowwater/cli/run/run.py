@@ -165,6 +165,8 @@ def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
     """Return the counts of a run as text and, after Ctrl-C, a line on how to resume the run."""
     status = ended.status
     lost = [f"{status[a]:,} {a}" for a in _ACCOUNTS if status[a]]
+    bad = f"{status.bad_files:,} bad file{'' if status.bad_files == 1 else 's'}"
+    lost += [bad] if status.bad_files else []
     partly = [f"{status['partly_late']:,} partly late"] if status["partly_late"] else []
     rows = f"{status['in']:,} row{'' if status['in'] == 1 else 's'}"
     more = " more" if request.resumed else ""
@@ -203,6 +205,7 @@ def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
             "ended": status.ended,
             "counts": dict(status.counts),
             "balanced": status.balanced,
+            "bad_files": status.bad_files,
             "written": ended.written,
             "watermark": status.watermark,
             "newest": status.newest,

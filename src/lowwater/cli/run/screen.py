@@ -138,6 +138,8 @@ def metrics_table(status: lw.Status, results: int) -> Table:
         "malformed": f"{status['malformed']:,}",
         "results": f"{results:,}",
     }
+    if status.bad_files:
+        cells["bad files"] = f"{status.bad_files:,}"
     if status.prods:
         cells["early"] = f"{status.prods['early']:,}"
     for name in cells:

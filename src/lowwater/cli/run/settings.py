@@ -41,6 +41,7 @@ class Settings:
     late: str | None = field(default=None, repr=False)
     malformed: str | None = field(default=None, repr=False)
     dropped: str | None = field(default=None, repr=False)
+    bad_files: str | None = field(default=None, repr=False)
     existing: str | None = None
     outputs: str | None = None
     checkpoint: str | None = None
@@ -303,5 +304,5 @@ def _files(source: object) -> list[tuple[Path, Format]] | None:
     if isinstance(source, Replay):
         return [(Path(source.path), source.format)]
     if isinstance(source, Files) and source.until is not None:
-        return [(Path(source.path, name), source.format) for name in source.names("")]
+        return [(Path(source.path, name), source.format) for name in source.until]
     return None

@@ -21,7 +21,7 @@ from lowwater.sinks.postgres_address import may_hold_password
 from lowwater.sinks.sink import Existing, History, Sink
 
 TABLE, POSTGRES = "table", "postgres"
-OUTPUTS = ("sink", "late", "malformed", "dropped")
+OUTPUTS = ("sink", "late", "malformed", "dropped", "bad_files")
 """The settings that name sinks, in the order of the fields of `Outputs`."""
 _FOLDERS = {"parquet": lw.to_parquet, "csv": lw.to_csv, "json": lw.to_json}
 _WIDEST = 10_000

@@ -17,12 +17,13 @@ import lowwater as lw
 from lowwater.cli.policy_text import watermark_of
 from lowwater.errors import SpecError, unknown_name
 from lowwater.schema import parse_schema, plain
-from lowwater.sources.formats import ENDINGS, Format, infer_schema, row_count
+from lowwater.sources.formats import ENDINGS, Format, row_count
+from lowwater.sources.infer_schema import infer_schema
 from lowwater.sources.source import BlockSource
 from lowwater.sources.stdin import StdinSource
 
 FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
-OPTIONS = ("time", "arrival", "format", "schema", "speed", "watermark")
+OPTIONS = ("time", "arrival", "format", "schema", "speed", "multiline", "watermark")
 USUAL_TIMES = ("ts", "time", "timestamp", "event_time")
 _FEWEST_ROWS, _MOST_ROWS, _EPOCHS = 1_000, 250_000, 20
 """A file is read in about `_EPOCHS` epochs of `_FEWEST_ROWS` to `_MOST_ROWS` rows."""
@@ -94,6 +95,7 @@ class ReadOptions:
                 max_rows_per_epoch=self.epoch_rows or _rows_per_epoch(path, form),
                 format=form,
                 schema=schema,
+                multiline=_multiline(named),
             )
         if "arrival" in named.options or "speed" in named.options:
             raise SpecError(
@@ -102,7 +104,13 @@ class ReadOptions:
                 f"a file"
             )
         rows = self.epoch_rows or _MOST_ROWS
-        source = lw.files(path, format=form, schema=schema, max_rows_per_epoch=rows)
+        source = lw.files(
+            path,
+            format=form,
+            schema=schema,
+            max_rows_per_epoch=rows,
+            multiline=_multiline(named),
+        )
         return source if self.follow else source.bounded()
 
     def _stdin(self, named: SourceArgs) -> StdinSource:
@@ -114,6 +122,9 @@ class ReadOptions:
         for option in sorted({"arrival", "speed"} & options.keys()):
             problem = "replays a file, but rows of standard input are read as they arrive"
             raise SpecError(f"{source}: {option}= {problem}; remove it")
+        if _multiline(named):
+            problem = "is for csv, but standard input is read as JSON lines"
+            raise SpecError(f"{source}: multiline= {problem}; remove it")
         first = b"" if "schema" in options else _first_lines(sys.stdin.fileno())
         schema = _stdin_schema(named, first)
         limit, at = self.epoch_rows or _MOST_ROWS, sys.stdin.fileno()
@@ -142,11 +153,13 @@ def _columns_of(path: Path, form: Format) -> pa.Schema:
         raise SpecError(f"{str(path)!r} holds no {form} file; name another folder or format=")
     if form != "parquet":
         return infer_schema(paths, form)
-    try:
-        return plain(pq.read_schema(paths[0]))
-    except pa.ArrowInvalid as problem:
-        remedy = "name another file, or give format=csv or format=json"
-        raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}") from problem
+    for one in paths:
+        try:
+            return plain(pq.read_schema(one))
+        except (pa.ArrowInvalid, OSError):
+            continue
+    remedy = "name another file, or give format=csv or format=json"
+    raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}")
 
 
 def time_of(named: SourceArgs, schema: pa.Schema) -> str:
@@ -194,6 +207,14 @@ def _speed(named: SourceArgs) -> float | None:
     except ValueError:
         problem = f"source {named.name!r}: speed={text!r} is not a number"
         raise SpecError(f"{problem}; write speed=10 for ten times as fast") from None
+
+
+def _multiline(named: SourceArgs) -> bool:
+    text = named.options.get("multiline", "false")
+    if text not in ("true", "false"):
+        problem = f"source {named.name!r}: multiline={text!r} is unknown"
+        raise SpecError(f"{problem}; write multiline=true or multiline=false")
+    return text == "true"
 
 
 def _rows_per_epoch(path: Path, form: Format) -> int:

@@ -211,8 +211,8 @@ def state_record(checkpoint: CheckpointContents) -> dict[str, Any]:
 def _inputs(checkpoint: CheckpointContents) -> list[dict[str, Any]]:
     newest, inputs = checkpoint.newest, checkpoint.inputs.items()
     records = []
-    for (name, fields), progress, rows in zip_longest(
-        inputs, newest.standing.inputs, newest.accounts.inputs
+    for (name, fields), progress, rows, bad_files in zip_longest(
+        inputs, newest.standing.inputs, newest.accounts.inputs, newest.accounts.bad_files
     ):
         scale, reached = Scale.of(fields["over"]), progress or InputProgress()
         records.append(
@@ -221,6 +221,7 @@ def _inputs(checkpoint: CheckpointContents) -> list[dict[str, Any]]:
                 "time": scale.column,
                 "policy": fields["progress"][0].lower(),
                 "rows": rows or 0,
+                "bad_files": bad_files or 0,
                 "newest": scale.value(reached.newest),
                 "watermark": scale.value(reached.marks.low),
                 "ended": reached.ended,

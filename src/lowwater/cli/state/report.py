@@ -30,7 +30,8 @@ def _facts(record: dict[str, Any]) -> list[tuple[str, str]]:
     watermark = "end of stream" if record["ended"] else _when(record["watermark"])
     facts.append(("watermark", watermark))
     for one in record["inputs"]:
-        text = f"{one['rows']:,} rows over {one['time']}, newest {_when(one['newest'])}, "
+        counts = f"{one['rows']:,} rows{_bad_files(one)}"
+        text = f"{counts} over {one['time']}, newest {_when(one['newest'])}, "
         progress = f"watermark {_when(one['watermark'])} by {one['policy']}"
         facts.append((one["name"], text + ("ended" if one["ended"] else progress)))
     for one in record["operators"]:
@@ -53,6 +54,11 @@ def _epoch(record: dict[str, Any]) -> str:
     if record["begun"] is not None:
         text += f"; {record['begun']} had begun, and runs again when the query resumes"
     return text
+
+
+def _bad_files(one: dict[str, Any]) -> str:
+    count = one["bad_files"]
+    return f", {count:,} bad file{'' if count == 1 else 's'}," if count else ""
 
 
 def _operator(one: dict[str, Any]) -> list[tuple[str, str]]:
