@@ -18,13 +18,14 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.clock import Clock, SystemClock
 from lowwater.engine.epoch import Epoch, EpochLoop
+from lowwater.engine.failure import raised
 from lowwater.engine.inputs import BlockInputs, TableSource, in_checkpoint
 from lowwater.engine.log import ControlLog, MemoryLog
 from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
 from lowwater.engine.state_store import StateFolder
-from lowwater.errors import HostError, LowwaterError
+from lowwater.errors import HostError
 from lowwater.local.tasks import LocalTasks, MemoryState, State, StoredState
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
@@ -141,7 +142,5 @@ class LocalRun(Run):
         return not self.thread.is_alive()
 
     def _raise_failure(self) -> None:
-        if isinstance(self.failure, LowwaterError):
-            raise self.failure
         if self.failure is not None:
-            raise HostError(f"the query failed: {self.failure!r}") from self.failure
+            raise raised(self.failure) from self.failure

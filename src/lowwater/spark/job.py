@@ -5,10 +5,12 @@ Every task receives the control in force. Rows of DataFrames come from one micro
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from py4j.protocol import Py4JJavaError
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
@@ -19,6 +21,7 @@ from lowwater.dataflow.ingest import Foresee, ingest, last_measure, portions
 from lowwater.dataflow.input_block import read_block
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
+from lowwater.engine.failure import failure_of
 from lowwater.engine.state_store import StateFolder, shards_of
 from lowwater.operators.packet import Packet
 from lowwater.sources.source import SourceBlock
@@ -36,6 +39,9 @@ from lowwater.spark.tasks import (
 )
 
 TASKS_PER_CORE = 2
+JOB_ATTEMPTS = 3
+"""How often the job of an epoch runs if Spark loses a worker or an executor each time."""
+_LOG = logging.getLogger("lowwater.spark")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,21 @@ class SparkJob:
         self.flow, self.inputs, self.state = flow, inputs, state
 
     def run(self, before: Entry, intake: Intake, foresee: Foresee, owner: str) -> list[Packet]:
-        """Run the epoch after `before`, write its state segments, return the emitted packets."""
+        """Run the epoch after `before`, write its state segments, return the emitted packets.
+
+        If Spark loses a process, the job runs again, `JOB_ATTEMPTS` times in all: the epoch's rows
+        and state are fixed, and each attempt writes segments of its own.
+        """
+        for attempt in range(1, JOB_ATTEMPTS):
+            try:
+                return self._run(before, intake, foresee, owner)
+            except Py4JJavaError as error:
+                if not failure_of(error).lost_process:
+                    raise
+                _LOG.warning("epoch %d runs again after attempt %d", before.epoch + 1, attempt)
+        return self._run(before, intake, foresee, owner)
+
+    def _run(self, before: Entry, intake: Intake, foresee: Foresee, owner: str) -> list[Packet]:
         rows = intake.rows if isinstance(intake, BatchIntake) else None
         pieces = self._pieces(before.standing, intake.blocks, foresee)
         segments = {(s.operator, s.start): s for s in before.segments}

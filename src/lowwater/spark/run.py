@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from rich.progress import Progress
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.clock import Clock, SystemClock
 from lowwater.engine.epoch import Epoch
+from lowwater.engine.failure import raised
 from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
@@ -203,7 +203,7 @@ class SparkRun(Run):
             else:
                 self._follow()
         except Exception as failure:
-            raise _failed(failure) from failure
+            raise raised(failure) from failure
         finally:
             self.stop()
 
@@ -244,9 +244,9 @@ class SparkRun(Run):
         except Exception as failure:
             if self.stopping.is_set():
                 return True
-            raise _failed(failure) from failure
+            raise raised(failure) from failure
         if self.failure is not None:
-            raise _failed(self.failure) from self.failure
+            raise raised(self.failure) from self.failure
         return True if ended is None else bool(ended)
 
 
@@ -272,17 +272,6 @@ def _ticks(spark: SparkSession) -> DataFrame:
     """Return a stream that always has a next micro-batch, of one row, which is ignored."""
     reader = spark.readStream.format("rate-micro-batch")
     return reader.option("rowsPerBatch", 1).option("numPartitions", 1).load()
-
-
-def _failed(failure: Exception) -> HostError:
-    """Return a HostError with the line of Spark's trace that names the Python exception."""
-    if isinstance(failure, HostError):
-        return failure
-    lines = str(failure).strip().splitlines() or [repr(failure)]
-    raised = [line for line in lines if re.match(r"\s*[A-Za-z_][\w.]*(Error|Exception): ", line)]
-    line = (raised[-1] if raised else lines[0]).strip()
-    own = re.match(r"lowwater\.errors\.HostError: (.*)", line)
-    return HostError(own[1] if own else f"the query failed: {line}")
 
 
 def _session_of(sources: Sequence[Any]) -> SparkSession:

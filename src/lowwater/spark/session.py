@@ -51,6 +51,8 @@ WARM_SETTINGS = {
 A cluster cannot use the daemon: its executors receive the package only when a query starts.
 """
 
+TASK_ATTEMPTS = 4
+"""How often Spark runs a task of a local master; plain `local[*]` runs it once."""
 _SESSION_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -71,7 +73,8 @@ def spark_session(**settings: str) -> SparkSession:
     """Return the active SparkSession or a new one, with settings for Lowwater and `settings`.
 
     Write underscores for the dots in a name: `spark_driver_memory="8g"`. `spark_master=`, the
-    variable MASTER or `spark-submit` sets the master; the default is `local[*]`.
+    variable MASTER or `spark-submit` sets the master; the default is all cores of this machine,
+    where a task whose worker is lost runs again, as on a cluster.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("lowwater")
@@ -79,7 +82,7 @@ def spark_session(**settings: str) -> SparkSession:
     chosen = {**_SESSION_SETTINGS, **QUERY_SETTINGS}
     master = asked.get("spark.master") or os.environ.get("MASTER")
     if master is None and not any(name in os.environ for name in _CHOSEN_ELSEWHERE):
-        master = "local[*]"
+        master = f"local[*, {TASK_ATTEMPTS}]"
     if master is not None:
         chosen["spark.master"] = master
     if in_this_process(master):

@@ -1,0 +1,112 @@
+"""Failures of a run in one line: what failed, where, in which epoch, does a restart help."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lowwater import errors
+from lowwater.errors import CqlError, HostError, LowwaterError, SinkError, StateError, places
+
+_RAISED = re.compile(
+    r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt)): (.*)$", re.MULTILINE
+)
+"""The line of a Python trace that names the exception."""
+_LOST = {
+    "Python worker exited unexpectedly": "a Python worker of Spark ended unexpectedly",
+    "ExecutorLostFailure": "an executor of Spark was lost",
+    "Python worker failed to connect back": "a Python worker of Spark did not start",
+    "SparkContext was shut down": "Spark was shut down",
+    "No space left on device": "No space left on device",
+}
+"""{words in Spark's errors about lost processes and disks: what to report instead}."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The cause of a failed epoch in one line, its places, and whether it may go away by itself."""
+
+    cause: str
+    places: tuple[str, ...] = ()
+    transient: bool = False
+
+    @property
+    def epoch(self) -> int | None:
+        """The number of the failed epoch, None if the failure is not in an epoch."""
+        found = [p.removeprefix("epoch ") for p in self.places if p.startswith("epoch ")]
+        return int(found[0]) if found and found[0].isdigit() else None
+
+    @property
+    def lost_process(self) -> bool:
+        """Whether a process of Spark was lost, so that the same job may succeed when it runs again."""
+        return self.cause in _LOST.values()
+
+    def __str__(self) -> str:
+        where = [p for p in self.places if not p.startswith("epoch ")]
+        what = "the query" if self.epoch is None else f"epoch {self.epoch}"
+        inside = f" in {', '.join(where)}" if where else ""
+        cause = self.cause.rstrip(". ")
+        if self.transient:
+            remedy = "Start the query again once the cause is gone: it continues where it was"
+        else:
+            remedy = (
+                "A restart reads the same rows and fails again, unless the query's code is changed"
+            )
+        return f"{what} failed{inside}: {cause}. {remedy}"
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the failure that `error` reports; Spark's errors contain the trace of a task as text.
+
+    >>> print(failure_of(ZeroDivisionError("division by zero")))
+    the query failed: ZeroDivisionError: division by zero. A restart reads the same rows and fails \
+again, unless the query's code is changed
+    """
+    text, where = str(error), tuple(places(error))
+    for words, meaning in _LOST.items():
+        if words in text:
+            return Failure(meaning, where, transient=True)
+    traced = _RAISED.findall(text)
+    if traced and not isinstance(error, LowwaterError | OSError):
+        name, message = traced[-1]
+        kind = getattr(errors, name.rpartition(".")[2], None)
+        if kind is not None:
+            return Failure(message, where, transient=kind is SinkError)
+        transient = name.rpartition(".")[2] in _TRANSIENT
+        return Failure(f"{name}: {message}", where, transient=transient)
+    if isinstance(error, LowwaterError):
+        return Failure(text, where, transient=isinstance(error, SinkError))
+    line = " ".join(text.split()) or repr(error)
+    name = type(error).__name__
+    return Failure(f"{name}: {line}", where, transient=isinstance(error, OSError | MemoryError))
+
+
+_TRANSIENT = (
+    "OSError",
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "TimeoutError",
+    "MemoryError",
+    "BlockingIOError",
+)
+
+
+def raised(error: BaseException) -> LowwaterError:
+    """Return the error to raise for `error`, which ended a run: one line, and the right class."""
+    if isinstance(error, HostError | CqlError):
+        return error
+    failure = failure_of(error)
+    kind = type(error) if isinstance(error, LowwaterError) else _class_of(error)
+    if issubclass(kind, StateError):
+        return kind(failure.cause)
+    return kind(str(failure))
+
+
+def _class_of(error: BaseException) -> type[LowwaterError]:
+    """Return the class of Lowwater's error that Spark's `error` contains; else HostError."""
+    for name, _ in reversed(_RAISED.findall(str(error))):
+        kind = getattr(errors, name.rpartition(".")[2], None)
+        if isinstance(kind, type) and issubclass(kind, LowwaterError):
+            return kind
+    return HostError
