@@ -61,12 +61,10 @@ def failing(message="the disk is full", kind=OSError):
 
 
 def test_a_sink_that_fails_is_one_line_with_sink_and_epoch(here, capfd, monkeypatch):
-    monkeypatch.setattr("lowwater.sinks.files.FileSink.write", failing())
+    monkeypatch.setattr("lowwater.sinks.files.FileSink.write_epoch", failing())
     assert ran("--sink", "json:out") == 1
     line = one_line(capfd.readouterr().err)
-    assert (
-        "the query failed: OSError('the disk is full'), in the sink of results, in epoch 1" in line
-    )
+    assert "epoch 1 failed in the sink of results: OSError: the disk is full. Start the " in line
     (log,) = logs(here)
     assert str(log) in line
     assert "Traceback" in log.read_text()
@@ -77,22 +75,25 @@ def test_a_sink_that_fails_is_one_line_with_sink_and_epoch(here, capfd, monkeypa
 def test_an_operator_that_fails_is_one_line_with_operator_and_epoch(here, capfd, monkeypatch):
     monkeypatch.setattr("lowwater.operators.window.kernel.WindowKernel.run", failing())
     assert ran("--sink", "json:out") == 1
-    assert "in operator 'window', in epoch 0. The full trace is in" in one_line(
-        capfd.readouterr().err
-    )
+    line = one_line(capfd.readouterr().err)
+    assert "epoch 0 failed in operator 'window': OSError: the disk is full. Start the " in line
 
 
 def test_an_input_that_fails_is_named(here, capfd, monkeypatch):
     monkeypatch.setattr("lowwater.sources.replay.Replay.read", failing("gone\nand more lines"))
     assert ran("--sink", "json:out") == 1
-    assert "in input 1, in epoch 0" in one_line(capfd.readouterr().err)
+    assert "epoch 0 failed in input 1: OSError: gone and more lines" in one_line(
+        capfd.readouterr().err
+    )
 
 
 def test_an_error_of_lowwater_names_its_place_too(here, capfd, monkeypatch):
-    monkeypatch.setattr("lowwater.sinks.files.FileSink.write", failing("no room", lw.LowwaterError))
+    monkeypatch.setattr(
+        "lowwater.sinks.files.FileSink.write_epoch", failing("no room", lw.LowwaterError)
+    )
     assert ran("--sink", "json:out") == 1
     assert one_line(capfd.readouterr().err).startswith(
-        "lowwater: no room, in the sink of results, in epoch 1. The full trace is in "
+        "lowwater: epoch 1 failed in the sink of results: no room. "
     )
 
 
@@ -247,7 +248,7 @@ def test_a_failing_database_is_one_line_without_the_password(here, capfd, monkey
     assert ran("--sink", f"postgres:{ADDRESS},table=t") == 1
     line = one_line(capfd.readouterr().err)
     assert "to_postgres(table='t'): " in line
-    assert "in the sink of results, in epoch 1" in line
+    assert "epoch 1 failed in the sink of results: " in line
     (log,) = logs(here)
     assert SECRET not in line + log.read_text()
 

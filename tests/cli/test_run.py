@@ -216,7 +216,7 @@ def test_windows_may_be_shed_and_what_was_is_told(here, capfd):
     assert found["balanced"]
     assert found["written"]["dropped"] > 0
     gone, kept = (
-        {json.loads(t)["wid"] for p in here.glob(f"{name}/*") for t in p.read_text().splitlines()}
+        {json.loads(t)["wid"] for p in here.glob(f"{name}/epoch-*") for t in p.read_text().splitlines()}
         for name in ("gone", "out")
     )
     assert kept
@@ -282,10 +282,10 @@ def test_explain_runs_nothing(here, capfd):
 
 def test_ctrl_c_stops_after_an_epoch_and_says_how_to_go_on(here, capfd, piped, monkeypatch):
     # Standard input stays open, so the run would go on for ever; its first result presses Ctrl-C.
-    def press(self, epoch, rows):
+    def press(self, epoch, rows, tag):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lowwater.sinks.files.FileSink.write", press)
+    monkeypatch.setattr("lowwater.sinks.files.FileSink.write_epoch", press)
     piped.write((here / "readings.jsonl").read_bytes() + b"\n")
     assert ran("--sink", "parquet:out", source="s=-") == 130
     said = capfd.readouterr().err
@@ -459,9 +459,9 @@ def test_lines_and_files_that_cannot_be_read_are_counted_and_written(here, capfd
     assert ran(*places, source=f"s=in,time=ts,format=csv,{schema}") == 0
     assert "122 rows" in (told := capfd.readouterr().err)
     assert "2 malformed, 1 bad file)" in told
-    rows = [json.loads(r) for f in (here / "bad").glob("*") for r in f.read_text().splitlines()]
+    rows = [json.loads(r) for f in (here / "bad").glob("epoch-*") for r in f.read_text().splitlines()]
     assert [r["text"] for r in rows] == ["1,2,3,4", "x,1,y"]
-    (listed,) = (here / "files").glob("*")
+    (listed,) = (here / "files").glob("epoch-*")
     assert listed.read_text().splitlines()[1].startswith(f'"{here}/in/b.csv.gz"')
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
-from lowwater.engine.log import FolderLog
+from lowwater.engine.checkpoint import Checkpoint
 from lowwater.sources import files as files_module
 from lowwater.sources import taken_files
 from tests.wait import wait_until
@@ -284,7 +284,12 @@ def crash(folder, checkpoint):
         run = start(folder, checkpoint)
         with pytest.raises(lw.HostError):
             run.wait(10)
-    assert FolderLog(str(checkpoint / "control")).opened(0) is not None
+    assert log_of(checkpoint).opened() is not None
+
+
+def log_of(checkpoint):
+    folder = Checkpoint.at(str(checkpoint))
+    return folder.log(folder.stored().id)
 
 
 def test_a_repeated_epoch_reads_its_files_and_no_others(folder, tmp_path):
@@ -295,7 +300,7 @@ def test_a_repeated_epoch_reads_its_files_and_no_others(folder, tmp_path):
     run = start(folder, tmp_path / "c")
     wait_until(lambda: run.status()["in"] == 3)
     run.stop()
-    log = FolderLog(str(tmp_path / "c" / "control"))
+    log = log_of(tmp_path / "c")
     first = [f[0] for f in log.read(0).positions.inputs[0]["files"]]
     assert first == ["a.csv", "c.csv"]
 

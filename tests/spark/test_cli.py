@@ -69,8 +69,8 @@ def test_a_run_that_fails_prints_one_line(tmp_path):
     (tmp_path / "out").mkdir()
     failing = (
         "from lowwater.sinks.files import FileSink\n"
-        "def write(self, epoch, rows): raise OSError('the disk is full')\n"
-        "FileSink.write = write\n"
+        "def write(self, epoch, rows, tag): raise OSError('the disk is full')\n"
+        "FileSink.write_epoch = write\n"
         "from lowwater.cli import main; main()"
     )
     rows = tmp_path / "rows.jsonl"
@@ -86,8 +86,8 @@ def test_a_run_that_fails_prints_one_line(tmp_path):
     )
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("lowwater: the query failed: OSError: the disk is full")
-    assert "in the sink of results, in epoch " in done.stderr
+    assert done.stderr.startswith("lowwater: epoch ")
+    assert " failed in the sink of results: OSError: the disk is full" in done.stderr
     assert "Traceback" not in done.stderr
     (log,) = tmp_path.glob("lowwater-*.log")
     assert str(log) in done.stderr

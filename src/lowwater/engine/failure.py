@@ -38,7 +38,7 @@ class Failure:
 
     @property
     def lost_process(self) -> bool:
-        """Whether a process of Spark was lost, so that the same job may succeed when it runs again."""
+        """Whether a process of Spark was lost, so that the job may succeed when it runs again."""
         return self.cause in _LOST.values()
 
     def __str__(self) -> str:

@@ -78,7 +78,11 @@ class LocalRun(Run):
         super().__init__(
             EpochLoop(Epoch(plan, log, tasks, pending, clock or SystemClock()), inputs)
         )
-        self.epochs.recover()
+        try:
+            self.epochs.recover()
+        except BaseException:
+            self.files.close()
+            raise
 
     def _inputs(
         self, sources: Sequence[object], flow: Dataflow, folder: Checkpoint | None, *, bounded: bool

@@ -1,7 +1,7 @@
 """Sinks that write one file per epoch: Parquet, CSV, or JSON lines.
 
 The name of a file contains its epoch and the epoch's tag, so writing an epoch again replaces its
-file, and files of another history are recognised. The file `_lowwater.json` names the owner.
+file, and files of another history are recognised. The hidden file `.lowwater` names the owner.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from lowwater.storage import AtomicFolder
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 
 
-OWNER = "_lowwater.json"
-"""The file in the folder of a sink that names the query and the checkpoint that write to it."""
+OWNER = ".lowwater"
+"""The hidden file in the folder of a sink that names the query and the checkpoint of its rows."""
 _NAME = re.compile(r"epoch-(\d+)-(\w+)\.\w+")
 
 
