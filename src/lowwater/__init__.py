@@ -29,6 +29,7 @@ from lowwater.early.estimates import estimates
 from lowwater.early.policies import early_before, early_every, early_on_demand
 from lowwater.engine.clock import VirtualClock
 from lowwater.engine.host import Outcome
+from lowwater.engine.restart import restart
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
 from lowwater.errors import (
@@ -169,7 +170,7 @@ __all__ = [
     "early_before", "early_every", "early_on_demand", "estimates", "extent", "feed", "files",
     "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median", "min",
     "mode", "ordered", "pd_controller", "per_source", "punctuated", "quality", "quantile",
-    "rank", "replay", "rows", "same_window", "shed", "sideline", "slack", "slow_flush",
+    "rank", "replay", "restart", "rows", "same_window", "shed", "sideline", "slack", "slow_flush",
     "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console", "to_csv",
     "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k", "unbounded",
     "variance", "wids", "window_ids", "windows",

@@ -216,7 +216,11 @@ def test_windows_may_be_shed_and_what_was_is_told(here, capfd):
     assert found["balanced"]
     assert found["written"]["dropped"] > 0
     gone, kept = (
-        {json.loads(t)["wid"] for p in here.glob(f"{name}/epoch-*") for t in p.read_text().splitlines()}
+        {
+            json.loads(t)["wid"]
+            for p in here.glob(f"{name}/epoch-*")
+            for t in p.read_text().splitlines()
+        }
         for name in ("gone", "out")
     )
     assert kept
@@ -459,7 +463,9 @@ def test_lines_and_files_that_cannot_be_read_are_counted_and_written(here, capfd
     assert ran(*places, source=f"s=in,time=ts,format=csv,{schema}") == 0
     assert "122 rows" in (told := capfd.readouterr().err)
     assert "2 malformed, 1 bad file)" in told
-    rows = [json.loads(r) for f in (here / "bad").glob("epoch-*") for r in f.read_text().splitlines()]
+    rows = [
+        json.loads(r) for f in (here / "bad").glob("epoch-*") for r in f.read_text().splitlines()
+    ]
     assert [r["text"] for r in rows] == ["1,2,3,4", "x,1,y"]
     (listed,) = (here / "files").glob("epoch-*")
     assert listed.read_text().splitlines()[1].startswith(f'"{here}/in/b.csv.gz"')

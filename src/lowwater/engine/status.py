@@ -65,6 +65,8 @@ class Status:
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
+    restarts, last_failure
+        For a run with `restart=`: how often it was restarted, and the last failure in one line.
     """
 
     epoch: int
@@ -82,6 +84,8 @@ class Status:
     quality: Mapping[str, QualityStatus] = field(default_factory=dict)
     dropped: Mapping[str, Any] = field(default_factory=dict)
     bad_files: int = 0
+    restarts: int = 0
+    last_failure: str = ""
 
     @classmethod
     def of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from lowwater.early.estimates import Estimate
@@ -12,6 +12,7 @@ from lowwater.engine.clock import Clock
 from lowwater.engine.host import Outcome, host_named
 from lowwater.engine.outputs import plan_writers, prepare
 from lowwater.engine.pending_outputs import Ahead
+from lowwater.engine.restart import Restart, RestartedRun
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -51,6 +52,7 @@ class RunOptions:
     shards: int | None = None
     trigger: str | None = None
     outputs: Ahead | None = None
+    restart: Restart | None = None
 
     def __post_init__(self) -> None:
         if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
@@ -113,7 +115,8 @@ class Runnable:
         """Start a continuous run."""
         if options.checkpoint is None:
             raise SpecError("checkpoint=None: start() needs a folder, checkpoint='/path'")
-        return start(
+        begin = partial(
+            start,
             options.plan(self.assembly),
             sinks,
             checkpoint=options.checkpoint,
@@ -121,6 +124,7 @@ class Runnable:
             host=options.host,
             ahead=options.outputs,
         )
+        return begin() if options.restart is None else RestartedRun(begin, options.restart)
 
 
 class SingleQuery(Runnable):
@@ -210,6 +214,7 @@ class SingleQuery(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
         outputs: Ahead | None = None,
+        restart: Restart | None = None,
     ) -> Run:
         """Start the query as a continuous run; `trigger` is the shortest time between epochs.
 
@@ -232,9 +237,19 @@ class SingleQuery(Runnable):
         If the checkpoint was rewound or restored, sinks may hold epochs that the checkpoint does
         not have. Then the start is refused, unless `outputs="truncate"` removes these epochs or
         `outputs="keep"` leaves them, so that their rows may come twice.
+
+        With `restart=lw.restart(times=3, within="10 minutes")`, a run that fails starts again.
         """
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
+            early,
+            estimate,
+            sideline,
+            shed,
+            host,
+            checkpoint,
+            trigger=trigger,
+            outputs=outputs,
+            restart=restart,
         )
         return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped, bad_files)})
 

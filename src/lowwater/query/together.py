@@ -10,6 +10,7 @@ from lowwater.early.estimates import Estimate
 from lowwater.engine.clock import Clock
 from lowwater.engine.host import Outcome
 from lowwater.engine.pending_outputs import Ahead
+from lowwater.engine.restart import Restart
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
@@ -82,6 +83,7 @@ class Together(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
         outputs: Ahead | None = None,
+        restart: Restart | None = None,
     ) -> Run:
         """Start all queries as one continuous run, with the options of `query.start`.
 
@@ -91,7 +93,15 @@ class Together(Runnable):
         if silent:
             raise SpecError(f"sinks= has no sink for {silent[0]!r}; give one to every query")
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, trigger=trigger, outputs=outputs
+            early,
+            estimate,
+            sideline,
+            shed,
+            host,
+            checkpoint,
+            trigger=trigger,
+            outputs=outputs,
+            restart=restart,
         )
         return self._start(chosen, self._sinks(sinks, late, malformed, dropped, bad_files))
 
