@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lowwater.control.drop import DropPlan
@@ -11,11 +12,16 @@ from lowwater.control.watermark import Watermarks
 
 @dataclass(frozen=True)
 class InputProgress:
-    """The progress of an input: watermarks, newest admitted time, and whether it has ended."""
+    """The progress of an input: watermarks, newest admitted time, and whether it has ended.
+
+    `jumps` is the number of epochs that were admitted although most of their rows were further
+    ahead than `max_ahead`.
+    """
 
     marks: Watermarks = field(default_factory=Watermarks)
     newest: int | None = None
     ended: bool = False
+    jumps: int = 0
 
     @property
     def lag(self) -> int:
@@ -31,6 +37,9 @@ class EpochContext:
     - `inputs`: The progress of each input.
     - `ports`: The watermarks at the ports of all operators; rows behind them are late.
     - `wall`: The wall clock; None if no input's `max_ahead` is measured from the wall clock.
+    - `opened`: The machine's clock when the epoch was opened; None for a single epoch of a test.
+    - `limits`: {input: latest time that `max_ahead` allows in this epoch}, where it does not follow
+      from the newest time.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.
     """
@@ -40,3 +49,5 @@ class EpochContext:
     wall: int | None = None
     held: tuple[HeldInterval, ...] = ()
     dropped: DropPlan = field(default_factory=DropPlan)
+    opened: int | None = None
+    limits: Mapping[int, int] = field(default_factory=dict)

@@ -55,6 +55,10 @@ class InputMeasure:
     - `marks`: The watermarks that punctuations set.
     - `arrivals`, `late`: Counts of arrivals and late degrees, for policies that learn from them.
     - `prods`: The prods that the rows request, if the input is a stream of prods.
+    - `ahead`: The number of rows that are further ahead of the newest time than `max_ahead`.
+    - `median`: The median time of a block before which the newest time is unknown, if `max_ahead`
+      is a distance.
+    - `jumped`: Whether rows were admitted that are further ahead than `max_ahead`.
     - `last`: Whether the input has ended.
     - `waiting`: The number of rows that wait at the source; None if unknown.
     - `bad_files`: The number of files that were reported instead of being read.
@@ -74,6 +78,9 @@ class InputMeasure:
     arrivals: ArrivalCounts | None = None
     late: tuple[LatenessSection, ...] = ()
     prods: tuple[Prod, ...] = ()
+    ahead: int = 0
+    median: int | None = None
+    jumped: bool = False
     last: bool = False
     waiting: int | None = None
     bad_files: int = 0

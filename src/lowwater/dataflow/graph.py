@@ -81,6 +81,7 @@ class Input:
     mark_since: str | None = None
     consistent: bool = False
     max_ahead: int | None = None
+    guard: int | None = None
     by_wall: bool = False
     prods: tuple[str, ...] | None = None
     bins: int | None = None

@@ -111,11 +111,10 @@ def _take(
     """Return the rows of a block, control packets of its punctuations, and its measurement."""
     start, seq = flow.inputs[block.input], placed(block.input, block.seq)
     table, lines, rows = before_steps(start, block.table)
-    batch = _read(start, table.combine_chunks(), standing, block.input, seq)
+    batch, measure = _read(start, table.combine_chunks(), standing, block.input, seq)
     if lines is not None:
         unread = np.asarray(lines.column(REASON).is_valid())
         batch = replace(batch, fault=np.where(unread, UNREAD, batch.fault), lines=lines)
-    measure = InputMeasure(block.input)
     packets: list[Packet] = []
     if start.prods is not None:
         measure = replace(measure, prods=tuple(_prods(batch, start.prods)))
@@ -172,24 +171,45 @@ def _reached(standing: EpochContext, number: int) -> InputProgress:
     return standing.inputs[number] if standing.inputs else InputProgress()
 
 
-def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int) -> Batch:
-    """Return the rows of `table` as a batch, with their ticks and faults."""
+def _read(
+    start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int
+) -> tuple[Batch, InputMeasure]:
+    """Return the rows of `table` with their ticks and faults, and measurements of future times."""
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
     reached = _reached(standing, number)
-    future = valid & _ahead(start, ticks, reached.newest, standing.wall)
+    by_clock, by_newest = _ahead(start, ticks, standing, number)
     fault = np.where(valid, np.int8(0), np.int8(NO_TIME))
-    fault[future] = FUTURE
+    fault[valid & (by_clock | by_newest)] = FUTURE
     by_policy = Watermarks(END) if reached.ended else reached.marks
     own = by_policy if start.consistent else None
-    return Batch(table, ticks, np.zeros_like(ticks), fault, seq, own)
+    batch = Batch(table, ticks, np.zeros_like(ticks), fault, seq, own)
+    measure = InputMeasure(number, ahead=int((valid & by_newest & ~by_clock).sum()))
+    if start.max_ahead is not None and _latest_allowed(start, standing, number) is None:
+        first = ticks[fault == 0]
+        measure = replace(measure, median=int(np.median(first)) if len(first) else None)
+    return batch, measure
 
 
-def _ahead(start: Input, ticks: np.ndarray, newest: int | None, wall: int | None) -> np.ndarray:
-    """Return a mask of the rows that are too far ahead, by the `max_ahead` of the input."""
-    known = [t for t in (newest, wall if start.by_wall else None) if t is not None]
-    if start.max_ahead is None or not known:
-        return np.zeros(len(ticks), bool)
-    return np.asarray(ticks > max(known) + start.max_ahead)
+def _ahead(
+    start: Input, ticks: np.ndarray, standing: EpochContext, number: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return two masks: rows too far ahead of the machine's clock, and of the newest time."""
+    by_clock = by_newest = np.zeros(len(ticks), bool)
+    if start.guard is not None and standing.opened is not None:
+        by_clock = ticks > standing.opened + start.guard
+    limit = _latest_allowed(start, standing, number)
+    if limit is not None:
+        by_newest = ticks > limit
+    return by_clock, by_newest
+
+
+def _latest_allowed(start: Input, standing: EpochContext, number: int) -> int | None:
+    """Return the latest time that `max_ahead` allows; None if it is not known, or not limited."""
+    if start.max_ahead is None:
+        return None
+    newest, wall = _reached(standing, number).newest, standing.wall if start.by_wall else None
+    known = [t + start.max_ahead for t in (newest, wall) if t is not None]
+    return standing.limits.get(number, max(known, default=None))
 
 
 def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:

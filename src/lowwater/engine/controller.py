@@ -258,7 +258,8 @@ class Controller:
             last = any(m.last for m in measured.of_input(number))
             memory.append(kept)
             newest, ended = latest(known.newest, report.newest), ending or known.ended or last
-            progress.append(InputProgress(marks, newest, ended))
+            jumps = known.jumps + any(m.jumped for m in measured.of_input(number))
+            progress.append(InputProgress(marks, newest, ended, jumps))
         return memory, progress, adapting
 
     def _reports(
@@ -286,7 +287,8 @@ class Forecast:
         """Return the context after the next block of an input, given the block's measurements."""
         entry = self.entries.get(number, self.before)
         self.entries[number] = self.controller.foresee(entry, measured)
-        return self.entries[number].standing
+        now = self.before.standing
+        return replace(self.entries[number].standing, opened=now.opened, limits=now.limits)
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

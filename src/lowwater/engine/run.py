@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from lowwater.engine.entry import Entry
-from lowwater.engine.epoch import EpochLoop
+from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.retune import retuning
 from lowwater.engine.status import Status
 from lowwater.errors import PlanError

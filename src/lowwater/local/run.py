@@ -17,7 +17,8 @@ from tempfile import TemporaryDirectory
 from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.clock import Clock, SystemClock
-from lowwater.engine.epoch import Epoch, EpochLoop
+from lowwater.engine.epoch import Epoch
+from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.failure import raised
 from lowwater.engine.inputs import BlockInputs, TableSource, in_checkpoint
 from lowwater.engine.log import ControlLog, MemoryLog

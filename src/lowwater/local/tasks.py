@@ -34,17 +34,18 @@ class State(Protocol):
     def recover(self, newest: Entry, *, opened: bool) -> None:
         """Check the state after `newest`, and delete what no entry needs; see `Tasks.recover`."""
 
-    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
-        """Delete the segments that are named as unused."""
+    def settle(self, written: Sequence[SegmentMeasure]) -> None:
+        """Keep the state that the epoch has written, now that its entry is appended."""
 
 
 class MemoryState:
-    """A store of state in memory, lost when the process ends."""
+    """A store of state in memory, lost when the process ends; `changes` are those of the epoch."""
 
     def __init__(self, flow: Dataflow) -> None:
         self.shards: list[list[dict[str, bytes]]] = [
             [{} for _ in range(o.plan.shards)] for o in flow.operators
         ]
+        self.changes: dict[int, tuple[dict[str, bytes], Change]] = {}
 
     def read(self, operator: int, shard: int, before: Entry) -> Mapping[str, bytes]:  # noqa: D102
         del before
@@ -53,17 +54,20 @@ class MemoryState:
     def write(self, state: Mapping[str, bytes], changes: Change, epoch: int, owner: str) -> None:  # noqa: D102
         del epoch, owner
         assert isinstance(state, dict)  # noqa: S101
-        for name, content in changes.items():
-            if content is None:
-                state.pop(name, None)
-            else:
-                state[name] = content
+        self.changes[id(state)] = state, changes
 
     def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
         pass
 
-    def delete(self, unused: Sequence[SegmentMeasure]) -> None:  # noqa: D102
-        pass
+    def settle(self, written: Sequence[SegmentMeasure]) -> None:  # noqa: D102
+        del written
+        for state, changes in self.changes.values():
+            for name, content in changes.items():
+                if content is None:
+                    state.pop(name, None)
+                else:
+                    state[name] = content
+        self.changes = {}
 
 
 class StoredState:
@@ -87,8 +91,8 @@ class StoredState:
     def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
         self.folder.recover(shards_of(self.flow), newest, opened=opened)
 
-    def delete(self, unused: Sequence[SegmentMeasure]) -> None:  # noqa: D102
-        self.folder.delete(unused)
+    def settle(self, written: Sequence[SegmentMeasure]) -> None:  # noqa: D102
+        self.folder.delete(written)
 
 
 class LocalTasks:
@@ -115,9 +119,9 @@ class LocalTasks:
         """Check the state after `newest`, and delete segments that no entry needs."""
         self.state.recover(newest, opened=opened)
 
-    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
-        """Delete the segments that are named as unused."""
-        self.state.delete(unused)
+    def settle(self, written: Sequence[SegmentMeasure]) -> None:
+        """Keep the state that the epoch has written, now that its entry is appended."""
+        self.state.settle(written)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
         blocks = [

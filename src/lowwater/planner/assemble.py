@@ -122,6 +122,7 @@ class _Assembler:
                 mark_since=tracker.mark_since,
                 consistent=tracker.consistent,
                 max_ahead=leaf.watermark.ahead(axis),
+                guard=leaf.watermark.guard(axis),
                 by_wall=leaf.watermark.clock == "wall",
             )
         )

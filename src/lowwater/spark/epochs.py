@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Positions
-from lowwater.engine.epoch import Epoch, EpochLoop
+from lowwater.engine.epoch import Epoch
+from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.spark_offsets import offsets_checksum
 from lowwater.errors import HostError

@@ -102,9 +102,9 @@ class SparkJob:
         """Check the state after `newest`, and delete segments that no entry needs."""
         self.state.recover(shards_of(self.flow), newest, opened=opened)
 
-    def delete(self, unused: Sequence[SegmentMeasure]) -> None:
-        """Delete the segments that are named as unused."""
-        self.state.delete(unused)
+    def settle(self, written: Sequence[SegmentMeasure]) -> None:
+        """Delete the segments that the epoch's measurements name as unused."""
+        self.state.delete(written)
 
     def _sql_job(
         self,

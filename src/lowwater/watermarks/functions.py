@@ -9,7 +9,7 @@ from lowwater.errors import SpecError, renamed
 from lowwater.ticks import Duration
 from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
 from lowwater.watermarks.per_source import PerSource
-from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.watermarks.policy import BY_CLOCK, WatermarkPolicy
 from lowwater.watermarks.punctuation import Punctuation
 from lowwater.watermarks.slack import Slack
 
@@ -21,7 +21,7 @@ def slack(
     rows: int | None = None,
     mode: Literal["generous", "consistent"] = "generous",
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Slack:
     """Return a policy that allows rows to be late by `span`, or by `rows` rows.
@@ -43,7 +43,7 @@ def slack(
 def ordered(
     *,
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Slack:
     """Return a policy for rows that arrive in order of time: slack 0."""
@@ -57,7 +57,7 @@ def punctuated(
     by: str | None = None,
     since: str | None = None,
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Punctuation:
     """Return a policy that reads punctuations: rows whose boolean column `when` is true.
@@ -79,7 +79,7 @@ def per_source(
     each: WatermarkPolicy,
     *,
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> PerSource:
     """Return a policy with one watermark per source; the stream's watermark is their minimum.
@@ -110,7 +110,7 @@ def per_source(
 def adaptive(
     *,
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Adaptive:
     """Return a policy whose slack is the largest late degree so far.
@@ -132,7 +132,7 @@ def quality(
     granularity: Any = "10 milliseconds",
     decay: float = 0.8,
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Quality | PerSource:
     """Return a policy that chooses the smallest slack that meets a quality target (QDJ).
@@ -185,7 +185,7 @@ def pd_controller(
     interval: Any = "1 second",
     granularity: Any = "10 milliseconds",
     idle_timeout: Duration | None = None,
-    max_ahead: Any = None,
+    max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> PdSlack:
     """Return a policy that sets the slack by a proportional-derivative controller of quality.

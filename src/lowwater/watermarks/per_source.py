@@ -13,7 +13,7 @@ from lowwater.control.watermark import SourceKey, Watermarks, latest
 from lowwater.errors import SpecError
 from lowwater.ticks import ticks
 from lowwater.watermarks.adaptive.policies import AdaptiveSlack
-from lowwater.watermarks.policy import WatermarkPolicy, source_column
+from lowwater.watermarks.policy import BY_CLOCK, WatermarkPolicy, source_column
 from lowwater.watermarks.slack import Slack, TimeSlack
 from lowwater.watermarks.tracker import Tracker
 from lowwater.windows.axis import Axis
@@ -40,8 +40,8 @@ class PerSource(WatermarkPolicy):
                 f"lw.per_source({self.column!r}, {self.each!r}): slack in rows cannot be counted "
                 f"by source; write lw.slack('10 seconds') or lw.ordered() for each source"
             )
-        for option in ("max_ahead", "clock"):
-            if getattr(self.each, option) is not None:
+        for option, default in (("max_ahead", BY_CLOCK), ("clock", None)):
+            if getattr(self.each, option) != default:
                 raise SpecError(
                     f"{option}= is set on the policy inside lw.per_source, where it has no effect; "
                     f"set it on lw.per_source itself"

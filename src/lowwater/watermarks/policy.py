@@ -13,9 +13,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lowwater.errors import SpecError, unknown_name
-from lowwater.ticks import Duration, ticks
+from lowwater.ticks import TICKS_PER_SECOND, Duration, ticks
 from lowwater.watermarks.tracker import Heartbeat, Tracker
 from lowwater.windows.axis import Axis
+
+BY_CLOCK = "clock"
+"""The default of `max_ahead`: only the machine's clock limits times in the future."""
+CLOCK_AHEAD = 24 * 60 * 60 * TICKS_PER_SECOND
+"""How far a time may be ahead of the machine's clock, in ticks: a day."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +29,15 @@ class WatermarkPolicy(ABC):
 
     - `idle_timeout`: After this much silence of the stream (wall clock), the watermark advances
       with the wall clock, so that the last windows close.
-    - `max_ahead`: The largest distance of a row ahead of the newest admitted row. Rows beyond it
-      are malformed and do not move the watermark.
+    - `max_ahead`: By default "clock": a row whose time is more than a day ahead of this machine's
+      clock is malformed and does not move the watermark. A distance, such as "1 hour", also makes
+      rows malformed that are further ahead of the newest admitted row. None allows any time.
     - `clock`: "wall" declares that event times are wall-clock times: `idle_timeout` and `max_ahead`
       then count from the wall clock.
     """
 
     idle_timeout: Duration | None = None
-    max_ahead: Any = None
+    max_ahead: Any = BY_CLOCK
     clock: Literal["wall"] | None = None
 
     def __post_init__(self) -> None:
@@ -73,9 +79,16 @@ class WatermarkPolicy(ABC):
         timeout = ticks(self.idle_timeout, name="idle_timeout")
         return Heartbeat(tracker, timeout, wall=self.clock == "wall")
 
+    def guard(self, axis: Axis) -> int | None:
+        """Return how many ticks a row may be ahead of the machine's clock; None if it may be any.
+
+        Numbers are not compared with the clock.
+        """
+        return None if self.max_ahead is None or axis.kind != "time" else CLOCK_AHEAD
+
     def ahead(self, axis: Axis) -> int | None:
-        """Return `max_ahead` in ticks, or None if it is not set."""
-        if self.max_ahead is None:
+        """Return `max_ahead` in ticks if it is a distance from the newest row, else None."""
+        if self.max_ahead is None or self.max_ahead == BY_CLOCK:
             return None
         return positive("max_ahead", axis.span(self.max_ahead, name="max_ahead"), self.max_ahead)
 
