@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -53,24 +53,31 @@ def test_rows_far_apart_in_time_cost_no_more_than_rows_near_each_other():
     assert len(outcome.results) == 3 * n
 
 
-def test_a_row_years_ahead_is_a_row_where_no_max_ahead_is_set():
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_row_years_ahead_of_the_clock_is_malformed_unless_any_time_is_allowed(guarded):
     #  epoch   0     1                2      3
     #  rows    now   now + 70 years   now    now      the clock jumped once: what follows is late
     year = 365 * 86_400 * 1_000_000
     now = 54 * year
     times = [now, now + 70 * year, now + 1, now + 2]
     feed = lw.feed("t timestamp")
+    watermark = lw.slack("1 minute", **({} if guarded else {"max_ahead": None}))
     epochs = [pa.table({"t": pa.array([t], pa.timestamp("us", "UTC"))}) for t in times]
     outcome = (
-        lw.stream(feed, time="t", watermark=lw.slack("1 minute"))
+        lw.stream(feed, time="t", watermark=watermark)
         .window(range="1 minute", slide="1 second")
         .agg(**COUNT)
         .run(epochs={feed: epochs})
     )
     assert outcome.status["in"] == 4
-    assert outcome.status["late"] == 1
     assert outcome.status.balanced
-    assert len(outcome.results) == 120
+    if guarded:
+        assert (outcome.status["late"], outcome.status["malformed"]) == (0, 1)
+        (reason,) = outcome.malformed["reason"].to_pylist()
+        assert reason == "more than a day ahead of this machine's clock"
+    else:
+        assert outcome.status["late"] == 1
+        assert len(outcome.results) == 120
 
 
 @pytest.mark.parametrize("keys", [(), ("g",)])
@@ -201,3 +208,43 @@ def test_clocks_that_jump_back_and_forth_by_years():
     assert story.counts["late"] == 2
     assert_accounts(outcome, story)
     assert_finals(outcome, story, windows, (), {"n": ("count", None)})
+
+
+# -- times in the future ---------------------------------------------------------------------------
+
+
+def times_run(epochs, **options):
+    feed = lw.feed("t timestamp")
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    rows = [[(start + timedelta(minutes=m),) for m in minutes] for minutes in epochs]
+    query = lw.stream(feed, time="t", watermark=lw.slack("1 minute", **options))
+    return query.window(range="10 minutes").agg(**COUNT).run(epochs={feed: rows})
+
+
+def test_the_first_rows_are_measured_from_their_median():
+    year = 365 * 24 * 60
+    outcome = times_run([[year, 0, 1, 2], [3, 4], [5]], max_ahead="1 hour")
+    assert outcome.status["malformed"] == 1
+    assert outcome.status["late"] == 0
+    assert outcome.status.balanced
+
+
+def test_a_long_silence_does_not_end_a_stream(caplog):
+    day = 24 * 60
+    outcome = times_run([[0, 1], [day, day + 1, 2], [day + 2]], max_ahead="1 hour")
+    assert outcome.status["malformed"] == 0
+    assert outcome.status["admitted"] == 6
+    assert "most rows of input 1 are further ahead than max_ahead" in caplog.text
+
+
+def test_a_few_rows_far_ahead_stay_malformed():
+    day = 24 * 60
+    outcome = times_run([[0, 1], [day, 2, 3], [4]], max_ahead="1 hour")
+    assert outcome.status["malformed"] == 1
+    assert outcome.status["late"] == 0
+
+
+def test_numbers_have_no_clock():
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", watermark=lw.slack(5)).window(range=10).agg(**COUNT)
+    assert query.run(epochs={feed: [[(10**17,)]]}).status["malformed"] == 0

@@ -457,10 +457,21 @@ def simulate(
 def _set_malformed_aside(
     epochs: Iterable[Sequence[Row]], max_ahead: int | None, story: Story, rule: Rule
 ) -> list[list[tuple[int, Row]]]:
-    """Number the rows and take out those without a time, or too far ahead of earlier epochs."""
+    """Number the rows and take out those without a time, or too far ahead of earlier epochs.
+
+    The first epoch is measured from its median. An epoch of which most rows are too far ahead is
+    admitted.
+    """
     out, newest, arrival = [], None, 0
     for rows in epochs:
-        limit = math.inf if max_ahead is None or newest is None else newest + max_ahead
+        limit = math.inf
+        times = [r[TIME] for r in rows if r[TIME] is not None and not rule.says(r)]
+        if max_ahead is not None and newest is not None:
+            limit = newest + max_ahead
+            if 2 * sum(t > limit for t in times) > len(times):
+                limit = math.inf
+        elif max_ahead is not None and times:
+            limit = int(statistics.median(times)) + max_ahead
         kept = []
         for row in rows:
             arrival += 1

@@ -14,14 +14,15 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.context import EpochContext
 from lowwater.control.measures import InputMeasure, LatenessSection
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import Watermarks
+from lowwater.dataflow.future_times import ahead, flags_of, measure_future, reached_by
 from lowwater.dataflow.graph import Dataflow, Input, Route
 from lowwater.dataflow.input_block import InputBlock, before_steps, with_texts
-from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, UNREAD, take_routes
+from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, PAST_CLOCK, UNREAD, take_routes
 from lowwater.early.arrivals import count_arrivals
 from lowwater.errors import located
 from lowwater.operators.batch import KEPT, Batch
@@ -111,10 +112,11 @@ def _take(
     """Return the rows of a block, control packets of its punctuations, and its measurement."""
     start, seq = flow.inputs[block.input], placed(block.input, block.seq)
     table, lines, rows = before_steps(start, block.table)
-    batch, measure = _read(start, table.combine_chunks(), standing, block.input, seq)
+    batch = _read(start, table.combine_chunks(), standing, block.input, seq)
     if lines is not None:
         unread = np.asarray(lines.column(REASON).is_valid())
         batch = replace(batch, fault=np.where(unread, UNREAD, batch.fault), lines=lines)
+    measure = InputMeasure(block.input)
     packets: list[Packet] = []
     if start.prods is not None:
         measure = replace(measure, prods=tuple(_prods(batch, start.prods)))
@@ -127,7 +129,8 @@ def _take(
         measure = replace(measure, marks=marks, counts=counts)
     else:
         batch = with_texts(batch, block, rows)
-    batch = replace(batch, degree=_late_degrees(batch, _reached(standing, block.input).newest))
+    batch = replace(batch, degree=_late_degrees(batch, reached_by(standing, block.input).newest))
+    measure = measure_future(start, batch, standing, measure)
     measure = _measure_progress(start, batch, measure)
     if KEPT in table.column_names:
         batch = _without_dropped(batch)
@@ -166,50 +169,17 @@ def _without_dropped(block: Batch) -> Batch:
     return replace(left, table=left.table.drop_columns([KEPT]))
 
 
-def _reached(standing: EpochContext, number: int) -> InputProgress:
-    """Return the progress of input `number` before the epoch."""
-    return standing.inputs[number] if standing.inputs else InputProgress()
-
-
-def _read(
-    start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int
-) -> tuple[Batch, InputMeasure]:
-    """Return the rows of `table` with their ticks and faults, and measurements of future times."""
+def _read(start: Input, table: pa.Table, standing: EpochContext, number: int, seq: int) -> Batch:
+    """Return the rows of `table` as a batch, with their ticks and faults."""
     ticks, valid = start.axis.to_ticks(table.column(start.axis.column))
-    reached = _reached(standing, number)
-    by_clock, by_newest = _ahead(start, ticks, standing, number)
+    reached = reached_by(standing, number)
+    by_clock, by_newest = ahead(start, ticks, standing, number)
     fault = np.where(valid, np.int8(0), np.int8(NO_TIME))
-    fault[valid & (by_clock | by_newest)] = FUTURE
+    fault[valid & by_newest] = FUTURE
+    fault[valid & by_clock] = PAST_CLOCK
     by_policy = Watermarks(END) if reached.ended else reached.marks
     own = by_policy if start.consistent else None
-    batch = Batch(table, ticks, np.zeros_like(ticks), fault, seq, own)
-    measure = InputMeasure(number, ahead=int((valid & by_newest & ~by_clock).sum()))
-    if start.max_ahead is not None and _latest_allowed(start, standing, number) is None:
-        first = ticks[fault == 0]
-        measure = replace(measure, median=int(np.median(first)) if len(first) else None)
-    return batch, measure
-
-
-def _ahead(
-    start: Input, ticks: np.ndarray, standing: EpochContext, number: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return two masks: rows too far ahead of the machine's clock, and of the newest time."""
-    by_clock = by_newest = np.zeros(len(ticks), bool)
-    if start.guard is not None and standing.opened is not None:
-        by_clock = ticks > standing.opened + start.guard
-    limit = _latest_allowed(start, standing, number)
-    if limit is not None:
-        by_newest = ticks > limit
-    return by_clock, by_newest
-
-
-def _latest_allowed(start: Input, standing: EpochContext, number: int) -> int | None:
-    """Return the latest time that `max_ahead` allows; None if it is not known, or not limited."""
-    if start.max_ahead is None:
-        return None
-    newest, wall = _reached(standing, number).newest, standing.wall if start.by_wall else None
-    known = [t + start.max_ahead for t in (newest, wall) if t is not None]
-    return standing.limits.get(number, max(known, default=None))
+    return Batch(table, ticks, np.zeros_like(ticks), fault, seq, own)
 
 
 def _late_degrees(block: Batch, newest: int | None) -> np.ndarray:
@@ -229,8 +199,7 @@ def _with_marks(start: Input, block: Batch) -> tuple[Batch, np.ndarray]:
 
     A row without a readable time, or with an interval that ends before it begins, is malformed.
     """
-    flags = block.table.column(start.mark_when).fill_null(False)
-    flagged = np.asarray(flags.combine_chunks().to_numpy(zero_copy_only=False), bool)
+    flagged = flags_of(start, block)
     if start.mark_since is not None:
         since, known = _since(start, block.table)
         backwards = flagged & block.sound & known & (since > block.ticks)

@@ -34,9 +34,10 @@ FAULTS = (
     "from the future",
     "a punctuation whose interval ends before it begins",
     "the line cannot be read",
+    "more than a day ahead of this machine's clock",
 )
 """The reasons why a row is malformed, by the number of the fault; 0 means no fault."""
-NO_TIME, FUTURE, BACKWARDS, UNREAD = 1, 2, 3, 4
+NO_TIME, FUTURE, BACKWARDS, UNREAD, PAST_CLOCK = 1, 2, 3, 4, 5
 
 
 @dataclass
