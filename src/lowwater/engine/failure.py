@@ -98,9 +98,15 @@ def raised(error: BaseException) -> LowwaterError:
         return error
     failure = failure_of(error)
     kind = type(error) if isinstance(error, LowwaterError) else _class_of(error)
-    if issubclass(kind, StateError):
-        return kind(failure.cause)
-    return kind(str(failure))
+    # These errors name the file or the parameter, and the way out.
+    complete = issubclass(kind, StateError) or (kind is HostError and _own(error))
+    return kind(failure.cause if complete else str(failure))
+
+
+def _own(error: BaseException) -> bool:
+    """Return whether the last exception in Spark's `error` is a HostError of Lowwater."""
+    traced = _RAISED.findall(str(error))
+    return bool(traced) and traced[-1][0] == "lowwater.errors.HostError"
 
 
 def _class_of(error: BaseException) -> type[LowwaterError]:
