@@ -36,9 +36,9 @@ class Spool(FileQueue):
 
     def available(self, start: str) -> str:
         """Return the name of the next epoch's last file; delete files that past epochs read."""
-        for path in Path(self.path).glob(f"*{_ENDING}"):
-            if path.name < start:
-                path.unlink(missing_ok=True)
+        for name in self.names("", start):
+            if name < start:
+                Path(self.path, name).unlink(missing_ok=True)
         return super().available(start)
 
     def blocks(self, start: str, end: str) -> Sequence[SourceBlock]:
@@ -56,11 +56,13 @@ class StdinSource(Spool):
 
     def prepare(self, folder: str) -> Spool:
         """Start a thread that spools lines to `folder`; return the source of the spooled files."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        spooler = _Spooler(Path(folder), self.descriptor, self.first)
-        threading.Thread(target=spooler.run, daemon=True).start()
-        path, limit = str(Path(folder).absolute()), self.max_rows_per_epoch
-        return Spool(path, self.schema, "json", max_rows_per_epoch=limit)
+        at = Path(folder).absolute()
+        at.mkdir(parents=True, exist_ok=True)
+        threading.Thread(target=_Spooler(at, self.descriptor, self.first).run, daemon=True).start()
+        return Spool(str(at), self.schema, "json", None, self.max_rows_per_epoch)
+
+    def names(self, after: str, to: str | None = None) -> list[str]:  # noqa: D102
+        return []  # nothing is spooled before `prepare`, and the files here are not the stream's
 
 
 class _Spooler:
