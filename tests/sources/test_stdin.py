@@ -15,7 +15,7 @@ def test_before_it_is_read_standard_input_has_no_files(tmp_path, monkeypatch):
     (tmp_path / "mine.parquet").write_bytes(b"")
     source = StdinSource("", lw.feed("x int").schema, "json")
     assert source.available("zzz") == "zzz"
-    assert source.waiting("") == 0
+    assert source.names("") == []
     assert source.bounded().until == ""
     assert mine.exists()
 

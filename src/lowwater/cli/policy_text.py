@@ -41,7 +41,7 @@ def watermark_of(text: str) -> WatermarkPolicy:
     """Return the watermark policy that `text` describes.
 
     >>> watermark_of("slack 10 seconds, consistent, idle timeout 1 minute")
-    Slack(idle_timeout='1 minute', max_ahead=None, clock=None, span='10 seconds', rows=None, \
+    Slack(idle_timeout='1 minute', max_ahead='clock', clock=None, span='10 seconds', rows=None, \
 mode='consistent')
     >>> watermark_of("per source sensor, each (slack 5 seconds, idle timeout 1 minute)").each.span
     '5 seconds'

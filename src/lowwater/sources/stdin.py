@@ -59,7 +59,7 @@ class StdinSource(Spool):
         at = Path(folder).absolute()
         at.mkdir(parents=True, exist_ok=True)
         threading.Thread(target=_Spooler(at, self.descriptor, self.first).run, daemon=True).start()
-        return Spool(str(at), self.schema, "json", None, self.max_rows_per_epoch)
+        return Spool(str(at), self.schema, "json", max_rows_per_epoch=self.max_rows_per_epoch)
 
     def names(self, after: str, to: str | None = None) -> list[str]:  # noqa: D102
         return []  # nothing is spooled before `prepare`, and the files here are not the stream's
