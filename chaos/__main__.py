@@ -11,6 +11,8 @@ from multiprocessing import get_context
 from chaos.mutants import find_mutants
 from chaos.report import Report
 from chaos.simulate import run_chunk
+from chaos.spark_report import run_on_spark
+from chaos.spark_schedule import chosen_seeds
 
 CHUNK = 50
 
@@ -20,6 +22,9 @@ def main() -> int:
     chosen = _arguments()
     if chosen.part == "mutants":
         return find_mutants(chosen.schedules, chosen.names)
+    if chosen.part == "spark":
+        seeds = chosen_seeds(chosen.seed, chosen.schedules, chosen.points, chosen.kinds)
+        return run_on_spark(seeds, until_wrong=chosen.until_wrong)
     began, report = time.monotonic(), Report()
     ends = range(chosen.seed, chosen.seed + chosen.schedules, CHUNK)
     chunks = [range(a, min(a + CHUNK, chosen.seed + chosen.schedules)) for a in ends]
@@ -50,6 +55,12 @@ def _arguments() -> argparse.Namespace:
     local.add_argument("--seed", type=int, default=0, help="the first seed")
     local.add_argument("--processes", type=int, default=2)
     local.add_argument("--until-wrong", action="store_true", help="stop at the first wrong answer")
+    spark = parts.add_parser("spark", help="schedules on Spark, with real processes and files")
+    spark.add_argument("--schedules", type=int, default=200)
+    spark.add_argument("--seed", type=int, default=0, help="the first seed")
+    spark.add_argument("--until-wrong", action="store_true", help="stop at the first wrong answer")
+    spark.add_argument("--kinds", nargs="*", default=[], help="only these kinds of faults")
+    spark.add_argument("--points", nargs="*", default=[], help="only these points")
     mutants = parts.add_parser("mutants", help="put known faults back, and look for them")
     mutants.add_argument("--schedules", type=int, default=2_000, help="at most, for each mutant")
     mutants.add_argument("names", nargs="*", help="names of patches; by default all")

@@ -15,11 +15,13 @@ from lowwater.errors import PlanError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 from lowwater.spark.run import SparkRun
+from lowwater.spark.session import while_jvm_lives
 
 
 class SparkHost:
     """The host that runs queries on Spark."""
 
+    @while_jvm_lives()
     def run(
         self,
         assembly: PhysicalPlan,
@@ -52,6 +54,7 @@ class SparkHost:
                 shutil.rmtree(folder, ignore_errors=True)
         return outcomes(running, sinks)
 
+    @while_jvm_lives()
     def start(
         self,
         assembly: PhysicalPlan,

@@ -39,6 +39,7 @@ from lowwater.spark.session import (
     ship,
     spark_session,
     warm_up,
+    while_jvm_lives,
 )
 from lowwater.ticks import ticks
 
@@ -194,18 +195,24 @@ class SparkRun(Run):
     def finish(self) -> None:
         """Run to the end of bounded streams, including the epoch that closes the last windows."""
         try:
-            if self.inputs.frames:
-                self.query.processAllAvailable()
-                self._must_be_alive()
-                while self.epochs.take_blocks():
-                    pass
-                self.epochs.end()
-            else:
-                self._follow()
-        except Exception as failure:
-            raise raised(failure) from failure
-        finally:
+            self._run_to_the_end()
             self.stop()
+        except BaseException as failure:
+            with suppress(Exception):  # a failed stop must not hide the reason
+                self.stop()
+            if not isinstance(failure, Exception):
+                raise
+            raise raised(failure) from failure
+
+    def _run_to_the_end(self) -> None:
+        if not self.inputs.frames:
+            self._follow()
+            return
+        self.query.processAllAvailable()
+        self._must_be_alive()
+        while self.epochs.take_blocks():
+            pass
+        self.epochs.end()
 
     def _follow(self) -> None:
         """Wait until all blocks are read; in a terminal, show progress if the total is known."""
@@ -225,6 +232,7 @@ class SparkRun(Run):
         if not self.query.isActive:
             raise HostError("the query was stopped before its end; run it again to continue")
 
+    @while_jvm_lives()
     def stop(self) -> None:
         """Stop after the running epoch."""
         self.stopping.set()
@@ -237,6 +245,7 @@ class SparkRun(Run):
         self.query.stop()
         self.epochs.release()
 
+    @while_jvm_lives()
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the query ends, at most `seconds`; return whether the query has ended."""
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -13,9 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import lowwater
+from lowwater.errors import HostError
 
 ARCHIVE = "lowwater-shipped.zip"
 _EXECUTION = "org.apache.spark.sql.execution.streaming"
@@ -51,6 +55,9 @@ WARM_SETTINGS = {
 A cluster cannot use the daemon: its executors receive the package only when a query starts.
 """
 
+_CONNECTION_ERRORS = (Py4JError, Py4JNetworkError, ConnectionRefusedError, ConnectionResetError)
+_FAREWELL_SECONDS = 5.0
+"""The longest time between the end of a JVM's connections and the end of its process."""
 TASK_ATTEMPTS = 4
 """How often Spark runs a task of a local master; plain `local[*]` runs it once."""
 _SESSION_SETTINGS = {
@@ -107,6 +114,32 @@ def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iter
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
+
+
+@contextmanager
+def while_jvm_lives() -> Iterator[None]:
+    """Raise HostError, in place of errors of the connection, if the JVM ends in the context."""
+    try:
+        yield
+    except Exception as error:
+        if not _jvm_has_ended(error):
+            raise
+        raise HostError(
+            "Spark's JVM has ended: it was killed, or had too little memory. Start the program "
+            "again, with more spark.driver.memory if needed: the query continues where it was"
+        ) from error
+
+
+def _jvm_has_ended(error: BaseException | None) -> bool:
+    """Return whether `error` is of the connection to a JVM of this process, which is gone."""
+    while error is not None and type(error) not in _CONNECTION_ERRORS:
+        error = error.__cause__ or error.__context__
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    with suppress(subprocess.TimeoutExpired):
+        return (
+            not (error is None or process is None) and process.wait(_FAREWELL_SECONDS) is not None
+        )
+    return False
 
 
 def in_this_process(master: str | None) -> bool:
