@@ -1,8 +1,8 @@
 """Checksums of the pieces of a checkpoint.
 
 A checksum covers the content of a piece and its identity: the query, the operator, the shard, the
-epoch, the attempt. So a piece that was altered, cut or swapped with another piece is found. It finds
-accidents, not attacks: XXH3 is as fast as memory and not cryptographic.
+epoch, the attempt. So a piece that was altered, cut or swapped with another piece is found. It
+finds accidents, not attacks: XXH3 is as fast as memory and not cryptographic.
 """
 
 from __future__ import annotations
