@@ -136,6 +136,7 @@ class FolderLog(ControlLog):
     def __init__(self, folder: str, query: str) -> None:
         self._folder, self._query = AtomicFolder(folder), query
         self._last: Record | None = None
+        self._oldest = 0
         self._entry: Entry | None = None
         self._opening: Opening | None = None
         self.refresh()
@@ -181,6 +182,7 @@ class FolderLog(ControlLog):
         if not found:
             return range(0)
         numbers = range(min(found), max(found) + 1)
+        self._oldest = numbers.start
         for number in numbers:
             # A listing may miss a file that was written meanwhile.
             if number not in found and self._folder.size(_name(number)) is None:
@@ -275,12 +277,28 @@ class FolderLog(ControlLog):
         payload, digest = to_bytes(content, number, self._query, self.owner, previous)
         name = _name(number)
         # After a lost reply of a remote store, the record that exists may be this one.
-        if not self._folder.create(name, payload) and self._folder.read(name) != payload:
+        if not self._in_step(number) or (
+            not self._folder.create(name, payload) and self._folder.read(name) != payload
+        ):
+            return False
+        if not self._in_step(number):
+            self._folder.delete(name)
             return False
         self._last = Record(number, content, previous, digest)
-        if number >= KEPT_RECORDS:
-            self._folder.delete(_name(number - KEPT_RECORDS))
+        while self._oldest <= number - KEPT_RECORDS:  # ascending, so a crash leaves no gap
+            self._folder.delete(_name(self._oldest))
+            self._oldest += 1
         return True
+
+    def _in_step(self, number: int) -> bool:
+        """Return whether `number` is free because it is new, not because its record was deleted.
+
+        A run may sleep while another one writes and deletes many records. Records are deleted from
+        the oldest on, so the record before `number` is then gone, too.
+        """
+        if number == 0:
+            return not any(n.endswith(_ENDING) and n != _name(0) for n in self._folder.names())
+        return self._folder.size(_name(number - 1)) is not None
 
 
 _REMEDY = (
