@@ -56,6 +56,12 @@ class ControlLog(ABC):
     def claim(self, now: int) -> None:
         """Become the owner of the log; any other run fails at its next record."""
 
+    def check_owner(self) -> None:  # noqa: B027
+        """Raise HostError if another run has claimed the log.
+
+        Until another run claims it, every file of the checkpoint is of this owner, or older.
+        """
+
     @abstractmethod
     def release(self) -> None:
         """Record that the run ends in order and has published all outputs."""
@@ -255,17 +261,24 @@ class FolderLog(ControlLog):
             self._opening, self.released = opening, True
         return self._opening
 
+    def check_owner(self) -> None:  # noqa: D102
+        if self._folder.size(_name(self._next)) is not None:
+            self._raise_taken_over()
+
     def _must_write(self, content: Content) -> Record:
         if not self._write(content):
-            taken = self._read(self._next)
-            by = taken.content if taken is not None else None
-            who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
-            raise HostError(
-                f"{who} has taken over this checkpoint, so this run ends; the other run continues "
-                f"after epoch {-1 if self._entry is None else self._entry.epoch}"
-            )
+            self._raise_taken_over()
         assert self._last is not None  # noqa: S101
         return self._last
+
+    def _raise_taken_over(self) -> None:
+        taken = self._read(self._next)
+        by = taken.content if taken is not None else None
+        who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
+        raise HostError(
+            f"{who} has taken over this checkpoint, so this run ends; the other run continues "
+            f"after epoch {-1 if self._entry is None else self._entry.epoch}"
+        )
 
     @property
     def _next(self) -> int:
