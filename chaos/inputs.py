@@ -195,10 +195,10 @@ class Inputs:
         self.contents[name, len(file.content)] = file
 
     def new_name(self, ending: str | None = None, *, older: bool) -> str:
-        """Return a name that sorts before, or after, the names of the first files."""
+        """Return a name that sorts before, or after, the last of the first files."""
         self.arrived += 1
-        stem = "0000-" if older else "0009-"
-        return f"{stem}{self.arrived:04d}.{ending or self.ending}"
+        before = self.chosen.randint(1, FILES) if older else FILES + 1
+        return f"{before:04d}-{self.arrived:04d}.{ending or self.ending}"
 
     def names(self) -> list[str]:
         """Return the sorted names of all files."""

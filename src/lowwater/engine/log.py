@@ -262,7 +262,7 @@ class FolderLog(ControlLog):
         return self._opening
 
     def check_owner(self) -> None:  # noqa: D102
-        if self._folder.size(_name(self._next)) is not None:
+        if self._folder.size(_name(self._next)) is not None or not self._in_step(self._next):
             self._raise_taken_over()
 
     def _must_write(self, content: Content) -> Record:

@@ -33,7 +33,7 @@ class State(Protocol):
         """Write the state of a shard after an epoch; `state` is the result of `read`."""
 
     def recover(self, log: ControlLog) -> None:
-        """Check the state after the newest entry, and delete unneeded files; see `Tasks.recover`."""
+        """Check the state after the newest entry, and delete unused files; see `Tasks.recover`."""
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:
         """Keep the state that the epoch has written, now that its entry is appended."""
