@@ -8,13 +8,16 @@ from collections import Counter
 
 from chaos.report import type_of
 from chaos.spark_processes import Pool
-from chaos.spark_schedule import ANY_MOMENT, FAULTS, PAIRS, spark_schedule
+from chaos.spark_schedule import ANY_MOMENT, FAULTS, PAIRS, chosen_seeds, spark_schedule
 from chaos.spark_simulate import Simulation, SparkOutcome
 from lowwater.engine.fault_points import POINTS
 
 
-def run_on_spark(seeds: list[int], *, until_wrong: bool) -> int:
-    """Run the schedules of these seeds, print the report; return 1 if one is wrong."""
+def run_on_spark(
+    first: int, number: int, points: list[str], kinds: list[str], *, until_wrong: bool
+) -> int:
+    """Run schedules from seed `first` on, print the report; return 1 if one is wrong."""
+    seeds = chosen_seeds(first, number, points, kinds)
     began, outcomes = time.monotonic(), []
     with Pool() as pool:
         simulation = Simulation(pool)
@@ -63,4 +66,5 @@ def _text(outcomes: list[SparkOutcome], seconds: float) -> str:
         f"wrong: {len(wrong)}",
     ]
     lines += [f"  seed {o.schedule.seed}: {o.schedule}\n    {o.wrong}" for o in wrong]
+    lines += [f"repeat it: python -m chaos spark --seed {o.schedule.seed}" for o in wrong[:1]]
     return "\n".join(lines)

@@ -31,6 +31,7 @@ class SparkOutcome:
     """The end of a schedule: errors, faults that happened, seconds, and what is wrong, if any."""
 
     schedule: SparkSchedule
+    folder: Path
     errors: list[str] = field(default_factory=list)
     met: list[tuple[str, str]] = field(default_factory=list)
     wrong: str | None = None
@@ -56,14 +57,13 @@ class Simulation:
 
     def simulate(self, plan: SparkSchedule) -> SparkOutcome:
         """Run a schedule to its end, and compare its outputs with those of an undisturbed run."""
-        outcome, expected = SparkOutcome(plan), self.calm(plan.query)
-        began = time.monotonic()
+        expected, began = self.calm(plan.query), time.monotonic()
         with tempfile.TemporaryDirectory(dir=self.pool.folder) as folder:
-            at, session = Path(folder), plan.session
+            outcome, session = SparkOutcome(plan, Path(folder)), plan.session
             for fault in plan.faults:
-                session = self._disturbed(session, fault, plan, at, outcome)
-            self._finish(session, plan, at, outcome)
-            found = _rows(at)
+                session = self._disturbed(session, fault, outcome)
+            self._finish(session, outcome)
+            found = _rows(outcome.folder)
         if outcome.wrong is None and found != expected:
             outcome.wrong = _difference(found, expected)
         outcome.seconds = time.monotonic() - began
@@ -85,16 +85,15 @@ class Simulation:
             return Reply("the run hangs", named=False)
         return reply
 
-    def _finish(self, session: str, plan: SparkSchedule, at: Path, outcome: SparkOutcome) -> None:
+    def _finish(self, session: str, outcome: SparkOutcome) -> None:
         """Run to the end: after all faults, a restart must not fail."""
-        reply = self._run(session, plan.query, at)
+        reply = self._run(session, outcome.schedule.query, outcome.folder)
         if not reply.ended:
             outcome.wrong = outcome.wrong or f"the restart fails: {reply}"
 
-    def _disturbed(
-        self, session: str, fault: Fault, plan: SparkSchedule, at: Path, outcome: SparkOutcome
-    ) -> str:
+    def _disturbed(self, session: str, fault: Fault, outcome: SparkOutcome) -> str:
         """Run with a fault; return the session of the next run."""
+        plan, at = outcome.schedule, outcome.folder
         driver = self.pool.ready(session)
         driver.orders.clear(keep=_SIGNALS_OF_SLEEPERS if fault is plan.faults[-1] else ())
         sleeps = {"sleeps": fault.nth} if plan.faults[-1].kind == "zombie attempt" else {}
@@ -103,7 +102,7 @@ class Simulation:
         if fault.point == ANY_MOMENT:
             self._strike_soon(driver, fault)
         elif fault.kind == "second driver":
-            self._second_driver(session, driver, fault, plan, at, outcome)
+            self._second_driver(_OTHER[session], driver, fault, outcome)
         reply = self._ended(driver)
         if driver.orders.given("met"):
             outcome.met.append((fault.point, fault.kind))
@@ -111,7 +110,7 @@ class Simulation:
         if fault.kind == "halt":
             _copy(at, "backup")
         if fault.kind in DAMAGE and driver.orders.given("met"):
-            self._damaged(session, fault, plan, at, outcome)
+            self._damaged(session, fault, outcome)
         if driver.is_alive:
             return session
         self.pool.start(session)
@@ -123,38 +122,31 @@ class Simulation:
         strike(fault.kind, driver.process.pid, fault.seed)
 
     def _second_driver(
-        self,
-        session: str,
-        driver: Driver,
-        fault: Fault,
-        plan: SparkSchedule,
-        at: Path,
-        outcome: SparkOutcome,
+        self, session: str, driver: Driver, fault: Fault, outcome: SparkOutcome
     ) -> None:
-        """Let another driver run while the first one sleeps at its point."""
+        """Let the driver of `session` run while the first one sleeps at its point."""
         if not driver.orders.wait("paused", _RUN_SECONDS / 3):
             return
         driver.freeze()
-        other = self.pool.ready(_OTHER[session])
+        other = self.pool.ready(session)
         other.orders.clear()
         chosen = random.Random(fault.seed)  # noqa: S311
         halt = Fault("appended", chosen.randrange(3), "halt", 0)
         if chosen.random() < 0.5:  # noqa: PLR2004
             other.orders.give(halt, driver=other.process.pid)
-        other.begin(plan.query, at)
+        other.begin(outcome.schedule.query, outcome.folder)
         _judge(self._ended(other), halt, outcome)
         driver.orders.signal("go")
         driver.thaw()
 
     # -- damage ------------------------------------------------------------------------------------
 
-    def _damaged(
-        self, session: str, fault: Fault, plan: SparkSchedule, at: Path, outcome: SparkOutcome
-    ) -> None:
+    def _damaged(self, session: str, fault: Fault, outcome: SparkOutcome) -> None:
         """Damage the checkpoint and run; if that is refused, the undamaged one comes back."""
+        at = outcome.folder
         copy = _copy(at, "undamaged")
         damage(fault.kind, at, random.Random(fault.seed))  # noqa: S311
-        reply = self._run(session, plan.query, at)
+        reply = self._run(session, outcome.schedule.query, at)
         _judge(reply, fault, outcome)
         if not reply.ended:
             shutil.rmtree(at / "checkpoint", ignore_errors=True)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lowwater.engine.log as module
 from lowwater.codec import _writer
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
@@ -74,6 +75,44 @@ def test_an_entry_is_in_force_for_the_epoch_after_it(log):
     log.append(entry(0, 5))
     assert log.before(1).control[0].marks.low == 5
     assert log.before(0).quiet
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_run_that_slept_while_its_numbers_were_deleted_writes_nothing(
+    tmp_path, monkeypatch, written
+):
+    monkeypatch.setattr(module, "KEPT_RECORDS", 5)
+    folder = str(tmp_path / "control")
+    asleep = FolderLog(folder, "q")
+    for n in range(written):
+        asleep.append(entry(n))
+    awake = FolderLog(folder, "q")
+    awake.claim(0)
+    for n in range(written, 20):
+        awake.append(entry(n))
+    there = sorted(AtomicFolder(folder).names())
+    with pytest.raises(HostError, match="taken over"):
+        asleep.append(entry(written, 99))
+    assert sorted(AtomicFolder(folder).names()) == there
+    assert FolderLog(folder, "q").newest() == awake.newest()
+
+
+def test_a_crash_before_old_records_are_deleted_leaves_no_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_RECORDS", 5)
+    folder = str(tmp_path / "control")
+    for n in range(20):
+        log = FolderLog(folder, "q")
+        with monkeypatch.context() as crash, suppress(OSError):
+            if n % 3:
+                crash.setattr(log._folder, "delete", killed)
+            log.append(entry(n))
+    FolderLog(folder, "q").append(entry(20))
+    assert FolderLog(folder, "q").newest().epoch == 20
+    assert len(AtomicFolder(folder).names()) <= 5
+
+
+def killed(name):
+    raise OSError(name)
 
 
 def test_only_the_newest_entries_are_kept(log):

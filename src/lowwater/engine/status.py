@@ -65,6 +65,9 @@ class Status:
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
+    jumps
+        Number of times that an epoch of an input was admitted although most of its rows were
+        further ahead than `max_ahead`, as after a long silence.
     restarts, last_failure
         For a run with `restart=`: how often it was restarted, and the last failure in one line.
     """
@@ -84,6 +87,7 @@ class Status:
     quality: Mapping[str, QualityStatus] = field(default_factory=dict)
     dropped: Mapping[str, Any] = field(default_factory=dict)
     bad_files: int = 0
+    jumps: int = 0
     restarts: int = 0
     last_failure: str = ""
 
@@ -122,6 +126,7 @@ class Status:
             quality_status(entry, flow, adapter, behind),
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
+            sum(progress.jumps for progress in entry.standing.inputs),
         )
 
     def __getitem__(self, name: str) -> int:
