@@ -1,4 +1,4 @@
-.PHONY: help setup demo test wheel lint bench experiments docs clean
+.PHONY: help setup demo test wheel lint bench experiments chaos-spark docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -18,6 +18,7 @@ help:
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
+	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -49,6 +50,9 @@ bench: $(READY)
 
 experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
+
+chaos-spark: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m chaos spark
 
 docs: $(READY)
 	$(BIN)/pytest src

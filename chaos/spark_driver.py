@@ -47,11 +47,11 @@ def main(master: str) -> None:
         _reply(_run(**json.loads(line)))
 
 
-def _run(query: str, streams: dict[str, str], folder: str) -> dict[str, Any] | None:
+def _run(query: str, streams: dict[str, str], folder: str, limit: int) -> dict[str, Any] | None:
     """Run a query to its end; return its error."""
     at = Path(folder)
     try:
-        QUERIES[query](streams).run(
+        QUERIES[query](streams, limit).run(
             host="spark",
             shards=2,
             checkpoint=str(at / "checkpoint"),

@@ -74,10 +74,11 @@ class Driver:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None  # noqa: S101
-        for line in self.process.stdout:
-            if line.startswith(REPLY):
-                error = json.loads(line.removeprefix(REPLY))
-                self._replies.put(Reply() if error is None else Reply(**error))
+        with self.process.stdout as answers:
+            for line in answers:
+                if line.startswith(REPLY):
+                    error = json.loads(line.removeprefix(REPLY))
+                    self._replies.put(Reply() if error is None else Reply(**error))
         self._replies.put(Reply(died=True))
 
     def ready(self) -> Self:
@@ -95,9 +96,10 @@ class Driver:
         children = psutil.Process(self.process.pid).children()
         return any(p.name() == "java" and p.status() != psutil.STATUS_ZOMBIE for p in children)
 
-    def begin(self, query: str, folder: Path) -> None:
-        """Begin a run."""
-        order = {"query": query, "streams": dict(folders()), "folder": str(folder)}
+    def begin(self, query: str, folder: Path, limit: int = 1) -> None:
+        """Begin a run; a micro-batch of Spark holds `limit` files."""
+        streams = dict(folders())
+        order = {"query": query, "streams": streams, "folder": str(folder), "limit": limit}
         assert self.process.stdin is not None  # noqa: S101
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
@@ -120,6 +122,9 @@ class Driver:
         """Kill the process and its children."""
         self._signal(signal.SIGKILL)
         self.process.wait()
+        assert self.process.stdin is not None  # noqa: S101
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(psutil.NoSuchProcess):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import lowwater as lw
 from chaos.queries import folder
@@ -32,16 +33,20 @@ def _files(path: str) -> lw.Stream:
     return lw.stream(source, time="ts", watermark=lw.slack("2 seconds"))
 
 
-def _frame(path: str) -> lw.Stream:
+def _frame(path: str, limit: int) -> lw.Stream:
     """Return a stream of a DataFrame whose files Spark lists and ingest reads."""
-    frame = lw.spark_session().readStream.schema(_DDL).option("maxFilesPerTrigger", 1).parquet(path)
+    return lw.stream(_reader(path, limit), time="ts", watermark=lw.slack("2 seconds"))
+
+
+def _rows(path: str, limit: int) -> lw.Stream:
+    """Return a stream of a DataFrame whose rows Spark reads."""
+    frame = _reader(path, limit).where("value >= 0")
     return lw.stream(frame, time="ts", watermark=lw.slack("2 seconds"))
 
 
-def _rows(path: str) -> lw.Stream:
-    """Return a stream of a DataFrame whose rows Spark reads."""
-    frame = lw.spark_session().readStream.schema(_DDL).option("maxFilesPerTrigger", 1).parquet(path)
-    return lw.stream(frame.where("value >= 0"), time="ts", watermark=lw.slack("2 seconds"))
+def _reader(path: str, limit: int) -> Any:
+    reader = lw.spark_session().readStream.schema(_DDL)
+    return reader.option("maxFilesPerTrigger", limit).parquet(path)
 
 
 def _windows(stream: lw.Stream) -> lw.Stream:
@@ -53,12 +58,13 @@ def _join(left: lw.Stream, right: lw.Stream) -> lw.Stream:
     return left.join(right, on="key", band=("-1 second", "1 second"))
 
 
-QUERIES: dict[str, Callable[[Folders], lw.Stream]] = {
-    "windows of files": lambda at: _windows(_files(at["a"])),
-    "join of files": lambda at: _join(_files(at["a"]), _files(at["b"])),
-    "windows of a frame": lambda at: _windows(_frame(at["a"])),
-    "windows of rows": lambda at: _windows(_rows(at["a"])),
-    "join of frames": lambda at: _join(_rows(at["a"]), _rows(at["b"])),
+QUERIES: dict[str, Callable[[Folders, int], lw.Stream]] = {
+    "windows of files": lambda at, _: _windows(_files(at["a"])),
+    "join of files": lambda at, _: _join(_files(at["a"]), _files(at["b"])),
+    "windows of a frame": lambda at, limit: _windows(_frame(at["a"], limit)),
+    "windows of rows": lambda at, limit: _windows(_rows(at["a"], limit)),
+    "join of frames": lambda at, limit: _join(_rows(at["a"], limit), _rows(at["b"], limit)),
 }
+"""Functions from the folders, and the number of files that a micro-batch of Spark may hold."""
 OF_FRAMES = [name for name in QUERIES if "files" not in name]
 """The queries whose input positions are Spark's offsets."""

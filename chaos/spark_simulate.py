@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from chaos.queries import FILES
 from chaos.schedule import Fault
 from chaos.spark_faults import strike
 from chaos.spark_processes import Driver, Pool, Reply
@@ -71,11 +72,11 @@ class Simulation:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def _run(self, session: str, query: str, at: Path) -> Reply:
-        """Run a query without faults."""
+    def _run(self, session: str, query: str, at: Path, limit: int = 1) -> Reply:
+        """Run a query without faults; a micro-batch of Spark holds `limit` files."""
         driver = self.pool.ready(session)
         driver.orders.clear()
-        driver.begin(query, at)
+        driver.begin(query, at, limit)
         return self._ended(driver)
 
     def _ended(self, driver: Driver) -> Reply:
@@ -146,7 +147,9 @@ class Simulation:
         at = outcome.folder
         copy = _copy(at, "undamaged")
         damage(fault.kind, at, random.Random(fault.seed))  # noqa: S311
-        reply = self._run(session, outcome.schedule.query, at)
+        # A first micro-batch that holds all files is not the one that was read.
+        limit = FILES if fault.kind == "lost offsets" else 1
+        reply = self._run(session, outcome.schedule.query, at, limit)
         _judge(reply, fault, outcome)
         if not reply.ended:
             shutil.rmtree(at / "checkpoint", ignore_errors=True)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent.parent
+_ON_SPARK = 40
+"""The number of schedules on Spark that look for a mutant whose name begins with `spark-`."""
 _SEED = re.compile(r"--seed (\d+)")
 
 
@@ -69,11 +71,11 @@ def _find(mutant: Mutant, schedules: int, processes: int) -> int | None:
     with tempfile.TemporaryDirectory(prefix="lowwater-mutant-") as folder:
         copy_tree(Path(folder))
         mutant.apply(Path(folder))
+        part = ["local", "--schedules", str(schedules), "--processes", str(processes)]
+        if mutant.name.startswith("spark-"):
+            part = ["spark", "--schedules", str(min(schedules, _ON_SPARK))]
         done = subprocess.run(  # noqa: S603
-            [
-                *(sys.executable, "-m", "chaos", "local", "--until-wrong"),
-                *("--schedules", str(schedules), "--processes", str(processes)),
-            ],
+            [sys.executable, "-m", "chaos", *part, "--until-wrong"],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([f"{folder}/src", folder])},
             capture_output=True,

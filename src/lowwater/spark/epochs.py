@@ -15,7 +15,7 @@ from lowwater.engine.entry import Positions
 from lowwater.engine.epoch import Epoch
 from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.inputs import BlockInputs
-from lowwater.engine.spark_offsets import offsets_checksum
+from lowwater.engine.spark_offsets import check_offsets, offsets_checksum
 from lowwater.errors import HostError
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.job import BatchIntake
@@ -27,6 +27,11 @@ class SparkEpochs(EpochLoop):
     def __init__(self, epoch: Epoch, inputs: BlockInputs, checkpoint: Checkpoint) -> None:
         super().__init__(epoch, inputs)
         self.checkpoint = checkpoint
+
+    def check_offsets(self) -> None:
+        """Raise StateError unless Spark's offsets are those of the newest and the opened epoch."""
+        for positions in (self.newest.positions, self._opened):
+            check_offsets(self.checkpoint, positions)
 
     def take_batch(
         self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[SourceBlock]]

@@ -22,9 +22,8 @@ from lowwater.engine.failure import raised
 from lowwater.engine.outputs import plan_writers
 from lowwater.engine.pending_outputs import Ahead, PendingOutputs
 from lowwater.engine.run import Run
-from lowwater.engine.spark_offsets import check_offsets
 from lowwater.engine.state_store import StateFolder
-from lowwater.errors import HostError
+from lowwater.errors import HostError, LowwaterError, StateError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 from lowwater.spark.dataframe_source import DataFrameSource
@@ -95,7 +94,7 @@ class SparkRun(Run):
         epoch = Epoch(plan, folder.log(known.id), job, pending, clock or SystemClock())
         self.epochs: SparkEpochs
         super().__init__(SparkEpochs(epoch, self.inputs, folder))
-        check_offsets(folder, self.epochs.newest.positions)
+        self.epochs.check_offsets()
         self.query = self._start(spark, folder)
         self._take_over(spark)
 
@@ -202,7 +201,16 @@ class SparkRun(Run):
                 self.stop()
             if not isinstance(failure, Exception):
                 raise
-            raise raised(failure) from failure
+            raise self._reason(failure) from failure
+
+    def _reason(self, failure: Exception) -> LowwaterError:
+        """Return the error to raise for `failure`; Spark may notice a second run before the log."""
+        with suppress(OSError, StateError):
+            try:
+                self.epochs.log.check_owner()
+            except HostError as taken_over:
+                return taken_over
+        return raised(failure)
 
     def _run_to_the_end(self) -> None:
         if not self.inputs.frames:
@@ -253,9 +261,9 @@ class SparkRun(Run):
         except Exception as failure:
             if self.stopping.is_set():
                 return True
-            raise raised(failure) from failure
+            raise self._reason(failure) from failure
         if self.failure is not None:
-            raise raised(self.failure) from self.failure
+            raise self._reason(self.failure) from self.failure
         return True if ended is None else bool(ended)
 
 
