@@ -61,7 +61,7 @@ class Orders:
         return found
 
     def signal(self, name: str) -> bool:
-        """Give the signal `name`; return whether nobody has given it before."""
+        """Give the signal `name`; return False if it was given before."""
         try:
             os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
