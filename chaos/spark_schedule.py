@@ -58,12 +58,13 @@ def spark_schedule(seed: int) -> SparkSchedule:
     """Return the schedule of `seed`, whose last fault is the pair number `seed`."""
     chosen = random.Random(seed)  # noqa: S311
     point, kind = PAIRS[seed % len(PAIRS)]
-    fault = Fault(point, 0 if point in _ONCE else chosen.randrange(1, 5), kind, _seed(chosen))
-    faults = [fault]
-    if point in _AT_START or kind == "old backup" or chosen.random() < 0.2:  # noqa: PLR2004
+    halts = point in _AT_START or kind == "old backup" or chosen.random() < 0.2  # noqa: PLR2004
+    nth = chosen.randrange(2) if halts else chosen.randrange(1, 5)
+    faults = [Fault(point, 0 if point in _ONCE else nth, kind, chosen.getrandbits(32))]
+    if halts:
         before = chosen.choice(("opened", "tasks", "staged", "appended", "published"))
         before = "tasks" if kind == "zombie attempt" else before
-        faults.insert(0, Fault(before, chosen.randrange(1, 4), "halt", _seed(chosen)))
+        faults.insert(0, Fault(before, chosen.randrange(1, 3), "halt", chosen.getrandbits(32)))
     session = "cluster" if kind in _ON_CLUSTER else chosen.choice(("ours", "plain"))
     query = chosen.choice(OF_FRAMES if kind in ("lost offsets", "lost batch") else list(QUERIES))
     return SparkSchedule(seed, query, session, tuple(faults))
@@ -79,7 +80,3 @@ def chosen_seeds(first: int, number: int, points: list[str], kinds: list[str]) -
     rounds = range(first // len(PAIRS), first // len(PAIRS) + number + 2)
     seeds = (len(PAIRS) * r + n for r in rounds for n in wanted)
     return list(islice((seed for seed in seeds if seed >= first), number))
-
-
-def _seed(chosen: random.Random) -> int:
-    return chosen.getrandbits(32)
