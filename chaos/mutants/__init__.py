@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.spark_schedule import FAULTS
+
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent.parent
-_ON_SPARK = 40
-"""The number of schedules on Spark that look for a mutant whose name begins with `spark-`."""
 _SEED = re.compile(r"--seed (\d+)")
 
 
@@ -72,8 +72,8 @@ def _find(mutant: Mutant, schedules: int, processes: int) -> int | None:
         copy_tree(Path(folder))
         mutant.apply(Path(folder))
         part = ["local", "--schedules", str(schedules), "--processes", str(processes)]
-        if mutant.name.startswith("spark-"):
-            part = ["spark", "--schedules", str(min(schedules, _ON_SPARK))]
+        if mutant.name.startswith("spark-"):  # each fault once, while tasks run
+            part = ["spark", "--points", "segment", "--schedules", str(len(FAULTS))]
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-m", "chaos", *part, "--until-wrong"],
             cwd=folder,
