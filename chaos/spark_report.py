@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 
 from chaos.report import type_of
 from chaos.spark_processes import Pool
@@ -16,10 +17,13 @@ from lowwater.engine.fault_points import POINTS
 def run_on_spark(
     first: int, number: int, points: list[str], kinds: list[str], *, until_wrong: bool
 ) -> int:
-    """Run schedules from seed `first` on, print the report; return 1 if one is wrong."""
+    """Run schedules from seed `first` on, print the report; return 1 if one is wrong.
+
+    An interrupt ends the schedules, not the report.
+    """
     seeds = chosen_seeds(first, number, points, kinds)
-    began, outcomes = time.monotonic(), []
-    with Pool() as pool:
+    began, outcomes = time.monotonic(), list[SparkOutcome]()
+    with suppress(KeyboardInterrupt), Pool() as pool:
         simulation = Simulation(pool)
         for seed in seeds:
             outcome = simulation.simulate(spark_schedule(seed))
