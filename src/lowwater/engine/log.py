@@ -228,6 +228,7 @@ class FolderLog(ControlLog):
             self.owner = secrets.token_hex(8)
             claim = Claim(self.owner, socket.gethostname(), os.getpid(), now)
             if self._write(claim):
+                self._folder.remove_partial()
                 return
             self.refresh()  # another run has written the next record: claim the one after it
 

@@ -51,12 +51,9 @@ class FileSink(Sink):
         AtomicFolder(self.path).write(name, self.encode(rows))
 
     def take_over(self, history: History) -> None:  # noqa: D102
-        folder = AtomicFolder(self.path)
-        written = folder.read(OWNER)
-        owner = {"query": history.query, "checkpoint": history.checkpoint}
-        known = {} if written is None else _owner(written, folder.path(OWNER))
+        folder, known, epochs = AtomicFolder(self.path), self._owner(), self._epochs()
         mine = known.get("query") == history.query
-        epochs = self._epochs()
+        folder.remove_partial()
         if epochs and not mine and self.existing is None:
             by = known.get("checkpoint") or "a run without a checkpoint"
             raise SinkError(
@@ -68,32 +65,39 @@ class FileSink(Sink):
             for name in epochs:
                 folder.delete(name)
         if not mine:
+            others = sorted(epochs) if self.existing == "append" else []
+            owner = {"query": history.query, "checkpoint": history.checkpoint, "others": others}
             folder.write(OWNER, json.dumps(owner).encode())
 
     def ahead(self, history: History) -> int | None:  # noqa: D102
-        foreign = [e for e, tag in self._epochs().values() if not history.holds(e, tag)]
-        return None if self.existing == "append" else max(foreign, default=None)
+        return max((epoch for epoch, _ in self._ahead(history).values()), default=None)
 
     def truncate(self, history: History) -> None:  # noqa: D102
-        folder, epochs = AtomicFolder(self.path), self._epochs()
         # The newest first: after a crash, the next start finds the others still ahead.
-        for name in sorted(epochs, reverse=True):
-            if not history.holds(*epochs[name]):
-                folder.delete(name)
+        for name in sorted(self._ahead(history), reverse=True):
+            AtomicFolder(self.path).delete(name)
+
+    def _ahead(self, history: History) -> dict[str, tuple[int, str]]:
+        """Return {name: (epoch, tag)} of files that the query wrote in another history."""
+        others = set(self._owner().get("others", ()))
+        epochs = self._epochs().items()
+        return {n: at for n, at in epochs if n not in others and not history.holds(*at)}
+
+    def _owner(self) -> dict[str, Any]:
+        """Return the content of `OWNER`: query, checkpoint, and files that are of other queries."""
+        folder = AtomicFolder(self.path)
+        written = folder.read(OWNER)
+        try:
+            return {} if written is None else dict(json.loads(written))
+        except (ValueError, TypeError) as problem:
+            raise SinkError(
+                f"{folder.path(OWNER)} is damaged ({problem}); delete it to make the folder yours"
+            ) from problem
 
     def _epochs(self) -> dict[str, tuple[int, str]]:
         """Return {name: (epoch, tag)} of the files in the folder that this kind of sink wrote."""
         found = map(_NAME.fullmatch, AtomicFolder(self.path).names())
         return {match[0]: (int(match[1]), match[2]) for match in found if match}
-
-
-def _owner(written: bytes, path: str) -> dict[str, str]:
-    try:
-        owner: dict[str, str] = dict(json.loads(written))
-    except ValueError as problem:
-        remedy = "delete it to make the folder yours"
-        raise SinkError(f"{path} is damaged ({problem}); {remedy}") from problem
-    return owner
 
 
 def to_csv(path: str | Path, *, existing: Existing | None = None) -> FileSink:
