@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
 from bench.soak.report import MEMORY, Samples, latencies, series
 from experiments.harness.plot import BLUE, FAINT, GREEN, GREY, INK, ORANGE, canvas, label, legend
@@ -66,7 +68,9 @@ def draw(
         at.set_ylim(top=at.get_ylim()[1] * 1.25)
         legend(at, loc="upper left", ncols=2)
     figure.set_size_inches(13.5, 7.2)
-    figure.savefig(path, dpi=_DPI)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=_DPI)
+    Image.open(picture).convert("RGB").quantize(48).save(path, optimize=True)
 
 
 def _line(
