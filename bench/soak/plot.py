@@ -70,7 +70,7 @@ def draw(
     figure.set_size_inches(13.5, 7.2)
     picture = BytesIO()
     figure.savefig(picture, dpi=_DPI)
-    Image.open(picture).convert("RGB").quantize(48).save(path, optimize=True)
+    Image.open(picture).convert("RGB").quantize(128).save(path, optimize=True)
 
 
 def _line(

@@ -109,6 +109,8 @@ def main() -> None:
         spark_master="local[2, 4]",
         spark_driver_memory="1g",
         spark_driver_extraJavaOptions=f"{compiler} -Xlog:gc:file={folder}/gc.log",
+        # Live objects are known after a full collection only.
+        spark_cleaner_periodicGC_interval="1min",
         spark_local_dir=str(folder / "local"),
     )
     driver = Driver(folder)

@@ -22,9 +22,9 @@ PARTS = {
     "spark": "Spark",
 }
 """The folders of a checkpoint, and the name of each part."""
-_AFTER_GC = re.compile(r"->(\d+)([KMG])\(")
+_FULL_GC = re.compile(r"Pause Full.*->(\d+)([KMG])\(")
 _SCALE = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_TAIL_BYTES = 4_096
+_TAIL_BYTES = 65_536
 
 
 def sample(process: psutil.Process, folder: Path, began: float) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def usage(folder: Path) -> tuple[int, int]:
 
 
 def _heap(log: Path) -> dict[str, int]:
-    """Return the heap that was in use after the last garbage collection."""
+    """Return the heap that was in use after the last full collection."""
     with suppress(FileNotFoundError), log.open("rb") as lines:
         lines.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        found = _AFTER_GC.findall(lines.read().decode(errors="replace"))
+        found = _FULL_GC.findall(lines.read().decode(errors="replace"))
         if found:
             return {"heap bytes": int(found[-1][0]) * _SCALE[found[-1][1]]}
     return {}
