@@ -147,6 +147,8 @@ class TakenFiles:
     """The position that `signs` belong to."""
     next: Json = None
     """The end of an epoch that begins at `at`."""
+    segments: tuple[Segment, ...] = ()
+    """The segments of `at`. When the next position lacks one of them, `signs` are read again."""
     signs: dict[bytes, bytes] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     """Names of files in the folder that have a stamp: a listing need not hash them again."""
@@ -162,12 +164,15 @@ class TakenFiles:
         position = FilePosition.from_json(written)
         if self.at is written or self.at == written:
             return position
-        if self.next is None or self.next != written:
-            self.signs = {}
+        follows = self.next is not None and self.next == written
+        if not follows:
+            self.listing, self.checked = [], 0.0
+        if not follows or not set(self.segments) <= set(position.segments):
+            self.signs, self.names = {}, set()
             for segment in position.segments:
                 self.signs.update(_split(read_segment(segment, self.folder)))
             self.signs.update(_split(b64decode(position.recent)))
-            self.names, self.listing, self.checked = set(), [], 0.0
+        self.segments = position.segments
         self.signs.update(_split(_stamps([*position.files, *position.reports])))
         self.at = written
         return position
