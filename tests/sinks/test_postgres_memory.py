@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import lowwater as lw
@@ -401,7 +401,7 @@ STEP = st.tuples(
     st.sampled_from([0, 1]),
     st.lists(ROW, min_size=1, max_size=3, unique=True),
     st.sampled_from(["step", "step", "start", "rewind"]),
-    st.integers(1, 7),
+    st.sampled_from([1, 2, 3, 5, 9]),
 )
 EXAMPLES = itertools.count()
 
@@ -411,6 +411,7 @@ EXAMPLES = itertools.count()
     max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=st.lists(STEP, min_size=4, max_size=12))
+@example(steps=[(0, [(0, "a")], "step", 1), (1, [(1, "a")], "step", 9), (0, [], "step", 2)])
 def test_any_order_of_two_owners_leaves_the_rows_of_one_history(dsn, key, steps):
     world = World(dsn, key, f"world-{next(EXAMPLES)}")
     runs = [Runner(world), Runner(world)]
@@ -424,5 +425,5 @@ def test_any_order_of_two_owners_leaves_the_rows_of_one_history(dsn, key, steps)
             runs[number].step([(wid, g, float(next(values))) for wid, g in keys])
     last = Runner(world)
     for _ in range(3):
-        last.step([])
+        next(last.steps)
     assert world.table() == world.fold(world.log)

@@ -14,13 +14,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lowwater.errors import SinkError, SpecError
 from lowwater.sinks.postgres_address import Address
 from lowwater.sinks.postgres_columns import LONGEST_NAME, TableColumns
 from lowwater.sinks.postgres_copy import NUL, copy_csv, sql_type
 from lowwater.sinks.postgres_memory import RESERVED, TableMemory, quoted
+from lowwater.sinks.postgres_merge import (
+    listed,
+    merge_statement,
+    replaced_statement,
+    stage_statement,
+)
 from lowwater.sinks.sink import Existing, History, Sink, checked_existing
 
 OLDEST = 150_000
@@ -67,7 +72,7 @@ class Postgres(Sink):
         if not key:
             declared |= {columns.epoch: "bigint", columns.place: "bigint"}
         declared[columns.write] = "bigint"
-        by = _listed(columns.key or (columns.write, columns.place))
+        by = listed(columns.key or (columns.write, columns.place))
         name = quoted(*self.table.split("."))
         with self._transaction() as cursor:
             cursor.execute(f"SELECT pg_advisory_xact_lock({_PREPARING})")
@@ -149,8 +154,10 @@ class Postgres(Sink):
     def truncate(self, history: History) -> None:  # noqa: D102
         with self._transaction() as cursor:
             self._next_write(cursor)
-            cut = self._memory.cut(cursor, history)
-            self._memory.undo(cursor, cut, self._columns.write)
+            later = self._memory.writes_after(cursor, history)
+            if later:
+                self._memory.check_way_back(cursor, history, min(later))
+                self._memory.undo(cursor, min(later), self._columns.write)
         self._kept = None
 
     # -- rows --------------------------------------------------------------------------------------
@@ -166,9 +173,11 @@ class Postgres(Sink):
         if not self.key:
             flat = flat.append_column(columns.epoch, pa.repeat(pa.scalar(epoch), len(flat)))
         flat = flat.append_column(columns.place, pa.array(np.arange(len(flat))))
-        content = copy_csv(flat, self.nul)
+        content, names = copy_csv(flat, self.nul), flat.column_names
         with self._transaction() as cursor:
-            self._stage(cursor, columns, flat.column_names, content)
+            cursor.execute(stage_statement(self._name, self._staged, columns))
+            with cursor.copy(f"COPY {self._staged} ({listed(names)}) FROM STDIN CSV") as copy:
+                copy.write(content)
             # The lock comes after the rows, so that a slow client does not hold it.
             number = self._next_write(cursor)
             if self._memory.holds(cursor, self._query, epoch, tag):
@@ -180,58 +189,11 @@ class Postgres(Sink):
                     f"{epoch} is refused; start the query again"
                 )
             if self.key and len(flat):
-                replaced = self._replaced(columns, _null_patterns(flat, columns.key))
+                replaced = replaced_statement(self._name, self._staged, columns, flat)
                 self._memory.keep_replaced(cursor, number, replaced)
-            cursor.execute(self._merge_statement(columns, number))
+            cursor.execute(merge_statement(self._name, self._staged, columns, number))
             self._memory.add(cursor, number, self._query, epoch, tag)
         self._kept = None
-
-    def _stage(
-        self, cursor: Any, columns: TableColumns, names: Sequence[str], content: bytes
-    ) -> None:
-        """Copy rows as CSV, with these columns, to the temporary table."""
-        place = f", 0::bigint AS {quoted(columns.place)}" if self.key else ""
-        own = _listed(names[:-1] if self.key else names)
-        alike = f"SELECT {own}{place} FROM {self._name} WITH NO DATA"  # noqa: S608
-        cursor.execute(f"CREATE TEMP TABLE {self._staged} ON COMMIT DROP AS {alike}")
-        with cursor.copy(f"COPY {self._staged} ({_listed(names)}) FROM STDIN CSV") as copy:
-            copy.write(content)
-
-    def _replaced(self, columns: TableColumns, patterns: Sequence[Sequence[bool]]) -> str:
-        """Return the statement that selects, as JSON, the rows with the key of a staged row.
-
-        One join for each of the `patterns` of NULL in keys: only equality can use an index.
-        """
-        keys = list(map(quoted, columns.key))
-        joins = []
-        for pattern in patterns:
-            on = [
-                f"t.{k} IS NULL AND s.{k} IS NULL" if null else f"t.{k} = s.{k}"
-                for k, null in zip(keys, pattern, strict=True)
-            ]
-            joins.append(
-                f"SELECT to_jsonb(t) FROM (SELECT DISTINCT {', '.join(keys)} "  # noqa: S608
-                f"FROM {self._staged}) AS s JOIN {self._name} AS t ON {' AND '.join(on)}"
-            )
-        return " UNION ALL ".join(joins)
-
-    def _merge_statement(self, columns: TableColumns, number: int) -> str:
-        """Return the statement that merges the staged rows into the table."""
-        names = [*columns.names, *([] if self.key else [columns.epoch, columns.place])]
-        own, write = _listed(names), quoted(columns.write)
-        into = f"INSERT INTO {self._name} ({own}, {write})"
-        if not self.key:
-            return f"{into} SELECT {own}, {number} FROM {self._staged}"  # noqa: S608
-        # Of several rows of a window in one epoch, the last is stored that is not early, if any.
-        best = f"{quoted(columns.place)} DESC"
-        if columns.labelled:
-            best = f"kind = 'early', {best}"
-        by, rest = _listed(columns.key), [n for n in names if n not in columns.key]
-        news = ", ".join(f"{quoted(n)} = EXCLUDED.{quoted(n)}" for n in [*rest, columns.write])
-        return (
-            f"{into} SELECT DISTINCT ON ({by}) {own}, {number} FROM {self._staged} "  # noqa: S608
-            f"ORDER BY {by}, {best} ON CONFLICT ({by}) DO UPDATE SET {news}"
-        )
 
     @property
     def _name(self) -> str:
@@ -318,14 +280,3 @@ def _checked_nul(nul: str | None) -> str | None:
     if given is not None and (not isinstance(given, str) or NUL in given):
         raise SpecError(f"to_postgres(nul={nul!r}) must be a text without NUL, such as '?'")
     return nul
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(quoted, names))
-
-
-def _null_patterns(rows: pa.Table, key: Sequence[str]) -> list[tuple[bool, ...]]:
-    """Return the distinct combinations of NULL in the columns `key`."""
-    nulls = [np.asarray(pc.is_null(rows.column(name))) for name in key]
-    found = np.unique(np.column_stack(nulls), axis=0)
-    return [tuple(map(bool, pattern)) for pattern in found]

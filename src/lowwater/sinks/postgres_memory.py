@@ -106,7 +106,7 @@ class TableMemory:
     def clear(self, cursor: Any) -> None:
         """Forget all owners and epochs."""
         self._execute(cursor, "DELETE FROM {}.lowwater_owners WHERE name = %s", self.table)
-        self._forget_after(cursor, 0)
+        self._forget_from(cursor, 1)
         none = "UPDATE {}.lowwater_tables SET forgotten = 0 WHERE name = %s"
         self._execute(cursor, none, self.table)
 
@@ -159,13 +159,11 @@ class TableMemory:
             foreign[write] = epoch
         return foreign
 
-    def cut(self, cursor: Any, history: History) -> int:
-        """Return the last write before those of `writes_after`; raise SinkError if it is unknown.
+    def check_way_back(self, cursor: Any, history: History, first: int) -> None:
+        """Raise SinkError if the writes from `first` on cannot be removed.
 
-        The writes behind the cut must be of this query, and the rows that they replaced must be
-        kept.
+        They must be of this query, and the rows that they replaced must be kept.
         """
-        first = min(self.writes_after(cursor, history))
         known = (
             "SELECT t.forgotten, min(e.write), bool_or(e.query = %s AND e.write < %s), "
             "max(e.query) FILTER (WHERE e.query <> %s AND e.write > %s) "
@@ -190,7 +188,6 @@ class TableMemory:
                 f"to_postgres(table={self.table!r}) cannot go back to epoch {history.newest}: "
                 f"{problem}; {_KEEP}"
             )
-        return first - 1
 
     # -- replaced rows -----------------------------------------------------------------------------
 
@@ -204,10 +201,10 @@ class TableMemory:
         )
         cursor.execute(f"{kept} ({_escaped(rows)}) AS r (content)", (self.table, write))
 
-    def undo(self, cursor: Any, cut: int, column: str) -> None:
-        """Remove all writes after `cut`; `column` has the number of a row's write."""
+    def undo(self, cursor: Any, first: int, column: str) -> None:
+        """Remove the writes from `first` on; `column` has the number of a row's write."""
         name, by = quoted(self.schema, self.table), _escaped(quoted(column))
-        cursor.execute(f"DELETE FROM {_escaped(name)} WHERE {by} > %s", (cut,))  # noqa: S608
+        cursor.execute(f"DELETE FROM {_escaped(name)} WHERE {by} >= %s", (first,))  # noqa: S608
         writable = (
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND "
             "NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum"
@@ -215,23 +212,23 @@ class TableMemory:
         names = [row[0] for row in cursor.execute(writable, (name,))]
         columns, name = _escaped(", ".join(map(quoted, names))), _escaped(name)
         kept = self._placed(
-            "FROM {}.lowwater_replaced WHERE name = %s AND write > %s "
-            "AND coalesce((content ->> %s)::bigint, 0) <= %s"
+            "FROM {}.lowwater_replaced WHERE name = %s AND write >= %s "
+            "AND coalesce((content ->> %s)::bigint, 0) < %s"
         )
         cursor.execute(
             f"INSERT INTO {name} ({columns}) SELECT {columns} FROM "  # noqa: S608
             f"(SELECT (jsonb_populate_record(NULL::{name}, content)).* {kept}) AS r",
-            (self.table, cut, column, cut),
+            (self.table, first, column, first),
         )
-        self._forget_after(cursor, cut)
+        self._forget_from(cursor, first)
 
-    def _forget_after(self, cursor: Any, cut: int) -> None:
-        """Forget the epochs and replaced rows of all writes after `cut`."""
-        epochs = "DELETE FROM {}.lowwater_epochs WHERE name = %s AND write > %s"
-        self._execute(cursor, epochs, self.table, cut)
-        replaced = "DELETE FROM {}.lowwater_replaced WHERE name = %s AND write > %s"
-        self._execute(cursor, replaced, self.table, cut)
-        self._set_writes(cursor, cut)
+    def _forget_from(self, cursor: Any, first: int) -> None:
+        """Forget the epochs and replaced rows of the writes from `first` on."""
+        epochs = "DELETE FROM {}.lowwater_epochs WHERE name = %s AND write >= %s"
+        self._execute(cursor, epochs, self.table, first)
+        replaced = "DELETE FROM {}.lowwater_replaced WHERE name = %s AND write >= %s"
+        self._execute(cursor, replaced, self.table, first)
+        self._set_writes(cursor, first - 1)
 
     def _set_writes(self, cursor: Any, write: int) -> None:
         last = "UPDATE {}.lowwater_tables SET writes = %s WHERE name = %s"
