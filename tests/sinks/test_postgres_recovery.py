@@ -10,6 +10,8 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
@@ -157,3 +159,23 @@ def test_rows_of_another_checkpoint_need_a_word(dsn, folder):
     assert table(dsn) == calm
     ran(folder, dsn, "appending", existing="append")
     assert len(table(dsn)) == len(calm)
+
+
+def test_a_query_stopped_by_a_nul_character_goes_on_with_a_word_for_it(dsn, tmp_path):
+    (tmp_path / "stream").mkdir()
+    times = pa.array([1_000_000, 2_000_000], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"ts": times, "key": ["a\0", "b"]}), tmp_path / "stream" / "1.parquet")
+    stream = lw.stream(lw.files(tmp_path / "stream"), time="ts", watermark=lw.ordered())
+    made = stream.window(range="1 minute").group_by("key").agg(n=lw.count())
+
+    def run(**options):
+        sink = lw.to_postgres(dsn, table="with_nul", **options)
+        made.run(host="local", sink=sink, checkpoint=str(tmp_path / "c"))
+
+    for _ in range(2):
+        with pytest.raises(lw.SinkError, match=r"column 'key' contains .*NUL.*the same checkpoint"):
+            run()
+    run(nul="?")
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT key, n FROM with_nul ORDER BY key").fetchall()
+    assert found == [("a?", 1), ("b", 1)]
