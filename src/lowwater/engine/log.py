@@ -56,6 +56,10 @@ class ControlLog(ABC):
     def claim(self, now: int) -> None:
         """Become the owner of the log; any other run fails at its next record."""
 
+    def owned(self) -> bool:
+        """Return whether no other run has claimed the log since `claim`."""
+        return True
+
     @abstractmethod
     def release(self) -> None:
         """Record that the run ends in order and has published all outputs."""
@@ -231,6 +235,9 @@ class FolderLog(ControlLog):
                 self._folder.remove_partial()
                 return
             self.refresh()  # another run has written the next record: claim the one after it
+
+    def owned(self) -> bool:  # noqa: D102
+        return self._folder.size(_name(self._next)) is None
 
     def release(self) -> None:  # noqa: D102
         if self._write(Release(self.owner)):

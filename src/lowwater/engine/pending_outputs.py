@@ -165,7 +165,7 @@ _REMEDY = (
 def _history(log: ControlLog, query: str, checkpoint: str) -> History:
     """Return the history of a query, as its control log tells it."""
     newest = log.newest() or Entry(-1)
-    return History(query, checkpoint, log.owner, newest.epoch, log.tags())
+    return History(query, checkpoint, log.owner, newest.epoch, log.tags(), log.owned)
 
 
 def _to_bytes(tables: Sequence[PendingTable]) -> bytes:

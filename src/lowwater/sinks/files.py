@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from lowwater.errors import SinkError, SpecError
-from lowwater.sinks.sink import Existing, History, Sink
+from lowwater.errors import SinkError
+from lowwater.sinks.sink import Existing, History, Sink, checked_existing
 from lowwater.storage import AtomicFolder
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -106,7 +106,7 @@ def to_csv(path: str | Path, *, existing: Existing | None = None) -> FileSink:
     The fields of a struct become columns: `window_start`, `window_end`. If the folder holds files
     of another query, the run is refused, unless `existing` is "append" or "overwrite".
     """
-    return FileSink(str(path), "csv", csv_lines, _chosen(existing))
+    return FileSink(str(path), "csv", csv_lines, checked_existing(existing))
 
 
 def to_json(path: str | Path, *, existing: Existing | None = None) -> FileSink:
@@ -114,7 +114,7 @@ def to_json(path: str | Path, *, existing: Existing | None = None) -> FileSink:
 
     `existing` is as for `to_csv`.
     """
-    return FileSink(str(path), "jsonl", json_lines, _chosen(existing))
+    return FileSink(str(path), "jsonl", json_lines, checked_existing(existing))
 
 
 def to_parquet(path: str | Path, *, existing: Existing | None = None) -> FileSink:
@@ -122,13 +122,7 @@ def to_parquet(path: str | Path, *, existing: Existing | None = None) -> FileSin
 
     `existing` is as for `to_csv`.
     """
-    return FileSink(str(path), "parquet", parquet_bytes, _chosen(existing))
-
-
-def _chosen(existing: Existing | None) -> Existing | None:
-    if existing not in (None, "append", "overwrite"):
-        raise SpecError(f"existing={existing!r} is unknown; write 'append' or 'overwrite'")
-    return existing
+    return FileSink(str(path), "parquet", parquet_bytes, checked_existing(existing))
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:
