@@ -9,21 +9,15 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from chaos.damage import flip_bit
-from chaos.faults import Injector
 from chaos.queries import QUERIES, ChaosQuery
-from chaos.schedule import Fault, Schedule
 from chaos.simulate import WrongError, live, verify, verify_part
 from chaos.store import mounted
-from chaos.world import CHECKPOINT, Outcome, World, hook, instrumented
-from lowwater.engine.fault_points import POINTS
-
-_EPOCHS = (1, 3)
-"""The epochs in which the runs are killed."""
+from chaos.world import CHECKPOINT, World, hook, instrumented
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A query, and all files of the moment at which its run was killed or had ended."""
+    """A query, and all files at the moment at which its run reached a point."""
 
     query: ChaosQuery
     point: str
@@ -62,18 +56,16 @@ class Flips:
 
 @cache
 def _stopped() -> list[Stopped]:
-    """Return runs that were killed at each point, in an early and in a late epoch."""
-    stopped = []
+    """Return each query as it is if a kill ends it, at every point of every epoch."""
+    stopped: list[Stopped] = []
     for query in QUERIES:
-        for point in POINTS:
-            for epoch in _EPOCHS:
-                world = World.of(query, 0)
-                fault = Fault(point, epoch if point in POINTS[2:10] else 0, "kill", 0)
-                outcome = Outcome(Schedule(0, query, (fault,), 20))
-                injector = Injector(world, fault, outcome)
-                with mounted(world.store), hook(injector.reached), instrumented(world):
-                    live(world, outcome.errors)
-                stopped.append(Stopped(query, point, dict(world.store.files)))
+        world = World.of(query)
+
+        def stop(point: str, world: World = world, query: ChaosQuery = query) -> None:
+            stopped.append(Stopped(query, point, dict(world.store.files)))
+
+        with mounted(world.store), hook(stop), instrumented(world):
+            world.live()
     return stopped
 
 
@@ -83,7 +75,7 @@ def run_flips(seeds: range) -> Flips:
     for seed in seeds:
         chosen = random.Random(seed)  # noqa: S311
         before = chosen.choice(_stopped())
-        world = World.of(before.query, 0)
+        world = World.of(before.query)
         world.store.files = dict(before.files)
         path = _choose(chosen, world)
         bit = chosen.randrange(8 * len(world.store.files[path]))
