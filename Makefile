@@ -64,7 +64,7 @@ clean:
 	rm -rf .venv build dist lowwater-demo experiments-out site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
-	find src tests bench scripts examples experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
+	find src tests bench chaos scripts examples experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
 
 $(READY): .venv/installed pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

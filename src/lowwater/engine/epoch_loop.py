@@ -74,11 +74,11 @@ class EpochLoop:
         reached("claimed")
         self.epoch.controller.begin(now)
         self.newest = log.newest() or self.newest
-        self.epoch.tasks.recover(self.newest, opened=log.opened() is not None)
+        self.epoch.tasks.recover(log)
         outputs.take_over(log)
         if not log.released:
             outputs.publish_again(self.newest)
-        outputs.discard(self.newest)
+        outputs.discard(log)
         reached("recovered")
 
     def release(self) -> None:

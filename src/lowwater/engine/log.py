@@ -60,6 +60,12 @@ class ControlLog(ABC):
         """Return whether no other run has claimed the log since `claim`."""
         return True
 
+    def check_owner(self) -> None:  # noqa: B027
+        """Raise HostError if another run has claimed the log.
+
+        Until another run claims it, every file of the checkpoint is of this owner, or older.
+        """
+
     @abstractmethod
     def release(self) -> None:
         """Record that the run ends in order and has published all outputs."""
@@ -237,7 +243,7 @@ class FolderLog(ControlLog):
             self.refresh()  # another run has written the next record: claim the one after it
 
     def owned(self) -> bool:  # noqa: D102
-        return self._folder.size(_name(self._next)) is None
+        return self._folder.size(_name(self._next)) is None and self._in_step(self._next)
 
     def release(self) -> None:  # noqa: D102
         if self._write(Release(self.owner)):
@@ -263,17 +269,24 @@ class FolderLog(ControlLog):
             self._opening, self.released = opening, True
         return self._opening
 
+    def check_owner(self) -> None:  # noqa: D102
+        if not self.owned():
+            self._raise_taken_over()
+
     def _must_write(self, content: Content) -> Record:
         if not self._write(content):
-            taken = self._read(self._next)
-            by = taken.content if taken is not None else None
-            who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
-            raise HostError(
-                f"{who} has taken over this checkpoint, so this run ends; the other run continues "
-                f"after epoch {-1 if self._entry is None else self._entry.epoch}"
-            )
+            self._raise_taken_over()
         assert self._last is not None  # noqa: S101
         return self._last
+
+    def _raise_taken_over(self) -> None:
+        taken = self._read(self._next)
+        by = taken.content if taken is not None else None
+        who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
+        raise HostError(
+            f"{who} has taken over this checkpoint, so this run ends; the other run continues "
+            f"after epoch {-1 if self._entry is None else self._entry.epoch}"
+        )
 
     @property
     def _next(self) -> int:
