@@ -6,7 +6,15 @@ import re
 from dataclasses import dataclass
 
 from lowwater import errors
-from lowwater.errors import CqlError, HostError, LowwaterError, SinkError, StateError, places
+from lowwater.errors import (
+    ROWS_ASIDE,
+    CqlError,
+    HostError,
+    LowwaterError,
+    SinkError,
+    StateError,
+    places,
+)
 
 _RAISED = re.compile(
     r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt)): (.*)$", re.MULTILINE
@@ -46,13 +54,25 @@ class Failure:
         what = "the query" if self.epoch is None else f"epoch {self.epoch}"
         inside = f" in {', '.join(where)}" if where else ""
         cause = self.cause.rstrip(". ")
+        return f"{what} failed{inside}: {cause}. {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
         if self.transient:
-            remedy = "Start the query again once the cause is gone: it continues where it was"
-        else:
-            remedy = (
-                "A restart reads the same rows and fails again, unless the query's code is changed"
+            return "Start the query again once the cause is gone: it continues where it was"
+        if ROWS_ASIDE in self.places:
+            return (
+                "The cause is not in the rows of this epoch: change the query's code, or go back "
+                "to an earlier epoch with lowwater state CHECKPOINT --rewind EPOCH"
             )
-        return f"{what} failed{inside}: {cause}. {remedy}"
+        again = "A restart reads the same rows and fails again, unless the query's code is changed"
+        # The entry of the epoch is written before its outputs, which cannot be set aside.
+        if self.epoch is None or any(place.startswith("the sink") for place in self.places):
+            return again
+        return (
+            f"{again}, or the rows of the epoch are set aside: lowwater state CHECKPOINT "
+            f"--set-aside {self.epoch}"
+        )
 
 
 def failure_of(error: BaseException) -> Failure:
