@@ -68,9 +68,9 @@ def test_a_failure_that_comes_back_is_not_restarted_a_third_time(tmp_path):
 def test_a_sink_that_fails_at_the_start_is_named(tmp_path):
     write_files(tmp_path)
     with pytest.raises(lw.HostError):
-        query(tmp_path).start(
-            host="local", sink=Broken({3}), checkpoint=str(tmp_path / "c")
-        ).wait(30)
+        query(tmp_path).start(host="local", sink=Broken({3}), checkpoint=str(tmp_path / "c")).wait(
+            30
+        )
 
     def refuse(epoch, rows):
         raise ValueError("too wide")
