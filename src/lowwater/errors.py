@@ -73,8 +73,8 @@ class HostError(LowwaterError):
     """The error for a query that failed while it ran; the cause is chained."""
 
 
-ROWS_ASIDE = "an epoch whose rows are set aside"
-"""The place of a failure that no row of the epoch has caused."""
+ROWS_OPEN, ROWS_ASIDE = "epoch open", "epoch without rows"
+"""Places of a failure before an epoch has its entry: rows can be set aside, or are already."""
 _PLACE = "lowwater: in "
 _PLACES = re.compile(rf"^\s*{_PLACE}(.+?)\s*$", re.MULTILINE)
 

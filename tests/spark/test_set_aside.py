@@ -66,7 +66,7 @@ def test_rows_of_an_interrupted_epoch_are_set_aside(spark, tmp_path, folder, kin
     set_aside(checkpoint, BAD)
     results, malformed = lw.to_memory(), lw.to_parquet(tmp_path / "malformed")
     run = query.start(sink=results, malformed=malformed, checkpoint=checkpoint)
-    wait_until(lambda: run.wait(0) or run.status()["in"] == FILES * ROWS and run.newest.quiet)
+    wait_until(lambda: run.wait(0) or (run.status()["in"] == FILES * ROWS and run.newest.quiet))
     status = run.status()
     run.stop()
     assert status.balanced

@@ -22,7 +22,7 @@ from lowwater.engine.future_guard import jumps, new_limits
 from lowwater.engine.gap_fill import filled
 from lowwater.engine.log import ControlLog
 from lowwater.engine.pending_outputs import PendingOutputs
-from lowwater.errors import ROWS_ASIDE, add_place, places
+from lowwater.errors import ROWS_ASIDE, ROWS_OPEN, add_place, places
 from lowwater.operators.packet import Packet, measure_of
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import SourceBlock
@@ -138,7 +138,7 @@ class Epoch:
             try:
                 return self.tasks.run(now, intake, Forecast(self.controller, now), log.owner)
             except Exception as failure:
-                _add_rows(failure, intake, aside=log.set_aside)
+                _add_rows(failure, intake, log)
                 raise
 
         emitted = run({})
@@ -169,12 +169,15 @@ class Epoch:
         return shedder is not None and shedder.measures and hasattr(self.clock, "took")
 
 
-def _add_rows(failure: Exception, intake: Intake, *, aside: bool) -> None:
-    """Add the files of an epoch to `failure`, unless it names a file, or the rows are aside."""
-    if aside:
+def _add_rows(failure: Exception, intake: Intake, log: ControlLog) -> None:
+    """Add to `failure` the files of the epoch, unless it names one, and what became of the rows."""
+    if log.set_aside:
         add_place(failure, ROWS_ASIDE)
-    elif not any("file" in place for place in places(failure)):
+        return
+    if not any("file" in place for place in places(failure)):
         add_place(failure, file_names(b.path for blocks in intake.blocks.values() for b in blocks))
+    if log.opened() is not None:
+        add_place(failure, ROWS_OPEN)
 
 
 def _measures(packets: Sequence[Packet]) -> list[Packet]:

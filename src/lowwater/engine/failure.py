@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lowwater import errors
 from lowwater.errors import (
     ROWS_ASIDE,
+    ROWS_OPEN,
     CqlError,
     HostError,
     LowwaterError,
@@ -42,7 +43,7 @@ class Failure:
     def epoch(self) -> int | None:
         """The number of the failed epoch, None if the failure is not in an epoch."""
         found = [p.removeprefix("epoch ") for p in self.places if p.startswith("epoch ")]
-        return int(found[0]) if found and found[0].isdigit() else None
+        return next((int(number) for number in found if number.isdigit()), None)
 
     @property
     def lost_process(self) -> bool:
@@ -66,8 +67,7 @@ class Failure:
                 "to an earlier epoch with lowwater state CHECKPOINT --rewind EPOCH"
             )
         again = "A restart reads the same rows and fails again, unless the query's code is changed"
-        # The entry of the epoch is written before its outputs, which cannot be set aside.
-        if self.epoch is None or any(place.startswith("the sink") for place in self.places):
+        if ROWS_OPEN not in self.places:
             return again
         return (
             f"{again}, or the rows of the epoch are set aside: lowwater state CHECKPOINT "

@@ -65,6 +65,8 @@ class Status:
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
+    overflows
+        Number of sums and means that are NULL because they do not fit their type.
     restarts, last_failure
         For a run with `restart=`: how often it was restarted, and the last failure in one line.
     """
@@ -84,6 +86,7 @@ class Status:
     quality: Mapping[str, QualityStatus] = field(default_factory=dict)
     dropped: Mapping[str, Any] = field(default_factory=dict)
     bad_files: int = 0
+    overflows: int = 0
     restarts: int = 0
     last_failure: str = ""
 
@@ -122,6 +125,7 @@ class Status:
             quality_status(entry, flow, adapter, behind),
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
+            sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
         )
 
     def __getitem__(self, name: str) -> int:
