@@ -50,12 +50,17 @@ class Failure:
         """Whether a process of Spark was lost, so that the job may succeed when it runs again."""
         return self.cause in _LOST.values()
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """What failed, where, and why, without a remedy."""
         where = [p for p in self.places if not p.startswith("epoch ")]
         what = "the query" if self.epoch is None else f"epoch {self.epoch}"
         inside = f" in {', '.join(where)}" if where else ""
         cause = self.cause.rstrip(". ")
-        return f"{what} failed{inside}: {cause}. {self._remedy}"
+        return f"{what} failed{inside}: {cause}"
+
+    def __str__(self) -> str:
+        return f"{self.line}. {self._remedy}"
 
     @property
     def _remedy(self) -> str:

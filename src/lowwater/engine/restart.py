@@ -119,8 +119,14 @@ class RestartedRun(Run):
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status after the newest epoch, with the restarts and the last failure."""
-        last = str(self._failures[-1][1]) if self._failures else ""
-        return replace(super().status(behind), restarts=self.restarts, last_failure=last)
+        last = self._failures[-1][1].line if self._failures else ""
+        failed = self._error is not None
+        return replace(
+            super().status(behind),
+            restarts=self.restarts,
+            last_failure=str(self._error) if failed else last,
+            failed=failed,
+        )
 
     def watch(self, tap: Outputs) -> None:
         """Write the rows of the first output also to the sinks of `tap`, after restarts, too."""

@@ -67,8 +67,9 @@ class Status:
         output `bad_files` lists them.
     overflows
         Number of sums and means that are NULL because they do not fit their type.
-    restarts, last_failure
-        For a run with `restart=`: how often it was restarted, and the last failure in one line.
+    restarts, last_failure, failed
+        For a run with `restart=`: how often it was restarted, the last failure in one line, and
+        whether the run has ended with it.
     """
 
     epoch: int
@@ -89,6 +90,7 @@ class Status:
     overflows: int = 0
     restarts: int = 0
     last_failure: str = ""
+    failed: bool = False
 
     @classmethod
     def of(
