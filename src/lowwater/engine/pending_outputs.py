@@ -134,7 +134,8 @@ class PendingOutputs:
             raise StateError(f"{path} is missing: the outputs of epoch {entry.epoch}; {_REMEDY}")
         if checksum(content, self.query, name) != entry.pending.checksum:
             raise StateError(f"{path} is damaged: its checksum differs; {_REMEDY}")
-        self.publish(entry, list(_from_bytes(content)))
+        with located(f"epoch {entry.epoch}"):
+            self.publish(entry, list(_from_bytes(content)))
 
     def forget(self, entry: Entry) -> None:
         """Delete the stored tables of `entry`, which has a next entry."""
