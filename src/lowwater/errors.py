@@ -73,6 +73,10 @@ class HostError(LowwaterError):
     """The error for a query that failed while it ran; the cause is chained."""
 
 
+class TakenOverError(HostError):
+    """The error for a run whose checkpoint another run has claimed."""
+
+
 ROWS_OPEN, ROWS_ASIDE = "epoch open", "epoch without rows"
 """Places of a failure before an epoch has its entry: rows can be set aside, or are already."""
 _PLACE = "lowwater: in "

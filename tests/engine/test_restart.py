@@ -65,6 +65,20 @@ def test_a_failure_that_comes_back_is_not_restarted_a_third_time(tmp_path):
     assert run.status().restarts == 2
 
 
+def test_a_run_whose_checkpoint_was_taken_is_not_restarted(tmp_path):
+    write_files(tmp_path)
+    first = start(tmp_path, lw.to_memory(), times=50)
+    wait_until(lambda: first.status().epoch >= 2)
+    second = query(tmp_path).start(
+        host="local", sink=lw.to_memory(), checkpoint=str(tmp_path / "c")
+    )
+    with pytest.raises(lw.HostError, match="has taken over this checkpoint"):
+        first.wait(30)
+    assert first.status().restarts == 0
+    assert not second.wait(0)
+    second.stop()
+
+
 def test_a_sink_that_fails_at_the_start_is_named(tmp_path):
     write_files(tmp_path)
     with pytest.raises(lw.HostError):

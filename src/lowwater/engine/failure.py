@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from copy import copy
 from dataclasses import dataclass
 
 from lowwater import errors
@@ -118,9 +119,12 @@ _TRANSIENT = (
 
 
 def raised(error: BaseException) -> LowwaterError:
-    """Return the error to raise for `error`, which ended a run: one line, and the right class."""
+    """Return the error to raise from `error`, which ended a run: one line, and the right class.
+
+    It is always a new error: an error that is raised from itself would be its own cause.
+    """
     if isinstance(error, HostError | CqlError):
-        return error
+        return copy(error)
     failure = failure_of(error)
     kind = type(error) if isinstance(error, LowwaterError) else _class_of(error)
     # These errors name the file or the parameter, and the way out.

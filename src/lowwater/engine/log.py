@@ -33,7 +33,7 @@ from lowwater.engine.record import (
     live_entries,
     to_bytes,
 )
-from lowwater.errors import HostError, StateError
+from lowwater.errors import StateError, TakenOverError
 from lowwater.storage import AtomicFolder
 
 KEPT_EPOCHS = 20
@@ -65,7 +65,7 @@ class ControlLog(ABC):
         return True
 
     def check_owner(self) -> None:  # noqa: B027
-        """Raise HostError if another run has claimed the log.
+        """Raise TakenOverError if another run has claimed the log.
 
         Until another run claims it, every file of the checkpoint is of this owner, or older.
         """
@@ -86,7 +86,7 @@ class ControlLog(ABC):
     def append(self, entry: Entry) -> Entry:
         """Append `entry` unless its epoch has an entry; return the entry that the log then has.
 
-        Raise HostError if another run has taken over the log.
+        Raise TakenOverError if another run has taken over the log.
         """
 
     @abstractmethod
@@ -295,7 +295,7 @@ class FolderLog(ControlLog):
         taken = self._read(self._next)
         by = taken.content if taken is not None else None
         who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
-        raise HostError(
+        raise TakenOverError(
             f"{who} has taken over this checkpoint, so this run ends; the other run continues "
             f"after epoch {-1 if self._entry is None else self._entry.epoch}"
         )

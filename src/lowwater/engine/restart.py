@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lowwater.engine.failure import Failure, failure_of
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
-from lowwater.errors import HostError, LowwaterError, SpecError
+from lowwater.errors import HostError, LowwaterError, SpecError, TakenOverError
 from lowwater.sinks.sink import Outputs
 from lowwater.ticks import TICKS_PER_SECOND, Duration, ticks
 
@@ -40,7 +40,8 @@ def restart(
     """Return a rule by which a failed run starts again: at most `times` in any time `within`.
 
     The run continues from its checkpoint. A failure that comes back in the same epoch with the same
-    cause is not restarted a third time.
+    cause is not restarted a third time. A run whose checkpoint another run has taken is not
+    restarted.
 
     >>> import lowwater as lw
     >>> lw.restart(times=5, within="1 hour")
@@ -85,9 +86,12 @@ class RestartedRun(Run):
 
     def _restarted(self, error: LowwaterError) -> bool:
         """Start the run again after `error`; return False if the rule does not allow it."""
+        owned = self._run.epochs.log.owned()
         while True:
             self._failures.append((time.monotonic(), failure_of(error.__cause__ or error)))
-            if self._stopping.is_set() or not self._rule.allows(self._failures):
+            owned = owned and not isinstance(error, TakenOverError)
+            allowed = owned and self._rule.allows(self._failures)
+            if self._stopping.is_set() or not allowed:
                 self._error = self._explained(error)
                 return False
             self._stopping.wait(self._rule.pause)
