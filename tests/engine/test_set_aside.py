@@ -191,6 +191,6 @@ def test_a_failure_without_rows_is_not_blamed_on_the_rows(tmp_path, capfd):
     epoch = int(text.split("--set-aside ")[1].split()[0].rstrip("."))
     said(capfd, "state", checkpoint, "--set-aside", epoch)
     again = fail(of, checkpoint)
-    assert "The cause is not in the rows of this epoch" in again
+    assert "Its rows are set aside, so the cause is in earlier rows" in again
     assert "--rewind" in again
     assert "--set-aside" not in again

@@ -90,7 +90,7 @@ class FileSink(Sink):
 def _owner(written: bytes, path: str) -> dict[str, str]:
     try:
         owner: dict[str, str] = dict(json.loads(written))
-    except ValueError as problem:
+    except (ValueError, TypeError) as problem:
         remedy = "delete it to make the folder yours"
         raise SinkError(f"{path} is damaged ({problem}); {remedy}") from problem
     return owner
