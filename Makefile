@@ -1,4 +1,4 @@
-.PHONY: help setup demo test wheel lint bench experiments docs clean
+.PHONY: help setup demo test wheel lint bench soak experiments docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -17,6 +17,7 @@ help:
 	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make soak [HOURS=1]    run a query under faults for hours: memory, files and latency stay flat'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
@@ -47,6 +48,10 @@ lint: $(READY)
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
 
+soak: HOURS ?= 1
+soak: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m bench.soak --hours $(HOURS)
+
 experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
 
@@ -59,7 +64,7 @@ clean:
 	rm -rf .venv build dist lowwater-demo experiments-out site
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
-	find src tests bench scripts examples experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
+	find src tests bench chaos scripts examples experiments -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || :
 
 $(READY): .venv/installed pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

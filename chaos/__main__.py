@@ -5,53 +5,74 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from typing import TypeVar
 
+import pyarrow as pa
+
+from chaos.flips import Flips, run_flips
 from chaos.mutants import find_mutants
 from chaos.report import Report
 from chaos.simulate import run_chunk
 
 CHUNK = 50
+_SHOWN = 20
+"""The number of chunks between two lines of progress."""
+Part = TypeVar("Part", Report, Flips)
 
 
 def main() -> int:
     """Run the chosen part; the exit code is 1 if an answer was silently wrong."""
     chosen = _arguments()
     if chosen.part == "mutants":
-        return find_mutants(chosen.schedules, chosen.names)
-    began, report = time.monotonic(), Report()
-    ends = range(chosen.seed, chosen.seed + chosen.schedules, CHUNK)
-    chunks = [range(a, min(a + CHUNK, chosen.seed + chosen.schedules)) for a in ends]
-    with ProcessPoolExecutor(chosen.processes, get_context("spawn")) as pool:
-        parts = [pool.submit(run_chunk, seeds) for seeds in chunks]
-        for part in as_completed(parts):
+        return find_mutants(chosen.schedules, chosen.processes, chosen.names)
+    if chosen.part == "flips":
+        return _run_all(chosen, chosen.places, run_flips, Flips())
+    return _run_all(chosen, chosen.schedules, run_chunk, Report())
+
+
+def _run_all(
+    chosen: argparse.Namespace, number: int, run: Callable[[range], Part], report: Part
+) -> int:
+    """Run `number` seeds in several processes, print their report, and return the exit code."""
+    began = time.monotonic()
+    # A process has one core: threads of Arrow would only wait for each other.
+    workers = chosen.processes, get_context("spawn"), pa.set_cpu_count, (1,)
+    with ProcessPoolExecutor(*workers) as pool:
+        parts = [pool.submit(run, seeds) for seeds in _chunks(chosen.seed, number)]
+        for done, part in enumerate(as_completed(parts), 1):
             report.merge(part.result())
-            _show(f"\r{report.schedules} schedules, {len(report.wrong)} wrong")
+            if done % _SHOWN == 0:
+                said = f"{done * CHUNK} of {number}, {len(report.wrong)} wrong"
+                sys.stderr.write(f"{said}, {time.monotonic() - began:.0f} s\n")
             if report.wrong and chosen.until_wrong:
                 pool.shutdown(cancel_futures=True)
                 break
-    _show("\r")
     sys.stdout.write(report.text(time.monotonic() - began) + "\n")
     return 1 if report.wrong else 0
 
 
-def _show(text: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(text)
-        sys.stderr.flush()
+def _chunks(first: int, number: int) -> Iterator[range]:
+    for start in range(first, first + number, CHUNK):
+        yield range(start, min(start + CHUNK, first + number))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--seed", type=int, default=0, help="the first seed")
+    common.add_argument("--processes", type=int, default=2)
+    common.add_argument("--until-wrong", action="store_true", help="stop at a wrong answer")
     parts = parser.add_subparsers(dest="part", required=True)
-    local = parts.add_parser("local", help="schedules on the local host, in memory")
+    local = parts.add_parser("local", parents=[common], help="schedules on the local host")
     local.add_argument("--schedules", type=int, default=2_000)
-    local.add_argument("--seed", type=int, default=0, help="the first seed")
-    local.add_argument("--processes", type=int, default=2)
-    local.add_argument("--until-wrong", action="store_true", help="stop at the first wrong answer")
+    flips = parts.add_parser("flips", parents=[common], help="flipped bits in checkpoints")
+    flips.add_argument("--places", type=int, default=10_000)
     mutants = parts.add_parser("mutants", help="put known faults back, and look for them")
     mutants.add_argument("--schedules", type=int, default=2_000, help="at most, for each mutant")
+    mutants.add_argument("--processes", type=int, default=2)
     mutants.add_argument("names", nargs="*", help="names of patches; by default all")
     return parser.parse_args()
 

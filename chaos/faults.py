@@ -8,19 +8,42 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
+from chaos.damage import DAMAGE
+from chaos.inputs import (
+    FILES,
+    InputFile,
+    Inputs,
+    corrupt_file,
+    future_file,
+    good_file,
+    mixed_file,
+)
+from chaos.queries import FileQuery
 from chaos.schedule import Fault
 from chaos.store import Killed
-from chaos.world import CHECKPOINT, Outcome, World, hook
+from chaos.world import Outcome, World, hook
 from lowwater.engine.state_store import Attempt
+
+_CHANGES = ("write", "create", "delete")
+_DAY = 86_400_000_000
+_EVEN = 0.5
+
+Arrival = tuple[str | None, InputFile]
+"""The ending of the name of a new file, None for the usual one, and its content."""
 
 
 class Injector:
-    """The hook of one run: it counts the points, and injects the fault when its point comes."""
+    """The hook of one run: it counts the points, and injects the fault when its point comes.
+
+    `damage` is the function that damages files after the run.
+    """
 
     def __init__(self, world: World, fault: Fault | None, outcome: Outcome) -> None:
         self.world, self.fault, self.outcome = world, fault, outcome
+        self.chosen = random.Random(0 if fault is None else fault.seed)  # noqa: S311
         self.seen: Counter[str] = Counter()
         self.damage: Callable[[], None] | None = None
+        self.done = False
 
     def reached(self, point: str) -> None:
         """Inject the fault if this is its point."""
@@ -28,183 +51,185 @@ class Injector:
             self.world.backups.append(dict(self.world.store.files))
         nth, fault = self.seen[point], self.fault
         self.seen[point] += 1
-        if fault is None or point != fault.point or nth != fault.nth:
+        if fault is None or self.done or point != fault.point or nth != fault.nth:
             return
-        self.outcome.met.append((point, fault.kind))
-        self.fault = None
-        INJECT[fault.kind](self, random.Random(fault.seed))  # noqa: S311
+        self.done = True
+        if fault.kind in DAMAGE:
+            self.damage = lambda: DAMAGE[fault.kind](self.world, self.chosen)
+            raise Killed
+        INJECT[fault.kind](self)
 
-    # -- faults ------------------------------------------------------------------------------------
+    def met(self) -> None:
+        """Record that the fault has happened."""
+        if self.fault is not None:
+            self.outcome.met.append((self.fault.point, self.fault.kind))
 
-    def kill(self, _: random.Random) -> None:
+    # -- the process ends --------------------------------------------------------------------------
+
+    def kill(self) -> None:
         """End the process."""
+        self.met()
         raise Killed
 
-    def torn_write(self, _: random.Random) -> None:
-        """End the process while it writes the next file."""
+    def kill_later(self) -> None:
+        """End the process at a random operation of the disk."""
+        most = 1 if self.fault is not None and self.fault.point == "released" else 30
+        self._after(self.chosen.randrange(most), None, self._die)
 
-        def tear(operation: str, path: str) -> None:
-            if operation in ("write", "create"):
-                self.world.store.tear(path)
-                raise Killed
+    def torn_write(self) -> None:
+        """End the process while it writes a file."""
 
-        self.world.store.on_write = tear
+        def tear(path: str) -> None:
+            self.world.store.tear(path)
+            raise Killed
 
-    def failed_write(self, _: random.Random) -> None:
-        """Let the next write fail, once."""
+        self._after(self.chosen.randrange(3), ("write", "create"), tear)
 
-        def fail(operation: str, path: str) -> None:
-            if operation in ("write", "create"):
-                self.world.store.on_write = None
-                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+    def _die(self, _: str) -> None:
+        raise Killed
 
-        self.world.store.on_write = fail
+    # -- the disk ----------------------------------------------------------------------------------
 
-    def lost_reply(self, _: random.Random) -> None:
+    def _after(
+        self, passed: int, operations: tuple[str, ...] | None, happen: Callable[[str], None]
+    ) -> None:
+        """Let some operations pass; at the next one, call `happen` with its path, once."""
+        left = passed
+
+        def count(operation: str, path: str) -> None:
+            nonlocal left
+            if operations is None or operation in operations:
+                left -= 1
+                if left < 0:
+                    self.world.store.on_operation = None
+                    self.met()
+                    happen(path)
+
+        self.world.store.on_operation = count
+
+    def _fail(self, code: int) -> Callable[[str], None]:
+        def fail(path: str) -> None:
+            raise OSError(code, os.strerror(code), path)
+
+        return fail
+
+    def failed_write(self) -> None:
+        """Let a write fail, once."""
+        self._after(self.chosen.randrange(3), ("write", "create"), self._fail(errno.EIO))
+
+    def lost_reply(self) -> None:
         """Write the next record, and let its writer receive an error."""
+        self._after(0, ("created",), self._fail(errno.ETIMEDOUT))
 
-        def lose(operation: str, path: str) -> None:
-            if operation == "created":
-                self.world.store.on_write = None
-                raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path)
-
-        self.world.store.on_write = lose
-
-    def full_disk(self, _: random.Random) -> None:
+    def full_disk(self) -> None:
         """Let every write fail until the restart."""
-        self._refuse(errno.ENOSPC, ("write", "create"))
+        self._refuse(errno.ENOSPC, _CHANGES[:2])
 
-    def read_only_disk(self, _: random.Random) -> None:
+    def read_only_disk(self) -> None:
         """Let every write and every deletion fail until the restart."""
-        self._refuse(errno.EROFS, ("write", "create", "delete"))
+        self._refuse(errno.EROFS, _CHANGES)
 
     def _refuse(self, code: int, operations: tuple[str, ...]) -> None:
         def refuse(operation: str, path: str) -> None:
             if operation in operations:
-                raise OSError(code, os.strerror(code), path)
+                self._met_once()
+                self._fail(code)(path)
 
-        self.world.store.on_write = refuse
+        self.world.store.on_operation = refuse
 
-    def second_run(self, chosen: random.Random) -> None:
+    def slow_disk(self) -> None:
+        """Let every operation of the disk take up to ten minutes."""
+
+        def wait(_: str, __: str) -> None:
+            self._met_once()
+            self.world.clock.offset += self.chosen.randrange(600_000_000)
+
+        self.world.store.on_operation = wait
+
+    def _met_once(self) -> None:
+        if self.fault is not None and (self.fault.point, self.fault.kind) not in self.outcome.met:
+            self.met()
+
+    def clock_jump(self) -> None:
+        """Let the clock jump by hours."""
+        self.met()
+        self.world.clock.offset = self.chosen.randrange(-_DAY, _DAY)
+
+    # -- other processes ---------------------------------------------------------------------------
+
+    def second_run(self) -> None:
         """Let another run take over and run some epochs; then the first run continues."""
-        epochs = chosen.choice((0, 1, 2, 100))
+        self.met()
+        epochs = self.chosen.choice((0, 1, 2, 100))
         with hook(None):
             other = self.world.run()
             for _ in range(epochs):
                 if other.epochs.newest.done or not other.epochs.take_blocks_or_due(by_clock=False):
                     break
 
-    def late_attempt(self, chosen: random.Random) -> None:
+    def late_attempt(self) -> None:
         """Let a task of an earlier epoch write its segment again."""
         if self.world.attempts:
-            state, changes, epoch, attempt = chosen.choice(self.world.attempts)
+            self.met()
+            state, changes, epoch, attempt = self.chosen.choice(self.world.attempts)
             with hook(None):
                 state.write(changes, epoch, Attempt(attempt.owner, attempt.number + 1_000))
 
-    def clock_jump(self, chosen: random.Random) -> None:
-        """Let the clock jump by hours."""
-        self.world.clock.offset += chosen.choice((-1, 1)) * chosen.randrange(86_400_000_000)
+    # -- input files -------------------------------------------------------------------------------
 
-    def _die_with(self, damage: Callable[[], None]) -> None:
-        self.damage = damage
-        raise Killed
+    def bad_lines(self) -> None:
+        """Let a file arrive with lines that cannot be read, or look odd."""
+        self._arrive(lambda inputs: (None, mixed_file(inputs.form, self.chosen, self._number)))
 
-    def lost_segment(self, _: random.Random) -> None:
-        """Delete the newest state segment."""
-        self._die_with(lambda: self._delete(self._paths("state")[-1:]))
+    def corrupt_file(self) -> None:
+        """Let a file arrive that cannot be read."""
+        self._arrive(lambda inputs: corrupt_file(inputs.form, self.chosen, self._number))
 
-    def lost_state(self, _: random.Random) -> None:
-        """Delete all state segments."""
-        self._die_with(lambda: self._delete(self._paths("state")))
+    def older_name(self) -> None:
+        """Let a file arrive whose name sorts before those that were read."""
+        self._arrive(
+            lambda inputs: (None, good_file(inputs.form, self.chosen, self._number)), older=True
+        )
 
-    def lost_records(self, chosen: random.Random) -> None:
-        """Delete the newest records of the log."""
-        number = chosen.choice((1, 2, 5))
-        self._die_with(lambda: self._delete(self._paths("control")[-number:]))
+    def future_row(self) -> None:
+        """Let a file arrive whose first row is too far in the future."""
+        query = self.world.query
+        assert isinstance(query, FileQuery)  # noqa: S101
+        self._arrive(
+            lambda inputs: (None, future_file(inputs.form, self.chosen, self._number, query.far))
+        )
 
-    def lost_outputs(self, _: random.Random) -> None:
-        """Delete the pending outputs."""
-        self._die_with(lambda: self._delete(self._paths("outputs")))
+    @property
+    def _number(self) -> int:
+        return self.chosen.randrange(FILES)
 
-    def flipped_bit(self, chosen: random.Random) -> None:
-        """Flip one bit of one file of the checkpoint."""
-
-        def flip() -> None:
-            path = chosen.choice(self.world.store.under(CHECKPOINT))
-            content = bytearray(self.world.store.files[path])
-            if content:
-                bit = chosen.randrange(8 * len(content))
-                content[bit // 8] ^= 1 << bit % 8
-                self.world.store.files[path] = bytes(content)
-
-        self._die_with(flip)
-
-    def changed_digit(self, chosen: random.Random) -> None:
-        """Change one digit of the newest record."""
-
-        def change() -> None:
-            path = self._paths("control")[-1]
-            content = bytearray(self.world.store.files[path])
-            places = [n for n, byte in enumerate(content) if 48 <= byte <= 57]  # noqa: PLR2004
-            place = chosen.choice(places)
-            content[place] = 48 + (content[place] - 48 + chosen.randrange(1, 10)) % 10
-            self.world.store.files[path] = bytes(content)
-
-        self._die_with(change)
-
-    def swapped_files(self, chosen: random.Random) -> None:
-        """Let two segments, or two records, change their names."""
-
-        def swap() -> None:
-            paths = self._paths(chosen.choice(("state", "control")))
-            if len(paths) > 1:
-                one, other = chosen.sample(paths, 2)
-                files = self.world.store.files
-                files[one], files[other] = files[other], files[one]
-
-        self._die_with(swap)
-
-    def old_backup(self, chosen: random.Random) -> None:
-        """Replace the checkpoint by an older copy; the outputs stay."""
-
-        def restore() -> None:
-            files = self.world.store.files
-            old = chosen.choice(self.world.backups or [dict(files)])
-            inside = f"{CHECKPOINT}/"
-            self._delete([p for p in files if p.startswith(inside)])
-            files.update({p: c for p, c in old.items() if p.startswith(inside)})
-
-        self._die_with(restore)
-
-    def new_checkpoint(self, _: random.Random) -> None:
-        """Delete the whole checkpoint; the outputs stay."""
-        self._die_with(lambda: self._delete(self.world.store.under(CHECKPOINT)))
-
-    def _paths(self, part: str) -> list[str]:
-        return self.world.store.under(f"{CHECKPOINT}/{part}")
-
-    def _delete(self, paths: list[str]) -> None:
-        for path in paths:
-            del self.world.store.files[path]
+    def _arrive(self, make: Callable[[Inputs], Arrival], *, older: bool = False) -> None:
+        """Let a file arrive, unless the query reads no more files; some runs are then killed."""
+        inputs = self.world.inputs
+        if inputs is None or self.world.ending:
+            return
+        self.met()
+        ending, file = make(inputs)
+        older = older or self.chosen.random() < _EVEN
+        inputs.put(inputs.new_name(ending, older=older), file)
+        if self.chosen.random() < _EVEN:
+            raise Killed
 
 
-INJECT: dict[str, Callable[[Injector, random.Random], None]] = {
+INJECT: dict[str, Callable[[Injector], None]] = {
     "kill": Injector.kill,
+    "kill later": Injector.kill_later,
     "torn write": Injector.torn_write,
     "failed write": Injector.failed_write,
     "lost reply": Injector.lost_reply,
     "full disk": Injector.full_disk,
     "read-only disk": Injector.read_only_disk,
+    "slow disk": Injector.slow_disk,
+    "clock jump": Injector.clock_jump,
     "second run": Injector.second_run,
     "late attempt": Injector.late_attempt,
-    "clock jump": Injector.clock_jump,
-    "lost segment": Injector.lost_segment,
-    "lost state": Injector.lost_state,
-    "lost records": Injector.lost_records,
-    "lost outputs": Injector.lost_outputs,
-    "flipped bit": Injector.flipped_bit,
-    "changed digit": Injector.changed_digit,
-    "swapped files": Injector.swapped_files,
-    "old backup": Injector.old_backup,
-    "new checkpoint": Injector.new_checkpoint,
+    "bad lines": Injector.bad_lines,
+    "corrupt file": Injector.corrupt_file,
+    "older name": Injector.older_name,
+    "future row": Injector.future_row,
 }

@@ -9,15 +9,17 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lowwater as lw
+from chaos.inputs import SCHEMA, START
+from lowwater.sources.formats import Format
 
-FILES = 7
-ROWS = 40
-_START = datetime(2024, 5, 1, 12, tzinfo=UTC)
+FILES = 5
+ROWS = 24
 _SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("key", pa.int64()), ("value", pa.int64())])
 
 
@@ -28,10 +30,10 @@ def folder(name: str) -> Path:
     for number in range(FILES):
         rows = []
         for _ in range(ROWS):
-            late = chosen.choice((0, 0, 0, 1, 2, 6))
+            late = chosen.choice((0, 0, 0, 1, 2, 12))
             seconds = number * 5 + chosen.uniform(0, 5) - late
             key, value = chosen.randrange(4), chosen.randrange(1_000)
-            rows.append((_START + timedelta(seconds=seconds), key, value))
+            rows.append((START + timedelta(seconds=seconds), key, value))
         columns = [list(column) for column in zip(*rows, strict=True)]
         pq.write_table(pa.table(columns, schema=_SCHEMA), at / f"{number:04d}.parquet")
     return at
@@ -69,6 +71,38 @@ class ChaosQuery:
     build: Callable[[], lw.Stream]
 
 
+@dataclass(frozen=True)
+class FileQuery:
+    """A query over files that arrive while it runs; its answer is computed by the harness.
+
+    A row at the time `far` is not admitted, whether it is the first one or not: it is too far ahead
+    of the clock or, with `max_ahead`, of the other rows.
+    """
+
+    name: str
+    form: Format
+    files_per_epoch: int
+    max_ahead: str
+    far: datetime
+
+    def build(self, at: Path) -> lw.Stream:
+        """Return the query over the folder `at`."""
+        source = lw.files(at, format=self.form, schema=SCHEMA, files_per_epoch=self.files_per_epoch)
+        watermark = lw.slack("2 seconds", max_ahead=self.max_ahead)
+        windows = lw.stream(source, time="ts", watermark=watermark).window(range="4 seconds")
+        return windows.group_by("key").agg(n=lw.count(), total=lw.sum("value"))
+
+
+AnyQuery: TypeAlias = ChaosQuery | FileQuery
 QUERIES = tuple(
     ChaosQuery(build.__name__.strip("_"), build) for build in (_sliding, _sessions, _join, _nested)
+)
+_YEAR_3000 = datetime(3000, 1, 1, tzinfo=UTC)
+_TOMORROW = START + timedelta(hours=10)
+FILE_QUERIES: tuple[FileQuery, ...] = (
+    FileQuery("csv", "csv", 1, "clock", _YEAR_3000),
+    FileQuery("csv in pairs", "csv", 2, "1 hour", _TOMORROW),
+    FileQuery("json", "json", 1, "1 hour", _TOMORROW),
+    FileQuery("json in pairs", "json", 2, "clock", _YEAR_3000),
+    FileQuery("parquet", "parquet", 2, "clock", _YEAR_3000),
 )

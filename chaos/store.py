@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from lowwater import storage
 from lowwater.storage import FileStore
@@ -17,19 +18,18 @@ class Killed(BaseException):
 
 
 class MemoryStore(FileStore):
-    """Files in memory. `on_write` is called before every change, and may raise an error.
-
-    `torn` writes leave a temporary file, as a process that is killed while it writes.
-    """
+    """Files in memory. `on_operation` is called before every operation, and may raise an error."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.on_write: Callable[[str, str], None] | None = None
+        self.on_operation: Callable[[str, str], None] | None = None
 
     def read(self, path: str) -> bytes | None:  # noqa: D102
+        self._do("read", path)
         return self.files.get(path)
 
     def read_part(self, path: str, start: int, size: int) -> bytes:  # noqa: D102
+        self._do("read", path)
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return self.files[path][start : start + size]
@@ -38,22 +38,23 @@ class MemoryStore(FileStore):
         return len(self.files[path]) if path in self.files else None
 
     def write(self, path: str, content: bytes) -> None:  # noqa: D102
-        self._change("write", path)
+        self._do("write", path)
         self.files[path] = bytes(content)
 
     def create(self, path: str, content: bytes) -> bool:  # noqa: D102
         if path in self.files:
             return False
-        self._change("create", path)
+        self._do("create", path)
         self.files[path] = bytes(content)
-        self._change("created", path)
+        self._do("created", path)
         return True
 
     def delete(self, path: str) -> None:  # noqa: D102
-        self._change("delete", path)
+        self._do("delete", path)
         self.files.pop(path, None)
 
     def names(self, path: str) -> list[str]:  # noqa: D102
+        self._do("list", path)
         under = f"{path}/"
         found = {p[len(under) :].split("/")[0] for p in self.files if p.startswith(under)}
         return [name for name in found if name[0] != "."]
@@ -73,11 +74,18 @@ class MemoryStore(FileStore):
         found = (p for p in self.files if p.startswith(f"{path}/"))
         return sorted(p for p in found if "/." not in p)
 
-    def _change(self, operation: str, path: str) -> None:
-        if self.on_write is not None:
-            self.on_write(operation, path)
+    def _do(self, operation: str, path: str) -> None:
+        if self.on_operation is not None:
+            self.on_operation(operation, path)
 
 
-def mount(store: MemoryStore) -> None:
-    """Make `store` the store of all paths that begin with `chaos://`."""
+@contextmanager
+def mounted(store: MemoryStore) -> Iterator[None]:
+    """Make `store` the store of all paths that begin with `chaos://`, while the context is open."""
+    before = dict(storage.STORES)
     storage.STORES[SCHEME] = lambda path: (store, path.removeprefix(f"{SCHEME}://"))
+    try:
+        yield
+    finally:
+        storage.STORES.clear()
+        storage.STORES.update(before)

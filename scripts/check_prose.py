@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXCEPTIONS = ROOT / "scripts" / "prose_exceptions.txt"
-PLACES = ("src", "docs", "experiments", "examples", "bench", "scripts")
+PLACES = ("src", "docs", "experiments", "examples", "bench", "chaos", "scripts")
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 
 PATTERNS = {

@@ -1,54 +1,92 @@
-"""Mutants: patches that put known faults back, each of which the schedules must find."""
+"""Mutants: patches that put known faults back, each of which the schedules must find.
+
+The first line of a patch describes the fault.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent.parent
+_SEED = re.compile(r"--seed (\d+)")
 
 
-def find_mutants(schedules: int, names: Sequence[str]) -> int:
+@dataclass(frozen=True)
+class Mutant:
+    """A patch of the library that puts a known fault back."""
+
+    patch: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the patch."""
+        return self.patch.stem
+
+    @property
+    def fault(self) -> str:
+        """The fault that the patch puts back."""
+        return self.patch.read_text("utf-8").splitlines()[0]
+
+    def apply(self, folder: Path, *, check: bool = False) -> None:
+        """Apply the patch to a copy of the tree; with `check`, only try."""
+        words = ["git", "apply", *(["--check"] if check else []), str(self.patch)]
+        # Git must not look for a repository: it would skip files that lie outside of it.
+        ceiling = {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
+        subprocess.run(  # noqa: S603
+            words, cwd=folder, check=True, capture_output=True, env={**os.environ, **ceiling}
+        )
+
+
+def mutants(names: Sequence[str] = ()) -> list[Mutant]:
+    """Return the mutants with these names; all without names."""
+    patches = sorted(_HERE.glob("*.patch"))
+    return [Mutant(patch) for patch in patches if not names or patch.stem in names]
+
+
+def find_mutants(schedules: int, processes: int, names: Sequence[str]) -> int:
     """Run the schedules against each mutant; return 1 if a mutant was not found."""
     missed = 0
-    for patch in sorted(_HERE.glob("*.patch")):
-        if names and patch.stem not in names:
-            continue
-        began = time.monotonic()
-        found, said = _find(patch, schedules)
-        took = time.monotonic() - began
-        verdict = "found" if found else "NOT FOUND"
-        sys.stdout.write(f"{patch.stem:<32} {verdict:<10} {took:5.0f} s  {said}\n")
+    for mutant in mutants(names):
+        needed = _find(mutant, schedules, processes)
+        missed += needed is None
+        verdict = "NOT FOUND" if needed is None else f"found by schedule {needed}"
+        sys.stdout.write(f"{mutant.name:<40} {verdict:<24} {mutant.fault}\n")
         sys.stdout.flush()
-        missed += not found
     return 1 if missed else 0
 
 
-def _find(patch: Path, schedules: int) -> tuple[bool, str]:
-    """Return whether the schedules find a mutant, and the line that says how many were needed."""
+def _find(mutant: Mutant, schedules: int, processes: int) -> int | None:
+    """Return the number of schedules that find a mutant; None if none of them does."""
     with tempfile.TemporaryDirectory(prefix="lowwater-mutant-") as folder:
-        copy = Path(folder, "src")
-        shutil.copytree(_ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        subprocess.run(  # noqa: S603
-            ["patch", "--quiet", "-p1", "-i", str(patch)],  # noqa: S607
-            cwd=folder,
-            check=True,
-        )
-        arguments = ["local", "--schedules", str(schedules), "--until-wrong"]
+        copy_tree(Path(folder))
+        mutant.apply(Path(folder))
         done = subprocess.run(  # noqa: S603
-            [sys.executable, "-m", "chaos", *arguments],
-            cwd=_ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(_ROOT)])},
+            [
+                *(sys.executable, "-m", "chaos", "local", "--until-wrong"),
+                *("--schedules", str(schedules), "--processes", str(processes)),
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([f"{folder}/src", folder])},
             capture_output=True,
             text=True,
             check=False,
         )
-    lines = [line for line in done.stdout.splitlines() if "schedules in" in line]
-    return done.returncode == 1 and bool(lines), lines[0] if lines else done.stderr[-300:]
+    seeds = _SEED.findall(done.stdout)
+    if done.returncode and not seeds:
+        raise RuntimeError(f"{mutant.name}: the harness failed: {done.stderr[-2_000:]}")
+    return int(seeds[-1]) + 1 if seeds else None
+
+
+def copy_tree(folder: Path) -> None:
+    """Copy the library and the harness into `folder`."""
+    for part in ("src", "chaos"):
+        shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))

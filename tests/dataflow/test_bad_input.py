@@ -235,6 +235,7 @@ def test_a_long_silence_does_not_end_a_stream(caplog):
     assert outcome.status["malformed"] == 0
     assert outcome.status["admitted"] == 6
     assert "most rows of input 1 are further ahead than max_ahead" in caplog.text
+    assert outcome.status.jumps == 1
 
 
 def test_a_few_rows_far_ahead_stay_malformed():

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lowwater.engine.log as module
 from lowwater.codec import _writer
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
@@ -76,6 +77,44 @@ def test_an_entry_is_in_force_for_the_epoch_after_it(log):
     assert log.before(0).quiet
 
 
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_run_that_slept_while_its_numbers_were_deleted_writes_nothing(
+    tmp_path, monkeypatch, written
+):
+    monkeypatch.setattr(module, "KEPT_RECORDS", 5)
+    folder = str(tmp_path / "control")
+    asleep = FolderLog(folder, "q")
+    for n in range(written):
+        asleep.append(entry(n))
+    awake = FolderLog(folder, "q")
+    awake.claim(0)
+    for n in range(written, 20):
+        awake.append(entry(n))
+    there = sorted(AtomicFolder(folder).names())
+    with pytest.raises(HostError, match="taken over"):
+        asleep.append(entry(written, 99))
+    assert sorted(AtomicFolder(folder).names()) == there
+    assert FolderLog(folder, "q").newest() == awake.newest()
+
+
+def test_a_crash_before_old_records_are_deleted_leaves_no_gap(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_RECORDS", 5)
+    folder = str(tmp_path / "control")
+    for n in range(20):
+        log = FolderLog(folder, "q")
+        with monkeypatch.context() as crash, suppress(OSError):
+            if n % 3:
+                crash.setattr(log._folder, "delete", killed)
+            log.append(entry(n))
+    FolderLog(folder, "q").append(entry(20))
+    assert FolderLog(folder, "q").newest().epoch == 20
+    assert len(AtomicFolder(folder).names()) <= 5
+
+
+def killed(name):
+    raise OSError(name)
+
+
 def test_only_the_newest_entries_are_kept(log):
     for n in range(KEPT_RECORDS + 20):
         log.append(entry(n, n))
@@ -110,7 +149,10 @@ def test_who_lost_the_log_fails_at_its_next_record(tmp_path):
     first, second = (FolderLog(str(tmp_path), "q") for _ in range(2))
     first.claim(1)
     first.append(entry(0, 5))
+    assert first.owned()
     second.claim(2)
+    assert second.owned()
+    assert not first.owned()
     assert second.newest().epoch == 0, "a claim reads what the last owner wrote"
     with pytest.raises(HostError, match=r"process \d+ of .* has taken over this checkpoint"):
         first.open(Opening(1, Positions()))

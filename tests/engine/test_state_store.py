@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowwater.engine.entry import Entry, SegmentRange
-from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.entry import Entry, Opening, Positions, SegmentRange
+from lowwater.engine.log import KEPT_EPOCHS, FolderLog, MemoryLog
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, segments_after
-from lowwater.errors import StateError
+from lowwater.errors import HostError, StateError
 
 names = st.sampled_from(["meta", "cells/0", "cells/16", "cells/-3"])
 contents = st.none() | st.binary(max_size=200)
@@ -43,8 +43,10 @@ class Shard:
         self.state.delete([written])
 
     def recover(self, epoch, *, opened=False):
-        newest = Entry(epoch, segments=self.segments)
-        self.state.recover([self.place], newest, opened=opened)
+        log = MemoryLog()
+        log.append(Entry(epoch, segments=self.segments))
+        log.opened = lambda: Opening(epoch + 1, Positions()) if opened else None
+        self.state.recover([self.place], log)
 
 
 def apply(kept, changes):
@@ -121,6 +123,21 @@ def test_recovery_removes_attempts_and_torn_files(tmp_path):
     (tmp_path / "0" / "0" / ".x.1-1.tmp").write_bytes(b"torn")
     shard.recover(0, opened=True)
     assert [p.name for p in (tmp_path / "0" / "0").iterdir()] == [shard.segments[0].name]
+
+
+def test_a_run_that_slept_after_its_claim_does_not_delete_the_state_of_the_next_owner(tmp_path):
+    shard = Shard(tmp_path / "state")
+    sleeper, owner = (FolderLog(str(tmp_path / "control"), "q") for _ in range(2))
+    owner.claim(0)
+    owner.append(Entry(-1))
+    owner.open(Opening(0, Positions()))
+    sleeper.claim(1)
+    owner.claim(2)
+    shard.write(0, {"a": b"1"})
+    owner.append(Entry(0, segments=shard.segments))
+    with pytest.raises(HostError, match="has taken over this checkpoint"):
+        shard.state.recover([shard.place], sleeper)
+    assert dict(shard.read()) == {"a": b"1"}
 
 
 def test_state_after_the_end_of_the_log_is_refused(tmp_path):

@@ -48,11 +48,11 @@ class Tasks(Protocol):
         is the token of the run, which the names of the segments contain.
         """
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:
-        """Check the state after `newest`, and delete segments that no entry needs.
+    def recover(self, log: ControlLog) -> None:
+        """Check the state after the newest entry of `log`, and delete segments that no entry needs.
 
-        Raise StateError if a segment is missing or damaged, or belongs to an epoch after `newest`,
-        unless that epoch is the next one and was `opened`.
+        Raise StateError if a segment is missing or damaged, or belongs to a later epoch, unless
+        that epoch is the next one and was opened.
         """
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:

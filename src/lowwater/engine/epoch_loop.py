@@ -2,14 +2,15 @@
 
 Every epoch takes these steps, in this order:
 
-1. Open: the control log records the positions up to which the epoch reads.
+1. Open: the control log records the positions up to which the epoch reads, and the clock.
 2. Tasks: the host ingests the rows and runs all operators. Each shard writes one segment of state.
 3. Pending outputs: the tables for the sinks are stored in the checkpoint.
 4. Entry: the controller decides, and the control log appends the epoch's entry. After a restart,
    an epoch without an entry runs again, from the same positions and the same state.
-5. Publish: the tables are written to the sinks, and their stored copies are deleted. A restart
-   publishes stored tables whose epoch has an entry.
-6. Status: the entry becomes `newest`, from which the status is computed.
+5. Publish: the tables are written to the sinks. A restart publishes the tables of the newest entry
+   again.
+6. Clean: state and stored tables that no kept entry names are deleted.
+7. Status: the entry becomes `newest`, from which the status is computed.
 """
 
 from __future__ import annotations
@@ -78,11 +79,11 @@ class EpochLoop:
         reached("claimed")
         self.epoch.controller.begin(now)
         self.newest = log.newest() or self.newest
-        self.epoch.tasks.recover(self.newest, opened=log.opened() is not None)
+        self.epoch.tasks.recover(log)
         outputs.take_over(log)
         if not log.released:
             outputs.publish_again(self.newest)
-        outputs.discard(self.newest)
+        outputs.discard(log)
         reached("recovered")
 
     def release(self) -> None:

@@ -60,6 +60,16 @@ class ControlLog(ABC):
     def claim(self, now: int) -> None:
         """Become the owner of the log; any other run fails at its next record."""
 
+    def owned(self) -> bool:
+        """Return whether no other run has claimed the log since `claim`."""
+        return True
+
+    def check_owner(self) -> None:  # noqa: B027
+        """Raise HostError if another run has claimed the log.
+
+        Until another run claims it, every file of the checkpoint is of this owner, or older.
+        """
+
     @abstractmethod
     def release(self) -> None:
         """Record that the run ends in order and has published all outputs."""
@@ -140,6 +150,7 @@ class FolderLog(ControlLog):
     def __init__(self, folder: str, query: str) -> None:
         self._folder, self._query = AtomicFolder(folder), query
         self._last: Record | None = None
+        self._oldest = 0
         self._entry: Entry | None = None
         self._opening: Opening | None = None
         self.refresh()
@@ -186,6 +197,7 @@ class FolderLog(ControlLog):
         if not found:
             return range(0)
         numbers = range(min(found), max(found) + 1)
+        self._oldest = numbers.start
         for number in numbers:
             # A listing may miss a file that was written meanwhile.
             if number not in found and self._folder.size(_name(number)) is None:
@@ -231,8 +243,12 @@ class FolderLog(ControlLog):
             self.owner = secrets.token_hex(8)
             claim = Claim(self.owner, socket.gethostname(), os.getpid(), now)
             if self._write(claim):
+                self._folder.remove_partial()
                 return
             self.refresh()  # another run has written the next record: claim the one after it
+
+    def owned(self) -> bool:  # noqa: D102
+        return self._folder.size(_name(self._next)) is None and self._in_step(self._next)
 
     def release(self) -> None:  # noqa: D102
         if self._write(Release(self.owner)):
@@ -265,17 +281,24 @@ class FolderLog(ControlLog):
             self._opening, self.released = opening, True
         return self._opening
 
+    def check_owner(self) -> None:  # noqa: D102
+        if not self.owned():
+            self._raise_taken_over()
+
     def _must_write(self, content: Content) -> Record:
         if not self._write(content):
-            taken = self._read(self._next)
-            by = taken.content if taken is not None else None
-            who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
-            raise HostError(
-                f"{who} has taken over this checkpoint, so this run ends; the other run continues "
-                f"after epoch {-1 if self._entry is None else self._entry.epoch}"
-            )
+            self._raise_taken_over()
         assert self._last is not None  # noqa: S101
         return self._last
+
+    def _raise_taken_over(self) -> None:
+        taken = self._read(self._next)
+        by = taken.content if taken is not None else None
+        who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
+        raise HostError(
+            f"{who} has taken over this checkpoint, so this run ends; the other run continues "
+            f"after epoch {-1 if self._entry is None else self._entry.epoch}"
+        )
 
     @property
     def _next(self) -> int:
@@ -287,12 +310,28 @@ class FolderLog(ControlLog):
         payload, digest = to_bytes(content, number, self._query, self.owner, previous)
         name = _name(number)
         # After a lost reply of a remote store, the record that exists may be this one.
-        if not self._folder.create(name, payload) and self._folder.read(name) != payload:
+        if not self._in_step(number) or (
+            not self._folder.create(name, payload) and self._folder.read(name) != payload
+        ):
+            return False
+        if not self._in_step(number):
+            self._folder.delete(name)
             return False
         self._last = Record(number, content, previous, digest)
-        if number >= KEPT_RECORDS:
-            self._folder.delete(_name(number - KEPT_RECORDS))
+        while self._oldest <= number - KEPT_RECORDS:  # ascending, so a crash leaves no gap
+            self._folder.delete(_name(self._oldest))
+            self._oldest += 1
         return True
+
+    def _in_step(self, number: int) -> bool:
+        """Return whether `number` is free because it is new, not because its record was deleted.
+
+        A run may sleep while another one writes and deletes many records. Records are deleted from
+        the oldest on, so the record before `number` is then gone, too.
+        """
+        if number == 0:
+            return not any(n.endswith(_ENDING) and n != _name(0) for n in self._folder.names())
+        return self._folder.size(_name(number - 1)) is not None
 
 
 _REMEDY = (

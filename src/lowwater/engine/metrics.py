@@ -39,6 +39,7 @@ def metrics(flow: Dataflow, status: Status) -> Iterator[Metric]:
     yield Metric("epochs", "counter", "Epochs that have ended.", status.epoch + 1)
     yield Metric("rows_in", "counter", "Rows received.", status["in"])
     yield Metric("bad_files", "counter", "Files that were not read.", status.bad_files)
+    yield Metric("jumps", "counter", "Epochs admitted beyond max_ahead.", status.jumps)
     for account in GONE:
         says = "Rows by outcome; with the held rows they add up to the rows received."
         yield Metric("rows", "counter", says, status[account], {"outcome": account})

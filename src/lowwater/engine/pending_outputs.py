@@ -146,13 +146,15 @@ class PendingOutputs:
         """Return the names of all stored files."""
         return [] if self._folder is None else sorted(self._folder.names())
 
-    def discard(self, newest: Entry) -> None:
+    def discard(self, log: ControlLog) -> None:
         """Delete all files except the file of the newest entry. Only the owner calls this."""
         if self._folder is None:
             return
+        newest, present = log.newest() or Entry(-1), self.stored()
+        log.check_owner()  # all files that were listed before are of this owner, or older
         self._folder.remove_partial()
         kept = None if newest.pending is None else newest.pending.name
-        for name in self.stored():
+        for name in present:
             if name != kept:
                 self._folder.delete(name)
 
@@ -166,7 +168,7 @@ _REMEDY = (
 def _history(log: ControlLog, query: str, checkpoint: str) -> History:
     """Return the history of a query, as its control log tells it."""
     newest = log.newest() or Entry(-1)
-    return History(query, checkpoint, log.owner, newest.epoch, log.tags())
+    return History(query, checkpoint, log.owner, newest.epoch, log.tags(), log.owned)
 
 
 def _to_bytes(tables: Sequence[PendingTable]) -> bytes:

@@ -26,7 +26,7 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.checksum import checksum
 from lowwater.engine.entry import Entry, SegmentRange
 from lowwater.engine.fault_points import reached
-from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.log import KEPT_EPOCHS, ControlLog
 from lowwater.errors import StateError
 from lowwater.storage import AtomicFolder
 
@@ -223,18 +223,20 @@ class StateFolder:
         """Return the segments of one shard of an operator."""
         return ShardFolder(self.root, self.query, operator, shard)
 
-    def recover(self, places: Iterable[tuple[int, int]], newest: Entry, *, opened: bool) -> None:
-        """Check the state of the shards `places` after `newest`; delete what no entry needs.
+    def recover(self, places: Iterable[tuple[int, int]], log: ControlLog) -> None:
+        """Check the state of the shards `places` after the newest entry; delete what none needs.
 
-        Raise StateError if a segment is missing or damaged, or belongs to an epoch after `newest`,
-        unless that epoch is the next one and was `opened`.
+        Raise StateError if a segment is missing or damaged, or belongs to a later epoch, unless
+        that epoch is the next one and was opened.
         """
+        newest, opened = log.newest() or Entry(-1), log.opened() is not None
+        present = {place: set(self.shard(*place).segments()) for place in places}
+        log.check_owner()  # all files that were listed before are of this owner, or older
         named = {(s.operator, s.start): s for s in newest.segments}
         last = max(newest.epoch + (1 if opened else 0), newest.abandoned)
         left: list[tuple[ShardFolder, str]] = []
-        for place in places:
+        for place, found in present.items():
             folder = self.shard(*place)
-            found = set(folder.segments())
             for name in found:
                 if epoch_of(name) > last:
                     raise StateError(
@@ -247,7 +249,7 @@ class StateFolder:
             left += [(folder, name) for name in found - index.kept]
         for folder, name in () if self._is_pinned() else left:
             folder.folder.delete(name)
-        for place in places:
+        for place in present:
             self.shard(*place).folder.remove_partial()
 
     def delete(self, measured: Iterable[SegmentMeasure]) -> None:

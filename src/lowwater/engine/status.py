@@ -65,6 +65,9 @@ class Status:
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
+    jumps
+        Number of times that an epoch of an input was admitted although most of its rows were
+        further ahead than `max_ahead`, as after a long silence.
     overflows
         Number of sums and means that are NULL because they do not fit their type.
     restarts, last_failure, failed
@@ -87,6 +90,7 @@ class Status:
     quality: Mapping[str, QualityStatus] = field(default_factory=dict)
     dropped: Mapping[str, Any] = field(default_factory=dict)
     bad_files: int = 0
+    jumps: int = 0
     overflows: int = 0
     restarts: int = 0
     last_failure: str = ""
@@ -127,6 +131,7 @@ class Status:
             quality_status(entry, flow, adapter, behind),
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
+            sum(progress.jumps for progress in entry.standing.inputs),
             sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
         )
 

@@ -12,6 +12,7 @@ from lowwater.dataflow.input_block import read_block
 from lowwater.dataflow.run_operator import StepFunction, step, work
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
+from lowwater.engine.log import ControlLog
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, shards_of
 from lowwater.operators.packet import LEAVING, Packet, measure_packet
 from lowwater.sources.source import BlockReader
@@ -31,8 +32,8 @@ class State(Protocol):
     ) -> SegmentMeasure | None:
         """Write the state of a shard after an epoch; `state` is the result of `read`."""
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:
-        """Check the state after `newest`, and delete what no entry needs; see `Tasks.recover`."""
+    def recover(self, log: ControlLog) -> None:
+        """Check the state after the newest entry, and delete unused files; see `Tasks.recover`."""
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:
         """Keep the state that the epoch has written, now that its entry is appended."""
@@ -56,7 +57,7 @@ class MemoryState:
         assert isinstance(state, dict)  # noqa: S101
         self.changes[id(state)] = state, changes
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
+    def recover(self, log: ControlLog) -> None:  # noqa: D102
         pass
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:  # noqa: D102
@@ -88,8 +89,8 @@ class StoredState:
         self.attempts += 1
         return state.write(changes, epoch, Attempt(owner, self.attempts))
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:  # noqa: D102
-        self.folder.recover(shards_of(self.flow), newest, opened=opened)
+    def recover(self, log: ControlLog) -> None:  # noqa: D102
+        self.folder.recover(shards_of(self.flow), log)
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:  # noqa: D102
         self.folder.delete(written)
@@ -115,9 +116,9 @@ class LocalTasks:
                 packets = self._work(number, shard, before, packets, owner)
         return packets
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:
-        """Check the state after `newest`, and delete segments that no entry needs."""
-        self.state.recover(newest, opened=opened)
+    def recover(self, log: ControlLog) -> None:
+        """Check the state after the newest entry, and delete segments that no entry needs."""
+        self.state.recover(log)
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:
         """Keep the state that the epoch has written, now that its entry is appended."""

@@ -22,6 +22,7 @@ from lowwater.dataflow.input_block import read_block
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch import Intake
 from lowwater.engine.failure import failure_of
+from lowwater.engine.log import ControlLog
 from lowwater.engine.state_store import StateFolder, shards_of
 from lowwater.operators.packet import Packet
 from lowwater.sources.source import SourceBlock
@@ -98,9 +99,9 @@ class SparkJob:
                 packets = packets.partitionBy(n, int).mapPartitionsWithIndex(step.over_packets)
         return [] if packets is None else [Packet(*p) for _, p in packets.collect()]
 
-    def recover(self, newest: Entry, *, opened: bool) -> None:
+    def recover(self, log: ControlLog) -> None:
         """Check the state after `newest`, and delete segments that no entry needs."""
-        self.state.recover(shards_of(self.flow), newest, opened=opened)
+        self.state.recover(shards_of(self.flow), log)
 
     def settle(self, written: Sequence[SegmentMeasure]) -> None:
         """Delete the segments that the epoch's measurements name as unused."""
