@@ -196,6 +196,9 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(here, 
         ("a.toml", "[source.s]\ntime = 'ts'", "source 's' has no path"),
         ("a.yaml", "source: 3", "source = 3 must map the name of each stream"),
         ("a.yaml", "watermark: ordered", "QUERY is missing"),
+        ("a.yaml", "query: 2024-99-99", "'a.yaml' has a value that cannot be read: month must be"),
+        ("a.toml", f"epoch_rows = {'9' * 5000}", "'a.toml' has a value that cannot be read"),
+        ("a.yaml", "[" * 3000, "'a.yaml' has a value that cannot be read"),
     ],
 )
 def test_a_mistake_in_a_file_of_settings_names_the_file_and_the_key(here, capfd, name, text, said):

@@ -191,6 +191,18 @@ def test_a_failure_without_rows_is_not_blamed_on_the_rows(tmp_path, capfd):
     epoch = int(text.split("--set-aside ")[1].split()[0].rstrip("."))
     said(capfd, "state", checkpoint, "--set-aside", epoch)
     again = fail(of, checkpoint)
-    assert "The cause is not in the rows of this epoch" in again
+    assert "Its rows are set aside, so the cause is in earlier rows" in again
     assert "--rewind" in again
     assert "--set-aside" not in again
+
+
+def test_a_file_of_the_interrupted_epoch_that_is_gone_is_reported(tmp_path, capfd):
+    write_csv(tmp_path / "in")
+    of, checkpoint = query(tmp_path / "in"), tmp_path / "c"
+    fail(of, checkpoint)
+    (tmp_path / "in" / f"{BAD}.csv").unlink()
+    assert "is gone; restore it, or go on without it: lowwater state" in fail(of, checkpoint)
+    said(capfd, "state", checkpoint, "--set-aside", BAD)
+    status, sinks = finish(of, checkpoint, (FILES - 1) * ROWS)
+    assert (status.bad_files, status["malformed"]) == (1, 0)
+    assert [row["path"] for row in rows_in(sinks["bad_files"])] == [f"{tmp_path}/in/{BAD}.csv"]

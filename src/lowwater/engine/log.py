@@ -257,23 +257,19 @@ class FolderLog(ControlLog):
     def append(self, entry: Entry) -> Entry:  # noqa: D102
         if self._entry is not None and entry.epoch <= self._entry.epoch:
             return self.read(entry.epoch) or entry
-        return self._append(entry)
+        return self.rewind(entry)
 
-    def rewind(self, entry: Entry) -> None:
-        """Make `entry`, an earlier entry of the log, the newest one again."""
-        self._append(entry)
-
-    def put_aside(self) -> None:
-        """Record that the rows of the opened epoch are set aside."""
-        assert self._opening is not None  # noqa: S101
-        self._must_write(SetAside(self._opening.epoch))
-        self.set_aside = True
-
-    def _append(self, entry: Entry) -> Entry:
+    def rewind(self, entry: Entry) -> Entry:
+        """Append `entry` as the newest one, even if it is an earlier entry of the log."""
         self._must_write(entry)
         self._entry, self._opening, self.released = entry, None, False
         self.set_aside = False
         return entry
+
+    def put_aside(self, epoch: int) -> None:
+        """Record that the rows of the opened `epoch` are set aside."""
+        self._must_write(SetAside(epoch))
+        self.set_aside = True
 
     def open(self, opening: Opening) -> Opening:  # noqa: D102
         if self._opening is None:

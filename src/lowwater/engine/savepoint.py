@@ -19,6 +19,7 @@ import json
 import secrets
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,10 @@ from lowwater.storage import AtomicFolder
 
 VERSION = 1
 _MANIFEST = "savepoint.json"
+_DAMAGE = (
+    OSError, EOFError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""The errors that `zipfile` raises for a damaged archive, and those of a damaged member."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ def read_savepoint(source: Path, root: str) -> int:
     try:
         with zipfile.ZipFile(source) as archive:
             return _Import(archive, _manifest(archive), checkpoint).run()
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as problem:
+    except _DAMAGE as problem:
         raise StateError(
             f"{str(source)!r} is not an intact savepoint ({problem}); export it again, or restore "
             f"it from a backup"

@@ -23,7 +23,7 @@ def set_aside(root: str, epoch: int) -> None:
     _must_be_open(log, epoch)  # refuse a wrong epoch before the claim ends a run that is alive
     log.claim(time.time_ns() // 1_000)
     _must_be_open(log, epoch)
-    log.put_aside()
+    log.put_aside(epoch)
 
 
 def _must_be_open(log: FolderLog, epoch: int) -> None:

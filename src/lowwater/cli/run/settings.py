@@ -140,6 +140,8 @@ def _parse(path: Path, text: str) -> Any:
         place = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
         reason = getattr(problem, "problem", None) or "it cannot be parsed"
         raise SpecError(f"{str(path)!r} is not valid YAML: {reason}{place}") from None
+    except (ValueError, RecursionError) as problem:  # a date or a number that cannot exist
+        raise SpecError(f"{str(path)!r} has a value that cannot be read: {problem}") from problem
 
 
 def _unknown(key: str) -> str:
