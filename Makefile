@@ -1,4 +1,4 @@
-.PHONY: help setup demo test wheel lint bench chaos experiments docs clean
+.PHONY: help setup demo test wheel lint bench soak chaos experiments docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -22,6 +22,7 @@ help:
 	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make soak [HOURS=1]    run a query under faults for hours: memory, files and latency stay flat'
 	@echo 'make chaos             break the local host in 2,000 seeded schedules, and flip bits of checkpoints;'
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
@@ -53,6 +54,10 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
+
+soak: HOURS ?= 1
+soak: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m bench.soak --hours $(HOURS)
 
 chaos: $(READY)
 	$(BIN)/python -m chaos local --schedules $(SCHEDULES) --seed $(SEED)

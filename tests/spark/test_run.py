@@ -101,12 +101,15 @@ def test_a_failing_sink_ends_the_query_with_an_error(spark, tmp_path, pieces):
         )
 
 
-def test_an_exact_sum_that_overflows_ends_the_query_with_an_error(spark):
+def test_an_exact_sum_that_overflows_is_null_or_ends_the_query(spark):
     feed = lw.feed("ts timestamp, x bigint")
     query = lw.stream(feed, time="ts", watermark=lw.ordered()).window(range="1 second")
     table = pa.table({"ts": pa.array([0, 1], pa.timestamp("us", "UTC")), "x": [2**62, 2**62]})
-    with pytest.raises(ResultOverflowError, match=r"epoch \d failed .* left the range of bigint"):
-        query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")
+    outcome = query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")
+    assert outcome.results["s"].to_pylist() == [None]
+    assert outcome.status.overflows == 1
+    with pytest.raises(ResultOverflowError, match=r"epoch \d failed in operator .* does not fit"):
+        query.agg(s=lw.sum("x", overflow="fail")).run(epochs={feed: [table]}, host="spark")
 
 
 def test_a_sink_may_stop_its_own_query(spark, tmp_path, pieces):

@@ -6,7 +6,16 @@ import re
 from dataclasses import dataclass
 
 from lowwater import errors
-from lowwater.errors import CqlError, HostError, LowwaterError, SinkError, StateError, places
+from lowwater.errors import (
+    ROWS_ASIDE,
+    ROWS_OPEN,
+    CqlError,
+    HostError,
+    LowwaterError,
+    SinkError,
+    StateError,
+    places,
+)
 
 _RAISED = re.compile(
     r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Warning|Interrupt)): (.*)$", re.MULTILINE
@@ -34,25 +43,41 @@ class Failure:
     def epoch(self) -> int | None:
         """The number of the failed epoch, None if the failure is not in an epoch."""
         found = [p.removeprefix("epoch ") for p in self.places if p.startswith("epoch ")]
-        return int(found[0]) if found and found[0].isdigit() else None
+        return next((int(number) for number in found if number.isdigit()), None)
 
     @property
     def lost_process(self) -> bool:
         """Whether a process of Spark was lost, so that the job may succeed when it runs again."""
         return self.cause in _LOST.values()
 
-    def __str__(self) -> str:
+    @property
+    def line(self) -> str:
+        """What failed, where, and why, without a remedy."""
         where = [p for p in self.places if not p.startswith("epoch ")]
         what = "the query" if self.epoch is None else f"epoch {self.epoch}"
         inside = f" in {', '.join(where)}" if where else ""
         cause = self.cause.rstrip(". ")
+        return f"{what} failed{inside}: {cause}"
+
+    def __str__(self) -> str:
+        return f"{self.line}. {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
         if self.transient:
-            remedy = "Start the query again once the cause is gone: it continues where it was"
-        else:
-            remedy = (
-                "A restart reads the same rows and fails again, unless the query's code is changed"
+            return "Start the query again once the cause is gone: it continues where it was"
+        if ROWS_ASIDE in self.places:
+            return (
+                "The cause is not in the rows of this epoch: change the query's code, or go back "
+                "to an earlier epoch with lowwater state CHECKPOINT --rewind EPOCH"
             )
-        return f"{what} failed{inside}: {cause}. {remedy}"
+        again = "A restart reads the same rows and fails again, unless the query's code is changed"
+        if ROWS_OPEN not in self.places:
+            return again
+        return (
+            f"{again}, or the rows of the epoch are set aside: lowwater state CHECKPOINT "
+            f"--set-aside {self.epoch}"
+        )
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -6,6 +6,7 @@
 | opening | before an epoch runs | the epoch reads up to these positions, in every attempt |
 | entry | at the end of an epoch | the controller's decisions, and the state they belong to |
 | release | when a run stops in order | the outputs of the last entry are published |
+| set aside | by `lowwater state --set-aside` | the rows of the opened epoch are malformed |
 
 A record holds the checksum of the record before it. Its number is taken by a put-if-absent, so one
 run at most can write it. A run whose checkpoint was claimed by another run finds the next number
@@ -27,6 +28,7 @@ from lowwater.engine.record import (
     Content,
     Record,
     Release,
+    SetAside,
     from_bytes,
     live_entries,
     to_bytes,
@@ -51,10 +53,16 @@ class ControlLog(ABC):
     """The tag of the opened epoch, from the checksum of its opening."""
     released: bool = True
     """Whether the outputs of the newest entry are published for certain."""
+    set_aside: bool = False
+    """Whether the rows of the opened epoch are set aside, so that no operator receives them."""
 
     @abstractmethod
     def claim(self, now: int) -> None:
         """Become the owner of the log; any other run fails at its next record."""
+
+    def owned(self) -> bool:
+        """Return whether no other run has claimed the log since `claim`."""
+        return True
 
     def check_owner(self) -> None:  # noqa: B027
         """Raise HostError if another run has claimed the log.
@@ -150,7 +158,7 @@ class FolderLog(ControlLog):
     def refresh(self) -> None:
         """Read the newest records; raise StateError if a record is missing or damaged."""
         self._last = self._entry = self._opening = None
-        released = False
+        released = self.set_aside = False
         for record in self.records():
             self._last = self._last or record
             if isinstance(record.content, Entry):
@@ -158,6 +166,7 @@ class FolderLog(ControlLog):
                 break
             if isinstance(record.content, Opening):
                 self._opening, self.tag = record.content, record.checksum[:_TAG_DIGITS]
+            self.set_aside |= isinstance(record.content, SetAside)
             # An owner opens an epoch, or releases the checkpoint, only after it has published.
             released |= record.kind in ("opening", "release")
         self.released = released or self._entry is None
@@ -234,8 +243,12 @@ class FolderLog(ControlLog):
             self.owner = secrets.token_hex(8)
             claim = Claim(self.owner, socket.gethostname(), os.getpid(), now)
             if self._write(claim):
+                self._folder.remove_partial()
                 return
             self.refresh()  # another run has written the next record: claim the one after it
+
+    def owned(self) -> bool:  # noqa: D102
+        return self._folder.size(_name(self._next)) is None and self._in_step(self._next)
 
     def release(self) -> None:  # noqa: D102
         if self._write(Release(self.owner)):
@@ -250,9 +263,16 @@ class FolderLog(ControlLog):
         """Make `entry`, an earlier entry of the log, the newest one again."""
         self._append(entry)
 
+    def put_aside(self) -> None:
+        """Record that the rows of the opened epoch are set aside."""
+        assert self._opening is not None  # noqa: S101
+        self._must_write(SetAside(self._opening.epoch))
+        self.set_aside = True
+
     def _append(self, entry: Entry) -> Entry:
         self._must_write(entry)
         self._entry, self._opening, self.released = entry, None, False
+        self.set_aside = False
         return entry
 
     def open(self, opening: Opening) -> Opening:  # noqa: D102
@@ -262,7 +282,7 @@ class FolderLog(ControlLog):
         return self._opening
 
     def check_owner(self) -> None:  # noqa: D102
-        if self._folder.size(_name(self._next)) is not None or not self._in_step(self._next):
+        if not self.owned():
             self._raise_taken_over()
 
     def _must_write(self, content: Content) -> Record:

@@ -69,15 +69,19 @@ class RestartedRun(Run):
 
     def _watch(self) -> None:
         try:
-            while not self._stopping.is_set():
-                try:
-                    self._run.wait()
-                    return
-                except LowwaterError as error:
-                    if not self._restarted(error):
-                        return
+            error = self._failure()
+            while error is not None and self._restarted(error):
+                error = self._failure()
         finally:
             self._ended.set()
+
+    def _failure(self) -> LowwaterError | None:
+        """Wait until the run ends, and return its failure; None if it ended in order."""
+        try:
+            self._run.wait()
+        except LowwaterError as error:
+            return error
+        return None
 
     def _restarted(self, error: LowwaterError) -> bool:
         """Start the run again after `error`; return False if the rule does not allow it."""
@@ -98,15 +102,12 @@ class RestartedRun(Run):
             return True
 
     def _explained(self, error: LowwaterError) -> LowwaterError:
-        """Return `error` with the number of restarts, and the way out if it came back."""
+        """Return `error` with the number of restarts, and how often it came back."""
         _, last = self._failures[-1]
         same = [f for _, f in self._failures if (f.epoch, f.cause) == (last.epoch, last.cause)]
         text = f"{error}. The run was restarted {len(self._failures) - 1} times"
         if last.epoch is not None and len(same) > SAME_FAILURES:
-            text += (
-                f"; epoch {last.epoch} failed {len(same)} times for the same reason. To go on "
-                f"without its rows: lowwater state CHECKPOINT --set-aside {last.epoch}"
-            )
+            text += f"; epoch {last.epoch} failed {len(same)} times for the same reason"
         told = HostError(text)
         told.__cause__ = error
         return told
@@ -118,8 +119,14 @@ class RestartedRun(Run):
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status after the newest epoch, with the restarts and the last failure."""
-        last = str(self._failures[-1][1]) if self._failures else ""
-        return replace(super().status(behind), restarts=self.restarts, last_failure=last)
+        last = self._failures[-1][1].line if self._failures else ""
+        failed = self._error is not None
+        return replace(
+            super().status(behind),
+            restarts=self.restarts,
+            last_failure=str(self._error) if failed else last,
+            failed=failed,
+        )
 
     def watch(self, tap: Outputs) -> None:
         """Write the rows of the first output also to the sinks of `tap`, after restarts, too."""
