@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from chaos.damage import flip_bit
+from chaos.damage import flip_bit, part_of
 from chaos.queries import QUERIES, ChaosQuery
 from chaos.simulate import WrongError, live, verify, verify_part
 from chaos.store import mounted
@@ -86,7 +86,7 @@ def run_flips(seeds: range) -> Flips:
             place = f"bit {bit} of {path}, {before.query.name} killed at {before.point}"
             report.wrong.append(f"  seed {seed}: {place}: {wrong}"[:2_000])
             continue
-        (report.found if found else report.harmless)[_kind(path)] += 1
+        (report.found if found else report.harmless)[part_of(path)] += 1
     return report
 
 
@@ -103,12 +103,7 @@ def _start(world: World) -> bool:
 def _choose(chosen: random.Random, world: World) -> str:
     """Return a file of the checkpoint, by size: of all, or of one kind, so that each is met."""
     sizes = {path: len(world.store.files[path]) for path in world.store.under(CHECKPOINT)}
-    kinds = sorted({_kind(path) for path, size in sizes.items() if size})
+    kinds = sorted({part_of(path) for path, size in sizes.items() if size})
     kind = chosen.choice([None, *kinds])
-    paths = [path for path in sizes if kind in (None, _kind(path))]
+    paths = [path for path in sizes if kind in (None, part_of(path))]
     return chosen.choices(paths, [sizes[path] for path in paths])[0]
-
-
-def _kind(path: str) -> str:
-    """Return the kind of a file: the part of the checkpoint that it belongs to."""
-    return path.removeprefix(f"{CHECKPOINT}/").partition("/")[0]
