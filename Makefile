@@ -1,9 +1,14 @@
-.PHONY: help setup demo test wheel lint bench experiments chaos-spark docs clean
+.PHONY: help setup demo test wheel lint bench soak chaos chaos-spark experiments docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN = .venv/bin
 READY = .venv/ready
+
+# make chaos: the number of schedules, of flipped bits, and the first seed.
+SCHEDULES ?= 2000
+PLACES ?= 1000
+SEED ?= 0
 
 # Spark comes from .venv, whatever else this machine has.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONHOME PYTHONPATH
@@ -17,8 +22,11 @@ help:
 	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
 	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
-	@echo 'make experiments       run the experiments of the papers again, write one page of results'
+	@echo 'make soak [HOURS=1]    run a query under faults for hours: memory, files and latency stay flat'
+	@echo 'make chaos             break the local host in 2,000 seeded schedules, and flip bits of checkpoints;'
+	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
+	@echo 'make experiments       run the experiments of the papers again, write one page of results'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -47,6 +55,14 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m bench $(CASE)
+
+soak: HOURS ?= 1
+soak: $(READY)
+	@$(WITH_JAVA) $(BIN)/python -m bench.soak --hours $(HOURS)
+
+chaos: $(READY)
+	$(BIN)/python -m chaos local --schedules $(SCHEDULES) --seed $(SEED)
+	$(BIN)/python -m chaos flips --places $(PLACES) --seed $(SEED)
 
 experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held

@@ -52,7 +52,7 @@ def run_module(
     try:
         usage = _watch(worker, members, timeout)
     finally:
-        _end(worker, members)
+        end_tree(worker, members)
     if worker.returncode:
         msg = f"worker ended with {worker.returncode}; it said last:\n{_tail(log)}"
         raise WorkerError(msg)
@@ -80,7 +80,7 @@ def _watch(
             with suppress(psutil.NoSuchProcess):
                 tree = [root, *root.children(recursive=True)]
                 members.update(tree[1:])
-                peak = max(peak, sum(map(_resident, tree)))
+                peak = max(peak, sum(map(resident, tree)))
                 for member in tree:
                     with suppress(psutil.Error):
                         times = member.cpu_times()
@@ -89,7 +89,7 @@ def _watch(
             return WorkerUsage(peak, sum(seconds.values()))
 
 
-def _resident(process: psutil.Process) -> int:
+def resident(process: psutil.Process) -> int:
     """Return the memory of one process, shared pages divided among those that share them.
 
     Python workers are forks of one daemon and share most of their pages, so their
@@ -98,9 +98,9 @@ def _resident(process: psutil.Process) -> int:
     in the moment in which it spawns a process does it appear twice, with all its pages.
     """
     with suppress(psutil.Error, OSError):
-        if _is_java(process):
+        if is_java(process):
             parent = process.parent()
-            forked = parent is not None and _is_java(parent)
+            forked = parent is not None and is_java(parent)
             return 0 if forked else int(process.memory_info().rss)
         for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -110,12 +110,12 @@ def _resident(process: psutil.Process) -> int:
     return 0
 
 
-def _is_java(process: psutil.Process) -> bool:
+def is_java(process: psutil.Process) -> bool:
     """Go by the program: a name may be that of the thread that spawned the process."""
     return Path(process.exe()).name == "java"
 
 
-def _end(worker: subprocess.Popen[bytes], members: set[psutil.Process]) -> None:
+def end_tree(worker: subprocess.Popen[bytes], members: set[psutil.Process]) -> None:
     """Wait for the whole tree to be gone, and kill what does not go by itself.
 
     The JVM outlives its Python parent by a moment; the next run must not share

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import ExitStack
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -43,25 +44,36 @@ def _run_all(
 ) -> int:
     """Run `number` seeds in several processes, print their report, and return the exit code."""
     began = time.monotonic()
-    # A process has one core: threads of Arrow would only wait for each other.
-    workers = chosen.processes, get_context("spawn"), pa.set_cpu_count, (1,)
-    with ProcessPoolExecutor(*workers) as pool:
-        parts = [pool.submit(run, seeds) for seeds in _chunks(chosen.seed, number)]
-        for done, part in enumerate(as_completed(parts), 1):
-            report.merge(part.result())
+    with ExitStack() as stack:
+        for done, part in enumerate(_parts(stack, chosen, number, run), 1):
+            report.merge(part)
             if done % _SHOWN == 0:
                 said = f"{done * CHUNK} of {number}, {len(report.wrong)} wrong"
                 sys.stderr.write(f"{said}, {time.monotonic() - began:.0f} s\n")
             if report.wrong and chosen.until_wrong:
-                pool.shutdown(cancel_futures=True)
                 break
     sys.stdout.write(report.text(time.monotonic() - began) + "\n")
     return 1 if report.wrong else 0
 
 
-def _chunks(first: int, number: int) -> Iterator[range]:
-    for start in range(first, first + number, CHUNK):
-        yield range(start, min(start + CHUNK, first + number))
+def _parts(
+    stack: ExitStack, chosen: argparse.Namespace, number: int, run: Callable[[range], Part]
+) -> Iterator[Part]:
+    """Yield the reports of all chunks as they end, in this process if one process is enough."""
+    size = 10 if chosen.until_wrong else CHUNK
+    end = chosen.seed + number
+    chunks = [range(at, min(at + size, end)) for at in range(chosen.seed, end, size)]
+    # A process has one core: threads of Arrow would only wait for each other.
+    pa.set_cpu_count(1)
+    if chosen.processes == 1 or len(chunks) == 1:
+        yield from map(run, chunks)
+        return
+    workers = chosen.processes, get_context("spawn"), pa.set_cpu_count, (1,)
+    pool = stack.enter_context(ProcessPoolExecutor(*workers))
+    parts = [pool.submit(run, seeds) for seeds in chunks]
+    stack.callback(pool.shutdown, cancel_futures=True)
+    for part in as_completed(parts):
+        yield part.result()
 
 
 def _arguments() -> argparse.Namespace:

@@ -36,6 +36,11 @@ def _lost_outputs(world: World, _: random.Random) -> None:
     _delete(world, _paths(world, "outputs"))
 
 
+def part_of(path: str) -> str:
+    """Return the part of the checkpoint that a file belongs to."""
+    return path.removeprefix(f"{CHECKPOINT}/").partition("/")[0]
+
+
 def flip_bit(world: World, path: str, bit: int) -> None:
     """Flip one bit of a file of the world."""
     content = bytearray(world.store.files[path])
@@ -44,9 +49,12 @@ def flip_bit(world: World, path: str, bit: int) -> None:
 
 
 def _flipped_bit(world: World, chosen: random.Random) -> None:
-    paths = [path for path in world.store.under(CHECKPOINT) if world.store.files[path]]
-    if paths:
-        path = chosen.choice(paths)
+    by_part: dict[str, list[str]] = {}
+    for path in world.store.under(CHECKPOINT):
+        if world.store.files[path]:
+            by_part.setdefault(part_of(path), []).append(path)
+    if by_part:
+        path = chosen.choice(by_part[chosen.choice(sorted(by_part))])
         flip_bit(world, path, chosen.randrange(8 * len(world.store.files[path])))
 
 

@@ -8,22 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from chaos.damage import flip_bit
-from chaos.faults import Injector
+from chaos.damage import flip_bit, part_of
 from chaos.queries import QUERIES, ChaosQuery
-from chaos.schedule import Fault, Schedule
 from chaos.simulate import WrongError, live, verify, verify_part
 from chaos.store import mounted
-from chaos.world import CHECKPOINT, Outcome, World, hook, instrumented
-from lowwater.engine.fault_points import POINTS
-
-_EPOCHS = (1, 3)
-"""The epochs in which the runs are killed."""
+from chaos.world import CHECKPOINT, World, hook, instrumented
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A query, and all files of the moment at which its run was killed or had ended."""
+    """A query, and all files at the moment at which its run reached a point."""
 
     query: ChaosQuery
     point: str
@@ -62,18 +56,16 @@ class Flips:
 
 @cache
 def _stopped() -> list[Stopped]:
-    """Return runs that were killed at each point, in an early and in a late epoch."""
-    stopped = []
+    """Return each query as it is if a kill ends it, at every point of every epoch."""
+    stopped: list[Stopped] = []
     for query in QUERIES:
-        for point in POINTS:
-            for epoch in _EPOCHS:
-                world = World.of(query, 0)
-                fault = Fault(point, epoch if point in POINTS[2:10] else 0, "kill", 0)
-                outcome = Outcome(Schedule(0, query, (fault,), 20))
-                injector = Injector(world, fault, outcome)
-                with mounted(world.store), hook(injector.reached), instrumented(world):
-                    live(world, outcome.errors)
-                stopped.append(Stopped(query, point, dict(world.store.files)))
+        world = World.of(query)
+
+        def stop(point: str, world: World = world, query: ChaosQuery = query) -> None:
+            stopped.append(Stopped(query, point, dict(world.store.files)))
+
+        with mounted(world.store), hook(stop), instrumented(world):
+            world.live()
     return stopped
 
 
@@ -83,7 +75,7 @@ def run_flips(seeds: range) -> Flips:
     for seed in seeds:
         chosen = random.Random(seed)  # noqa: S311
         before = chosen.choice(_stopped())
-        world = World.of(before.query, 0)
+        world = World.of(before.query)
         world.store.files = dict(before.files)
         path = _choose(chosen, world)
         bit = chosen.randrange(8 * len(world.store.files[path]))
@@ -94,7 +86,7 @@ def run_flips(seeds: range) -> Flips:
             place = f"bit {bit} of {path}, {before.query.name} killed at {before.point}"
             report.wrong.append(f"  seed {seed}: {place}: {wrong}"[:2_000])
             continue
-        (report.found if found else report.harmless)[_kind(path)] += 1
+        (report.found if found else report.harmless)[part_of(path)] += 1
     return report
 
 
@@ -111,12 +103,7 @@ def _start(world: World) -> bool:
 def _choose(chosen: random.Random, world: World) -> str:
     """Return a file of the checkpoint, by size: of all, or of one kind, so that each is met."""
     sizes = {path: len(world.store.files[path]) for path in world.store.under(CHECKPOINT)}
-    kinds = sorted({_kind(path) for path, size in sizes.items() if size})
+    kinds = sorted({part_of(path) for path, size in sizes.items() if size})
     kind = chosen.choice([None, *kinds])
-    paths = [path for path in sizes if kind in (None, _kind(path))]
+    paths = [path for path in sizes if kind in (None, part_of(path))]
     return chosen.choices(paths, [sizes[path] for path in paths])[0]
-
-
-def _kind(path: str) -> str:
-    """Return the kind of a file: the part of the checkpoint that it belongs to."""
-    return path.removeprefix(f"{CHECKPOINT}/").partition("/")[0]

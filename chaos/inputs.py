@@ -32,6 +32,8 @@ SCHEMA = pa.schema(
 ENDINGS = {"csv": "csv", "json": "jsonl", "parquet": "parquet"}
 FILES = 5
 ROWS = 16
+_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+"""The folder of a file system in memory, if the machine has one."""
 
 Row = tuple[datetime, int, int]
 """The time, the key and the value of a good row."""
@@ -170,8 +172,7 @@ class Inputs:
 
     form: str
     chosen: random.Random
-    folder: Path = field(default_factory=lambda: Path(mkdtemp(prefix="lowwater-chaos-")))
-    aside: Path = field(default_factory=lambda: Path(mkdtemp(prefix="lowwater-chaos-")))
+    folder: Path = field(default_factory=lambda: Path(mkdtemp(prefix="chaos-", dir=_MEMORY)))
     contents: dict[tuple[str, int], InputFile] = field(default_factory=dict)
     undo: list[Callable[[], object]] = field(default_factory=list)
     """Functions that undo the newest damage."""
@@ -206,7 +207,7 @@ class Inputs:
 
     def remove(self, name: str) -> None:
         """Remove a file; it is kept aside, with its time of modification, to be restored."""
-        kept, here = self.aside / name, self.folder / name
+        kept, here = self.folder / f".kept-{name}", self.folder / name
         here.rename(kept)
         self.undo.append(lambda: shutil.move(kept, here))
 
@@ -222,5 +223,4 @@ class Inputs:
 
     def close(self) -> None:
         """Delete the folder."""
-        for folder in (self.folder, self.aside):
-            shutil.rmtree(folder)
+        shutil.rmtree(self.folder)

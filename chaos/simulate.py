@@ -15,16 +15,13 @@ from chaos.report import Report
 from chaos.schedule import Schedule, schedule
 from chaos.store import Killed, mounted
 from chaos.world import CHECKPOINT, Outcome, Tables, World, hook, instrumented
-from lowwater.engine import state_store
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.record import live_entries
 from lowwater.errors import HostError, LowwaterError
-from lowwater.sources import taken_files
 from lowwater.sources.taken_files import FilePosition
 
 _MOST_RUNS = 12
 _MOST_SECONDS = 120
-taken_files.SEGMENT_STAMPS = 2  # so that the names of few files fill a segment
 
 
 class WrongError(Exception):
@@ -53,8 +50,8 @@ def _time_limit() -> Iterator[None]:
 
 def simulate(plan: Schedule) -> Outcome:
     """Run a schedule to its end, and compare its outputs with those of an undisturbed run."""
-    outcome, world = Outcome(plan), World.of(plan.query, plan.seed)
-    vars(state_store)["KEPT_EPOCHS"] = plan.kept_epochs
+    outcome = Outcome(plan)
+    world = World.of(plan.query, plan.seed, kept_epochs=plan.kept_epochs)
     try:
         with mounted(world.store), _time_limit():
             _run_all(plan, world, outcome)
@@ -169,8 +166,8 @@ def _positions() -> Iterator[FilePosition]:
 @cache
 def calm(query: ChaosQuery) -> Tables:
     """Return the outputs of a run without faults."""
-    world = World.of(query, 0)
-    with mounted(world.store), hook(None):
+    world = World.of(query)
+    with mounted(world.store), hook(None), instrumented(world):
         world.live()
     return world.outputs()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 
@@ -19,12 +20,13 @@ from chaos.inputs import Inputs
 from chaos.queries import AnyQuery, ChaosQuery
 from chaos.schedule import Schedule
 from chaos.store import MemoryStore
-from lowwater.engine import epoch_loop, fault_points
+from lowwater.engine import epoch_loop, fault_points, state_store
 from lowwater.engine.failure import raised
 from lowwater.engine.state_store import Attempt, ShardState
 from lowwater.local.run import LocalRun
 from lowwater.sinks.files import OWNER
 from lowwater.sinks.sink import Outputs
+from lowwater.sources import taken_files
 
 CHECKPOINT = "/checkpoint"
 
@@ -62,11 +64,13 @@ class JumpingClock:
 class World:
     """What survives a process: the files and the clock; and a copy of the files at each epoch.
 
-    `ending` is True once a query over arriving files has read all of them.
+    `kept_epochs` is the number of epochs whose state is kept. `ending` is True once a query over
+    arriving files has read all of them.
     """
 
     query: AnyQuery
     inputs: Inputs | None = None
+    kept_epochs: int = 20
     store: MemoryStore = field(default_factory=MemoryStore)
     clock: JumpingClock = field(default_factory=JumpingClock)
     backups: list[dict[str, bytes]] = field(default_factory=list)
@@ -76,13 +80,13 @@ class World:
     ending: bool = False
 
     @classmethod
-    def of(cls, query: AnyQuery, seed: int) -> World:
+    def of(cls, query: AnyQuery, seed: int = 0, *, kept_epochs: int = 20) -> World:
         """Return a new world; the input files of a query over arriving files depend on `seed`."""
         if isinstance(query, ChaosQuery):
-            return cls(query)
+            return cls(query, kept_epochs=kept_epochs)
         inputs = Inputs(query.form, random.Random(seed))  # noqa: S311
         inputs.fill()
-        return cls(query, inputs)
+        return cls(query, inputs, kept_epochs)
 
     def run(self) -> LocalRun:
         """Return a new run of the query on the checkpoint."""
@@ -190,23 +194,23 @@ def hook(function: Callable[[str], None] | None) -> Iterator[None]:
 
 @contextmanager
 def instrumented(world: World) -> Iterator[None]:
-    """Let the clock of the world be the machine's, and remember the segments that tasks write.
+    """Let the library run with the clock and the limits of the world, and remember its segments.
 
     A late attempt can write such a segment again.
     """
-    loop: Any = epoch_loop
-    write, clock = ShardState.write, loop.time
+    write = ShardState.write
 
     def remember(self: ShardState, changes: Any, epoch: int, attempt: Attempt) -> Any:
         world.attempts.append((self, dict(changes), epoch, attempt))
         return write(self, changes, epoch, attempt)
 
-    ShardState.write = remember  # type: ignore[method-assign]
-    loop.time = SimpleNamespace(
+    clock = SimpleNamespace(
         time_ns=lambda: world.clock.now(0) * 1_000, perf_counter=time.perf_counter
     )
-    try:
+    with (
+        patch.object(ShardState, "write", remember),
+        patch.object(epoch_loop, "time", clock),
+        patch.object(state_store, "KEPT_EPOCHS", world.kept_epochs),
+        patch.object(taken_files, "SEGMENT_STAMPS", 2),  # few names fill a segment
+    ):
         yield
-    finally:
-        ShardState.write = write  # type: ignore[method-assign]
-        loop.time = clock

@@ -100,7 +100,7 @@ def cars(tmp_path):
 def test_wheel_holds_the_library_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"lowwater", "lowwater-0.1.0.dist-info"}
-    others = re.compile(r"/(experiments?|examples?|demo|bench|tests|scripts)(/|\.py$)")
+    others = re.compile(r"/(experiments?|examples?|demo|bench|chaos|tests|scripts)(/|\.py$)")
     assert not [name for name in names if others.search(name)]
     assert "lowwater/py.typed" in names
 
@@ -119,7 +119,7 @@ def test_the_package_comes_from_the_wheel(installed, tmp_path):
     assert Path(shown.stdout.strip()) == installed.packages / "lowwater" / "__init__.py"
 
 
-@pytest.mark.parametrize("name", ["experiments", "examples", "bench", "tests"])
+@pytest.mark.parametrize("name", ["experiments", "examples", "bench", "chaos", "tests"])
 def test_nothing_of_the_checkout_can_be_imported(installed, tmp_path, name):
     code = f"from importlib.util import find_spec; print(find_spec({name!r}))"
     assert installed.run(tmp_path, "python", "-c", code).stdout == "None\n"

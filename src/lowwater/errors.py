@@ -73,6 +73,12 @@ class HostError(LowwaterError):
     """The error for a query that failed while it ran; the cause is chained."""
 
 
+class TakenOverError(HostError):
+    """The error for a run whose checkpoint another run has claimed."""
+
+
+ROWS_OPEN, ROWS_ASIDE = "epoch open", "epoch without rows"
+"""Places of a failure before an epoch has its entry: rows can be set aside, or are already."""
 _PLACE = "lowwater: in "
 _PLACES = re.compile(rf"^\s*{_PLACE}(.+?)\s*$", re.MULTILINE)
 
@@ -86,8 +92,14 @@ def located(place: str) -> Iterator[None]:
     try:
         yield
     except Exception as failure:
-        failure.add_note(f"{_PLACE}{place}")
+        add_place(failure, place)
         raise
+
+
+def add_place(failure: BaseException, place: str) -> None:
+    """Add `place` to an exception, as `located` does; an empty place is not added."""
+    if place:
+        failure.add_note(f"{_PLACE}{place}")
 
 
 def places(failure: BaseException) -> list[str]:

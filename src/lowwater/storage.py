@@ -11,6 +11,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +88,26 @@ class LocalStore(FileStore):
             return None
 
     def write(self, path: str, content: bytes) -> None:  # noqa: D102
-        self._aside(path, content).replace(path)
+        while True:
+            aside = self._aside(path, content)
+            with suppress(FileNotFoundError):  # an owner has removed temporary files meanwhile
+                aside.replace(path)
+                return
 
     def create(self, path: str, content: bytes) -> bool:  # noqa: D102
-        if Path(path).exists():
-            return False
-        aside = self._aside(path, content)
-        try:  # unlike a rename, a link never replaces a file that another process has just written
-            os.link(aside, path)
-        except FileExistsError:
-            return False
-        finally:
-            aside.unlink()
-        return True
+        while not Path(path).exists():
+            aside = self._aside(path, content)
+            try:  # unlike a rename, a link never replaces a file that another process has written
+                os.link(aside, path)
+                _sync_folder(path)
+                return True
+            except FileExistsError:
+                return False
+            except FileNotFoundError:  # an owner has removed temporary files meanwhile
+                continue
+            finally:
+                aside.unlink(missing_ok=True)
+        return False
 
     def _aside(self, path: str, content: bytes) -> Path:
         """Write `content` to a temporary file beside `path`, and return the temporary path."""
@@ -132,6 +140,15 @@ class LocalStore(FileStore):
     def remove_partial(self, path: str) -> None:  # noqa: D102
         for left in Path(path).glob(".*.tmp"):
             left.unlink(missing_ok=True)
+
+
+def _sync_folder(path: str) -> None:
+    """Make the name of a new file durable, and with it the names that were written before it."""
+    descriptor = os.open(Path(path).parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class ArrowStore(FileStore):

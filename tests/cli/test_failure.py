@@ -219,12 +219,18 @@ def test_no_mistake_in_a_settings_file_prints_a_password(here, capfd, name):
     assert SECRET not in shown
 
 
+def without_server(monkeypatch, *more):
+    """Let the sink start, and call its methods in `more`, without a server."""
+    for name in ("prepare", "take_over", "ahead", *more):
+        monkeypatch.setattr(f"lowwater.sinks.postgres.Postgres.{name}", lambda *_: None)
+
+
 def test_the_command_that_resumes_is_printed_without_the_password(here, capfd, monkeypatch):
     def press(*_):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("lowwater.sinks.postgres.Postgres.prepare", lambda *_: None)
-    monkeypatch.setattr("lowwater.sinks.postgres.Postgres.write", press)
+    without_server(monkeypatch)
+    monkeypatch.setattr("lowwater.sinks.postgres.Postgres.write_epoch", press)
     words = ["--sink", f"postgres:{ADDRESS},table=t", "--checkpoint", "ck", "--epoch-rows", "5"]
     monkeypatch.setattr("sys.argv", ["lowwater", "run", QUERY, *words])
     source = here / "rows"
@@ -244,7 +250,7 @@ def test_the_command_that_resumes_is_printed_without_the_password(here, capfd, m
 
 
 def test_a_failing_database_is_one_line_without_the_password(here, capfd, monkeypatch):
-    monkeypatch.setattr("lowwater.sinks.postgres.Postgres.prepare", lambda *_: None)
+    without_server(monkeypatch)
     assert ran("--sink", f"postgres:{ADDRESS},table=t") == 1
     line = one_line(capfd.readouterr().err)
     assert "to_postgres(table='t'): " in line
@@ -254,8 +260,7 @@ def test_a_failing_database_is_one_line_without_the_password(here, capfd, monkey
 
 
 def test_the_summary_for_machines_has_no_password(here, capfd, monkeypatch):
-    for name in ("prepare", "write"):
-        monkeypatch.setattr(f"lowwater.sinks.postgres.Postgres.{name}", lambda *_: None)
+    without_server(monkeypatch, "write_epoch")
     assert ran("--sink", f"postgres:{ADDRESS},table=t", "--json") == 0
     shown = capfd.readouterr()
     assert json.loads(shown.out)["sinks"] == {"sink": "postgres:t"}

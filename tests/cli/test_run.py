@@ -196,6 +196,9 @@ def test_settings_come_from_a_file_and_the_command_line_has_the_last_word(here, 
         ("a.toml", "[source.s]\ntime = 'ts'", "source 's' has no path"),
         ("a.yaml", "source: 3", "source = 3 must map the name of each stream"),
         ("a.yaml", "watermark: ordered", "QUERY is missing"),
+        ("a.yaml", "query: 2024-99-99", "'a.yaml' has a value that cannot be read: month must be"),
+        ("a.toml", f"epoch_rows = {'9' * 5000}", "'a.toml' has a value that cannot be read"),
+        ("a.yaml", "[" * 3000, "'a.yaml' has a value that cannot be read"),
     ],
 )
 def test_a_mistake_in_a_file_of_settings_names_the_file_and_the_key(here, capfd, name, text, said):
@@ -306,6 +309,29 @@ def test_the_local_host_resumes_from_its_checkpoint(here, capfd):
     assert {p.name: p.read_bytes() for p in (here / "out").iterdir()} == before
 
 
+def test_a_run_that_fails_starts_again_by_a_rule(here, capfd, monkeypatch):
+    from lowwater.sinks.files import FileSink
+
+    write, failures = FileSink.write_epoch, iter([True, False, True])
+
+    def away(sink, epoch, rows, tag):
+        if next(failures, False):
+            raise ConnectionError("the server is away")
+        write(sink, epoch, rows, tag)
+
+    monkeypatch.setattr(FileSink, "write_epoch", away)
+    (here / "run.toml").write_text('restart = "times 5, within 1 hour, pause 1 millisecond"')
+    options = ["--config", "run.toml", "--sink", "json:out", "--checkpoint", "ck", "--json"]
+    assert ran(*options, "--epoch-rows", "10") == 0
+    assert json.loads(capfd.readouterr().out)["restarts"] == 2
+    found = [
+        json.loads(line)
+        for p in (here / "out").glob("*.json*")
+        for line in p.read_text().splitlines()
+    ]
+    assert in_order(found) == in_order(as_text(expected(epoch_rows=10)[0]))
+
+
 # -- mistakes -------------------------------------------------------------------------------------
 
 MISTAKES = [
@@ -324,6 +350,8 @@ MISTAKES = [
     (["q.cql"], {"watermark": "slack soon"}, "'soon' is not a duration"),
     (["q.cql"], {"watermark": "slack 1 second, lul 2"}, "'lul 2' is not an option; options are"),
     (["q.cql"], {"watermark": "slack 1 second, lull 2"}, "'lull' is now 'idle timeout'"),
+    (["q.cql", "--restart", "times 3"], {}, "--restart needs a checkpoint to continue from"),
+    (["q.cql", "--restart", "soon"], {}, "'soon' is not an option; options are: times, within"),
     (["q.cql", "--progress", "ordered"], {}, "--progress is now --watermark"),
     (["q.cql", "--prods", "every 1 hour"], {}, "--prods is now --early"),
     (["q.cql", "--left-out=json:out"], {}, "--left-out is now --dropped"),

@@ -149,7 +149,10 @@ def test_who_lost_the_log_fails_at_its_next_record(tmp_path):
     first, second = (FolderLog(str(tmp_path), "q") for _ in range(2))
     first.claim(1)
     first.append(entry(0, 5))
+    assert first.owned()
     second.claim(2)
+    assert second.owned()
+    assert not first.owned()
     assert second.newest().epoch == 0, "a claim reads what the last owner wrote"
     with pytest.raises(HostError, match=r"process \d+ of .* has taken over this checkpoint"):
         first.open(Opening(1, Positions()))

@@ -58,9 +58,41 @@ def test_a_failed_run_starts_again_and_loses_nothing(tmp_path):
 def test_a_failure_that_comes_back_is_not_restarted_a_third_time(tmp_path):
     write_files(tmp_path)
     run = start(tmp_path, Broken(at=set(range(3, 100))), times=50)
-    with pytest.raises(lw.HostError, match=r"failed 3 times for the same reason.*--set-aside \d+"):
+    with pytest.raises(lw.HostError, match=r"epoch \d+ failed in the sink .* is away") as failed:
         run.wait(30)
+    assert "failed 3 times for the same reason" in str(failed.value)
+    assert "--set-aside" not in str(failed.value), "the rows of this epoch are in its results"
     assert run.status().restarts == 2
+
+
+def test_a_run_whose_checkpoint_was_taken_is_not_restarted(tmp_path):
+    write_files(tmp_path)
+    first = start(tmp_path, lw.to_memory(), times=50)
+    wait_until(lambda: first.status().epoch >= 2)
+    second = query(tmp_path).start(
+        host="local", sink=lw.to_memory(), checkpoint=str(tmp_path / "c")
+    )
+    with pytest.raises(lw.HostError, match="has taken over this checkpoint"):
+        first.wait(30)
+    assert first.status().restarts == 0
+    assert not second.wait(0)
+    second.stop()
+
+
+def test_a_sink_that_fails_at_the_start_is_named(tmp_path):
+    write_files(tmp_path)
+    with pytest.raises(lw.HostError):
+        query(tmp_path).start(host="local", sink=Broken({3}), checkpoint=str(tmp_path / "c")).wait(
+            30
+        )
+
+    def refuse(epoch, rows):
+        raise ValueError("too wide")
+
+    with pytest.raises(lw.HostError, match=r"epoch \d+ failed in the sink of results: .*too wide"):
+        query(tmp_path).start(
+            host="local", sink=lw.to_callback(refuse), checkpoint=str(tmp_path / "c")
+        )
 
 
 def test_too_many_failures_in_a_time_end_the_run(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 import lowwater as lw
 from lowwater.cli.app import main
 from lowwater.engine.verify import verify
+from lowwater.sources import taken_files
 from tests.local.victim import query, write_files
 from tests.spark.streams import ordered_rows
 
@@ -54,8 +55,6 @@ def test_an_intact_checkpoint_is_intact(stream, capfd):
 def test_verify_names_each_damaged_file(stream, capfd):
     chosen = random.Random(3)
     for path in chosen.sample(sorted(p for p in (stream / "c").rglob("*") if p.is_file()), 12):
-        if path.parent.name == "source":
-            continue
         content = path.read_bytes()
         damaged = bytearray(content)
         damaged[len(damaged) // 2] ^= 4
@@ -180,6 +179,21 @@ def test_a_savepoint_continues_as_another_query(tmp_path, capfd):
     assert max(copied) == max(calm)
 
 
+def test_a_savepoint_remembers_which_files_were_read(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 4)
+    write_files(tmp_path)
+    ran(tmp_path)
+    assert list((tmp_path / "c" / "source").rglob("taken-*"))
+    command(capfd, "state", tmp_path / "c", "--export", tmp_path / "s.zip")
+    command(capfd, "state", tmp_path / "copy", "--import", tmp_path / "s.zip")
+    assert not list(verify(str(tmp_path / "copy")))
+    again = ran(tmp_path, "copy", "copied")
+    assert again.status["in"] == ran(tmp_path).status["in"], "no file is read again"
+    stamps = next((tmp_path / "copy" / "source").rglob("taken-*"))
+    stamps.write_bytes(b"")
+    assert stamps.name in command(capfd, "state", tmp_path / "copy", "--verify", code=1).out
+
+
 def test_a_damaged_savepoint_is_refused(stream, capfd):
     command(capfd, "state", stream / "c", "--export", stream / "s.zip")
     content = (stream / "s.zip").read_bytes()
@@ -210,3 +224,20 @@ def test_outputs_of_another_checkpoint_are_refused(stream):
     shutil.rmtree(stream / "other")
     ran(stream, "other", existing="append")
     assert len(list((stream / "out").glob("*.parquet"))) == 2 * len(calm)
+
+
+def test_appended_outputs_are_told_from_those_of_others(stream, capfd):
+    first = {path.name for path in (stream / "out").iterdir()}
+    newest = ran(stream, "other", existing="append").status.epoch
+    both = rows_by_name(stream / "out")
+    command(capfd, "state", stream / "other", "--rewind", newest - 8)
+    with pytest.raises(lw.StateError, match="outputs are ahead of the checkpoint"):
+        ran(stream, "other", existing="append")
+    assert rows_by_name(stream / "out") == both
+    ran(stream, "other", existing="append", outputs="truncate")
+    assert first <= {path.name for path in (stream / "out").iterdir()}
+    assert sorted(rows_by_name(stream / "out").values()) == sorted(both.values())
+
+
+def rows_by_name(folder):
+    return {path.name: ordered_rows(pq.read_table(path)) for path in folder.glob("*.parquet")}

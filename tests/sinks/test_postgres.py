@@ -40,9 +40,9 @@ def test_an_early_row_becomes_the_final_one_and_writing_again_changes_nothing(ds
     class Twice(Postgres):
         """Every epoch comes twice, as after a crash; what is there is noted each time."""
 
-        def write(self, epoch, rows):
+        def write_epoch(self, epoch, rows, tag):
             for _ in range(2):
-                super().write(epoch, rows)
+                super().write_epoch(epoch, rows, tag)
                 noted.append(
                     asked(dsn, "SELECT key, n, kind FROM speeds ORDER BY window_start, key")
                 )
@@ -71,8 +71,9 @@ def test_rows_without_a_key_are_kept_by_epoch(dsn):
     feed = lw.feed(ROWS)
     stream = lw.stream(feed, time="ts", watermark=lw.ordered())
     epochs = {feed: [[(at(1), "a", 1.0), (at(1), "a", 1.0)], [(at(2), "b", 2.0)]]}
-    for _ in range(2):
-        stream.where("value > 0").run(epochs=epochs, sink=lw.to_postgres(dsn, table="plain rows"))
+    for existing in (None, "overwrite"):
+        sink = lw.to_postgres(dsn, table="plain rows", existing=existing)
+        stream.where("value > 0").run(epochs=epochs, sink=sink)
     found = asked(dsn, 'SELECT key, value FROM "plain rows" ORDER BY epoch, place')
     assert found == [("a", 1.0), ("a", 1.0), ("b", 2.0)]
 
@@ -128,9 +129,10 @@ def test_the_command_writes_into_a_table(dsn, tmp_path, capfd):
     query = "SELECT k, count(*) AS n FROM s [RANGE 1 minute] GROUP BY k"
     source = f"s={tmp_path}/s.csv"
     options = ["--source", source, "--watermark", "ordered", "--host", "local", "--json"]
-    for _ in range(2):  # rows of a window and group are there once, however often they come
+    for more in ([], ["--existing", "append"], ["--existing", "overwrite"]):
+        # Rows of a window and group are there once, however often they come.
         with pytest.raises(SystemExit) as ended:
-            main(["run", query, *options, "--sink", f"postgres:{dsn},table=by_command"])
+            main(["run", query, *options, *more, "--sink", f"postgres:{dsn},table=by_command"])
         assert ended.value.code == 0
         found = json.loads(capfd.readouterr().out)
         assert found["written"] == {"sink": 2}

@@ -208,6 +208,24 @@ def test_stamps_of_old_files_that_are_gone_are_forgotten_and_others_kept(
     assert reader.take() is None  # b is still in the folder, so it is remembered
 
 
+def test_a_run_forgets_files_in_memory_as_well(folder, store, monkeypatch):
+    monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 4)
+    write(folder, "c", -1, age=200 * DAY)
+    reader = Reader(csv_files(folder), store)
+    reader.take()
+    sizes = []
+    for n in range(200):  # a file a day; the one before it is deleted, the memory is a week
+        path = write(folder, f"{n:03d}", n, age=(199 - n) * DAY)
+        assert reader.take() == ([n], [])
+        assert reader.take() is None
+        path.unlink()
+        taken = reader.source.taken
+        sizes.append((len(taken.signs), len(taken.names)))
+    assert max(sizes[100:]) == max(sizes[20:100])
+    assert max(sizes)[0] <= 7 + 4 * 4
+    assert reader.restarted(csv_files(folder), store).take() is None
+
+
 def test_a_segment_that_is_missing_or_altered_is_refused(folder, store, monkeypatch):
     monkeypatch.setattr(taken_files, "SEGMENT_STAMPS", 2)
     for n in range(6):

@@ -101,12 +101,39 @@ def test_a_failing_sink_ends_the_query_with_an_error(spark, tmp_path, pieces):
         )
 
 
-def test_an_exact_sum_that_overflows_ends_the_query_with_an_error(spark):
+def test_an_exact_sum_that_overflows_is_null_or_ends_the_query(spark):
     feed = lw.feed("ts timestamp, x bigint")
     query = lw.stream(feed, time="ts", watermark=lw.ordered()).window(range="1 second")
     table = pa.table({"ts": pa.array([0, 1], pa.timestamp("us", "UTC")), "x": [2**62, 2**62]})
-    with pytest.raises(ResultOverflowError, match=r"epoch \d failed .* left the range of bigint"):
-        query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")
+    outcome = query.agg(s=lw.sum("x")).run(epochs={feed: [table]}, host="spark")
+    assert outcome.results["s"].to_pylist() == [None]
+    assert outcome.status.overflows == 1
+    with pytest.raises(ResultOverflowError, match=r"epoch \d failed in operator .* does not fit"):
+        query.agg(s=lw.sum("x", overflow="fail")).run(epochs={feed: [table]}, host="spark")
+
+
+def test_errors_of_spark_are_told_in_one_line(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0.parquet").write_bytes(b"junk")
+    frame = spark.readStream.schema("t bigint").parquet(str(tmp_path / "in"))
+    (tmp_path / "good").mkdir()
+    pq.write_table(pa.table({"t": [1, 2]}), tmp_path / "good" / "0.parquet")
+    good = spark.readStream.schema("t bigint").parquet(str(tmp_path / "good"))
+    started = {
+        "FAILED_READ_FILE.*0.parquet": frame,
+        "STREAMING_OUTPUT_MODE": frame.groupBy("t").count(),
+        "CAST_INVALID_INPUT.*try_cast": good.selectExpr("cast(concat('x', t) as bigint) t"),
+    }
+    for number, (text, source) in enumerate(started.items()):
+        stream = lw.stream(source, time="t", watermark=lw.ordered()).window(range=5)
+        with pytest.raises(lw.HostError, match=text) as failed:
+            stream.agg(n=lw.count()).start(
+                sink=lw.to_memory(), checkpoint=str(tmp_path / f"c{number}")
+            ).wait(60)
+        line = str(failed.value)
+        assert "\n" not in line
+        for word in ("Py4J", "FOREACH_BATCH", "SQLSTATE", "--set-aside", "An error occurred"):
+            assert word not in line
 
 
 def test_a_sink_may_stop_its_own_query(spark, tmp_path, pieces):

@@ -259,3 +259,39 @@ def picture(page, name):
         page.wait_for_timeout(500)
         page.evaluate("document.activeElement.blur()")
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def test_restarts_the_last_failure_and_overflows_are_shown(browser, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(4):
+        lines = "".join(f"{10 * i + t},{2**62}\n" for t in range(10))
+        (folder / f"{i}.csv").write_text(f"t,x\n{lines}")
+    failures, more = iter([True, False, True, False]), []
+
+    def write(epoch, rows):
+        if more or next(failures, False):
+            raise ConnectionError("the server is away")
+
+    source = lw.files(folder, format="csv", schema="t bigint, x bigint", files_per_epoch=1)
+    query = lw.stream(source, time="t", watermark=lw.ordered()).window(range=5).agg(s=lw.sum("x"))
+    run = query.start(
+        host="local",
+        sink=lw.to_callback(write),
+        checkpoint=str(tmp_path / "c"),
+        restart=lw.restart(pause="1 millisecond"),
+    )
+    try:
+        with lw.dashboard(run, title="Restarted") as served:
+            page = opened(browser, served.url, [])
+            shown = page.locator("#failure")
+            playwright.expect(shown).to_contain_text("Restarts: 2. Last failure: epoch ")
+            playwright.expect(shown).to_contain_text("ConnectionError: the server is away")
+            playwright.expect(page.locator("#overflow-text")).to_contain_text("sums or means are")
+            playwright.expect(page.locator("#state")).to_have_text("running")
+            more.append("of these failures")
+            (folder / "4.csv").write_text("t,x\n90,1\n")
+            playwright.expect(page.locator("#state")).to_have_text("failed")
+            playwright.expect(shown).to_contain_text("The run was restarted 3 times")
+    finally:
+        run.stop()

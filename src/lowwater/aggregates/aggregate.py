@@ -23,6 +23,11 @@ Kind = Literal["decomposable", "holistic", "sketch", "lift", "init"]
 """The kind of an aggregate in the table of compatible features. User-defined aggregates are `lift`
 (functions lift, combine, lower) or `init` (functions init, incr, final)."""
 
+Overflow = Literal["null", "fail"]
+"""What becomes of a result that does not fit its type."""
+_BELOW = 1 - 1e-12
+"""The factor from a power of ten to a double that has fewer digits."""
+
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
     """Return the type of `column`; raise SpecError if `schema` has no such column."""
@@ -63,6 +68,19 @@ class Aggregate(ABC):
     def lower(self, cells: Sequence[AccumulatorColumns], schema: pa.Schema) -> pa.Array:
         """Return one result per closed window; `cells` has one entry per accumulator of `parts`."""
 
+    overflow: Overflow = "null"
+    """Whether a result that does not fit its type is NULL, or an error."""
+
+    def overflowed(
+        self, values: pa.Array, cells: Sequence[AccumulatorColumns]
+    ) -> np.ndarray | None:
+        """Return a mask of the results `values` that do not fit their type; None if all fit.
+
+        Kernels call it after `lower`, which returns NULL for such a result.
+        """
+        del values, cells
+        return None
+
     def kind(self, schema: pa.Schema) -> Kind:
         """Return the kind of this aggregate; it is "holistic" if cells grow with their rows."""
         if not all(part.bounded for part in self.parts(schema)):
@@ -87,12 +105,19 @@ def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:
 
     >>> scaled(pa.array([10, 7, None]), np.array([0.5, 1.0, 0.5])).to_pylist()
     [20, 7, None]
+    >>> scaled(pa.array([2**62]), np.array([0.1])).to_pylist()
+    [9223372036854774784]
     """
     kind = values.type
-    whole = values.cast(pa.float64()).to_numpy(zero_copy_only=False) / np.maximum(share, 1e-9)
-    missing = np.asarray(values.is_null())
+    floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    whole, missing = floats / np.maximum(share, 1e-9), np.asarray(values.is_null())
+    if pa.types.is_decimal(kind):
+        most = 10.0 ** (kind.precision - kind.scale) * _BELOW
+        whole = np.clip(whole, -most, most)
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
-        whole = np.clip(np.round(np.nan_to_num(whole)), limits.min, limits.max)
+        # The nearest double of the largest bigint is beyond bigint.
+        most = limits.max if kind.bit_width < 64 else np.nextafter(2.0**63, 0)  # noqa: PLR2004
+        whole = np.clip(np.round(np.nan_to_num(whole)), limits.min, most)
         return pa.array(whole.astype(kind.to_pandas_dtype()), kind, mask=missing)
     return pa.array(whole, mask=missing).cast(kind, safe=False)

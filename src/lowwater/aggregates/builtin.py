@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import ClassVar
 
@@ -21,8 +21,8 @@ from lowwater.aggregates.accumulators.builtin import (
     ValueCount,
     carried,
 )
-from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_type
-from lowwater.errors import ResultOverflowError, SpecError
+from lowwater.aggregates.aggregate import Aggregate, Growth, Overflow, column_type, flat_type
+from lowwater.errors import SpecError
 from lowwater.schema import is_number
 
 _WIDE = Context(prec=80)
@@ -50,11 +50,29 @@ class Count(Aggregate):
 
 
 @dataclass(frozen=True)
-class Sum(Aggregate):
+class _SumBased(Aggregate):
+    """An aggregate whose accumulators are a sum and the number of values.
+
+    `overflow` has no effect on the state, so it may change between restarts.
+    """
+
+    column: str
+    overflow: Overflow = field(default="null", repr=False)
+
+    def overflowed(
+        self, values: pa.Array, cells: Sequence[AccumulatorColumns]
+    ) -> np.ndarray | None:
+        if not values.null_count:
+            return None
+        lost = np.asarray(values.is_null()) & (cells[1].arrays[0] > 0)
+        return lost if lost.any() else None
+
+
+@dataclass(frozen=True)
+class Sum(_SumBased):
     """The sum of a column: exact for integers (a bigint) and decimals, a double for floats."""
 
     growth: ClassVar[Growth] = "scaled"
-    column: str
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_sum_part("sum", self.column, schema), ValueCount(self.column))
@@ -71,22 +89,17 @@ class Sum(Aggregate):
         if pa.types.is_floating(t):
             return pa.array(total[0], mask=missing)
         if pa.types.is_decimal(t):
-            return _decimals(_integers(total), missing, t, f"sum({self.column!r})")
+            return _decimals(_integers(total), missing, t)
         low, high = carried(total)
-        if ((high >= _LIMB_SIGN) | (high < -_LIMB_SIGN)).any():
-            raise ResultOverflowError(
-                f"sum({self.column!r}) left the range of bigint; cast the column to decimal(38, 0) "
-                f"or to double before it is summed"
-            )
-        return pa.array((high << 32) + low, pa.int64(), mask=missing)
+        beyond = (high >= _LIMB_SIGN) | (high < -_LIMB_SIGN)
+        return pa.array((high << 32) + low, pa.int64(), mask=missing | beyond)
 
 
 @dataclass(frozen=True)
-class Avg(Aggregate):
+class Avg(_SumBased):
     """The mean of a column, typed as in Spark: a double, or a decimal with four more digits."""
 
     growth: ClassVar[Growth] = "level"
-    column: str
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_sum_part("avg", self.column, schema), ValueCount(self.column))
@@ -110,7 +123,7 @@ class Avg(Aggregate):
             exact = [_WIDE.divide(Decimal(v).scaleb(-scale, _WIDE), n) for v, n in sums]
             means = [mean.quantize(unit, ROUND_HALF_UP, _WIDE) for mean in exact]
             unscaled = [int(mean.scaleb(t.scale, _WIDE)) for mean in means]
-            return _decimals(unscaled, missing, t, f"avg({self.column!r})")
+            return _decimals(unscaled, missing, t)
         low, high = carried(total)
         # Floats hold sums below 2^53 exactly; larger sums are divided as integers, rounded once.
         small = np.abs(high) < 2**20
@@ -200,9 +213,8 @@ def _integers(limbs: Sequence[np.ndarray]) -> list[int]:
     return [sum(int(limb) << (32 * i) for i, limb in enumerate(cell)) for cell in cells]
 
 
-def _decimals(unscaled: list[int], missing: np.ndarray, t: pa.DataType, what: str) -> pa.Array:
+def _decimals(unscaled: list[int], missing: np.ndarray, t: pa.DataType) -> pa.Array:
+    """Return decimals of type `t`; values beyond its digits are NULL."""
     limit = 10**t.precision
-    if any(abs(v) >= limit for v in unscaled):
-        raise ResultOverflowError(f"{what} left the range of {t}; cast the column to double")
-    exact = [Decimal(v).scaleb(-t.scale, _WIDE) for v in unscaled]
+    exact = [Decimal(v).scaleb(-t.scale, _WIDE) if abs(v) < limit else None for v in unscaled]
     return pa.array(exact, t, mask=missing)

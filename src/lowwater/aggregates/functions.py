@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.aggregate import Aggregate
+from lowwater.aggregates.aggregate import Aggregate, Overflow
 from lowwater.aggregates.builtin import Avg, Count, Extremum, FirstOrLast, Spread, Sum
 from lowwater.aggregates.holistic import CountDistinct, Mode, Quantile, TopK
 from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
@@ -23,14 +23,21 @@ def count(column: str | None = None) -> Aggregate:
     return Count(column)
 
 
-def sum(column: str) -> Aggregate:
-    """Return the sum of `column`: exact for integers and decimals; NULL if all values are NULL."""
-    return Sum(column)
+def sum(column: str, *, overflow: Overflow = "null") -> Aggregate:
+    """Return the sum of `column`: exact for integers and decimals; NULL if all values are NULL.
+
+    A sum of integers beyond the range of bigint, or of decimals beyond 38 digits, is NULL, and
+    `status().overflows` counts it. With `overflow="fail"`, it stops the query instead.
+    """
+    return Sum(column, _overflow(overflow))
 
 
-def avg(column: str) -> Aggregate:
-    """Return the mean of `column`."""
-    return Avg(column)
+def avg(column: str, *, overflow: Overflow = "null") -> Aggregate:
+    """Return the mean of `column`: right even if the sum is beyond the range of its type.
+
+    A mean of decimals may need more than 38 digits; `overflow` is as for `sum`.
+    """
+    return Avg(column, _overflow(overflow))
 
 
 def min(column: str) -> Aggregate:
@@ -239,6 +246,12 @@ def _accuracy(function: str, sketch: Any, kind: type[_Accuracy]) -> _Accuracy | 
         return sketch
     name = {Kll: "kll(k=200)", Hll: "hll(lg_k=12)", FrequentItems: "frequent_items(lg_k=10)"}[kind]
     raise SpecError(f"sketch={sketch!r} does not go with {function}; give True, or lw.{name}")
+
+
+def _overflow(chosen: Overflow) -> Overflow:
+    if chosen not in ("null", "fail"):
+        raise SpecError(f"overflow={chosen!r} is unknown; write 'null' or 'fail'")
+    return chosen
 
 
 def _is_share(value: Any) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +16,12 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
 from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
 from lowwater.aggregates.state_pickle import StatePickle
+from lowwater.errors import add_place
 
 NOTHING = None
 """The content of an empty cell."""
+_SHOWN = 100
+"""The largest number of characters of a value in an error."""
 
 
 def _mapped(cells: Sequence[Any] | np.ndarray, change: Callable[[Any], Any]) -> np.ndarray:
@@ -56,6 +61,19 @@ class _ObjectAccumulator(Accumulator):
             out.flat[i] = y if x is NOTHING else x if y is NOTHING else self.joined(x, y)
         return AccumulatorColumns((out,))
 
+    @contextmanager
+    def naming_rows(self) -> Iterator[SimpleNamespace]:
+        """Add the current row, whose `value` the `with` block sets, to an exception."""
+        row = SimpleNamespace()
+        try:
+            yield row
+        except Exception as failure:
+            names = self.columns[0] if len(self.columns) == 1 else f"({', '.join(self.columns)})"
+            value = repr(vars(row).get("value"))
+            shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+            add_place(failure, f"a row with {names} = {shown}")
+            raise
+
     def values(self, rows: RawRows, codes: np.ndarray) -> list[tuple[int, Any]]:
         """Return (cell, value) pairs in arrival order; NULLs of a single column are skipped."""
         if len(self.columns) == 1:
@@ -77,9 +95,10 @@ class PartialAccumulator(_ObjectAccumulator):
     def lift(self, rows: RawRows, codes: np.ndarray, n: int) -> AccumulatorColumns:  # noqa: D102
         out = self.empty(n)
         cells = out.arrays[0]
-        for c, value in self.values(rows, codes):
-            one = self.lift_one(value)
-            cells[c] = one if cells[c] is NOTHING else self.combine_two(cells[c], one)
+        with self.naming_rows() as row:
+            for c, row.value in self.values(rows, codes):
+                one = self.lift_one(row.value)
+                cells[c] = one if cells[c] is NOTHING else self.combine_two(cells[c], one)
         return out
 
     def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
@@ -103,9 +122,10 @@ class FoldAccumulator(_ObjectAccumulator):
         self, cells: AccumulatorColumns, rows: RawRows, codes: np.ndarray
     ) -> AccumulatorColumns:
         out = _mapped(cells.arrays[0], self.pickle.copy)  # `incr` may modify its argument
-        for c, value in self.values(rows, codes):
-            state = self.init() if out[c] is NOTHING else out[c]
-            out[c] = self.incr(state, value)
+        with self.naming_rows() as row:
+            for c, row.value in self.values(rows, codes):
+                state = self.init() if out[c] is NOTHING else out[c]
+                out[c] = self.incr(state, row.value)
         return AccumulatorColumns((out,))
 
     def joined(self, a: Any, b: Any) -> Any:  # noqa: D102
@@ -138,8 +158,9 @@ class _ValueAccumulator(_ObjectAccumulator):
 
     def folded(self, state: Any, values: list[tuple[int, Any]]) -> Any:
         """Return `state` after `incr` has added `values` in the order of positions."""
-        for _, value in sorted(values, key=itemgetter(0)):
-            state = self.folding.incr(state, value)
+        with self.naming_rows() as row:
+            for _, row.value in sorted(values, key=itemgetter(0)):
+                state = self.folding.incr(state, row.value)
         return state
 
     def fold(self, cells: AccumulatorColumns) -> AccumulatorColumns:

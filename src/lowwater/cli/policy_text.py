@@ -16,6 +16,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from lowwater.early.policies import ProdPolicy, early_before, early_every, early_on_demand
+from lowwater.engine.restart import Restart, restart
 from lowwater.errors import SpecError
 from lowwater.shedding.policy import ShedPolicy, shed
 from lowwater.sidelining.policy import Sideline, sideline
@@ -80,6 +81,16 @@ def sideline_of(text: str) -> Sideline:
     """
     policy: Sideline = _call(sideline, text.split(","), text, "--sideline")
     return policy
+
+
+def restart_of(text: str) -> Restart:
+    """Return the rule that `text` describes for restarts of a failed run.
+
+    >>> restart_of("times 5, within 1 hour")
+    Restart(times=5, within=3600.0, pause=1.0)
+    """
+    rule: Restart = _call(restart, text.split(","), text, "--restart")
+    return rule
 
 
 def _public(module: ModuleType) -> Functions:

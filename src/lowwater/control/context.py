@@ -42,6 +42,7 @@ class EpochContext:
       from the newest time.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.
+    - `set_aside`: Whether all rows of the epoch are malformed on purpose.
     """
 
     inputs: tuple[InputProgress, ...] = ()
@@ -51,3 +52,4 @@ class EpochContext:
     dropped: DropPlan = field(default_factory=DropPlan)
     opened: int | None = None
     limits: Mapping[int, int] = field(default_factory=dict)
+    set_aside: bool = False

@@ -21,7 +21,13 @@ from lowwater.control.prod import Prod
 from lowwater.control.watermark import Watermarks
 from lowwater.dataflow.future_times import ahead, flags_of, measure_future, reached_by
 from lowwater.dataflow.graph import Dataflow, Input, Route
-from lowwater.dataflow.input_block import InputBlock, before_steps, with_texts
+from lowwater.dataflow.input_block import (
+    InputBlock,
+    before_steps,
+    file_names,
+    set_aside,
+    with_texts,
+)
 from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, PAST_CLOCK, UNREAD, take_routes
 from lowwater.early.arrivals import count_arrivals
 from lowwater.errors import located
@@ -81,8 +87,10 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
     packets: list[Packet] = []
     measured: list[tuple[int, InputMeasure]] = []
     for block in blocks:
-        with located(f"input {block.input + 1}"):
-            batch, control, measure = _take(flow, block, standing)
+        with located(f"input {block.input + 1}"), located(file_names([block.path])):
+            aside = standing.set_aside and flow.inputs[block.input].prods is None
+            taken = set_aside(block) if aside else block
+            batch, control, measure = _take(flow, taken, standing)
         if block.bad is not None:
             path, reason = ([text] for text in block.bad)
             listed = pa.table([path, reason], schema=BAD_FILES)
@@ -91,7 +99,8 @@ def ingest(flow: Dataflow, blocks: Sequence[InputBlock], standing: EpochContext)
         batches.append((flow.inputs[block.input].routes, batch))
         packets += control
         measured.append((batch.seq, measure))
-    sent = take_routes(flow, batches, standing)
+    with located(file_names(block.path for block in blocks)):
+        sent = take_routes(flow, batches, standing)
     seq, first = measured[0]
     for operator, counts in first.counts.items():
         sent.count(operator, counts)

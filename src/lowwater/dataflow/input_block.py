@@ -1,24 +1,33 @@
 """Blocks of rows on their way into ingest, with the texts of malformed rows.
 
-A file that cannot be read becomes a block without rows.
+A file that cannot be read becomes a block without rows. In an epoch whose rows are set aside, all
+rows of a block are malformed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowwater.dataflow.graph import Dataflow, Input
 from lowwater.dataflow.route import UNREAD
-from lowwater.errors import located
-from lowwater.operators.batch import Batch
+from lowwater.errors import HostError, located
+from lowwater.operators.batch import KEPT, Batch
+from lowwater.sinks.files import jsonable
 from lowwater.sources.bad_file import BadFileError
-from lowwater.sources.lines import REASON, TEXT, split_faults
+from lowwater.sources.lines import REASON, TEXT, shortened, split_faults
 from lowwater.sources.source import BlockReader, BlockSource, SourceBlock
+
+ASIDE = "set aside on purpose"
+"""The reason why the rows of an epoch that was set aside are malformed."""
+_NAMED_FILES = 3
+"""The largest number of files that an error names."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,7 @@ class InputBlock:
 
     `rows` is the number of rows, if the source knows it before the block is read. `texts` returns
     the texts of some rows, given by number. `bad` is the path of the block's file and the reason
-    why it cannot be read; None if it was read.
+    why it cannot be read; None if it was read. `path` is the path of the block's file, if known.
     """
 
     input: int
@@ -36,20 +45,69 @@ class InputBlock:
     rows: int | None = None
     texts: Callable[[np.ndarray], pa.Array | None] | None = None
     bad: tuple[str, str] | None = None
+    path: str | None = None
+
+
+def file_names(paths: Iterable[str | None]) -> str:
+    """Return the place of an error in one of the files `paths`; empty if no path is known.
+
+    >>> file_names(["a.csv", None, "b.csv", "c.csv", "d.csv"])
+    'one of the files a.csv, b.csv, c.csv and 1 more'
+    """
+    known = list(dict.fromkeys(path for path in paths if path))
+    if len(known) <= 1:
+        return "".join(f"file {path}" for path in known)
+    more = f" and {len(known) - _NAMED_FILES} more" if len(known) > _NAMED_FILES else ""
+    return f"one of the files {', '.join(known[:_NAMED_FILES])}{more}"
 
 
 def read_block(
-    flow: Dataflow, number: int, seq: int, reader: BlockReader, block: SourceBlock
+    flow: Dataflow,
+    number: int,
+    seq: int,
+    reader: BlockReader,
+    block: SourceBlock,
+    *,
+    aside: bool = False,
 ) -> InputBlock:
-    """Return a block of the input `number`, read by `reader`; `seq` is its place in the epoch."""
+    """Return a block of the input `number`, read by `reader`; `seq` is its place in the epoch.
+
+    With `aside`, the epoch's rows are set aside: a damaged file is reported in any case.
+    """
     texts = partial(reader.texts, block) if isinstance(reader, BlockSource) else None
     try:
         with located(f"input {number + 1}"):
             table = reader.read(block)
-    except BadFileError as problem:
+    except (BadFileError, HostError) as problem:
+        bad = problem.__cause__ if aside and isinstance(problem, HostError) else problem
+        if not isinstance(bad, BadFileError):
+            raise
         empty = flow.inputs[number].schema.empty_table()
-        return InputBlock(number, seq, empty, block.rows, bad=(problem.path, problem.reason))
-    return InputBlock(number, seq, table, block.rows, texts)
+        return InputBlock(number, seq, empty, block.rows, bad=(bad.path, bad.reason))
+    return InputBlock(number, seq, table, block.rows, texts, path=block.path)
+
+
+def set_aside(block: InputBlock) -> InputBlock:
+    """Return `block` with all rows malformed: NULLs, and their texts, or else the rows as JSON."""
+    table, lines = split_faults(block.table)
+    texts = None if block.texts is None else block.texts(np.arange(len(table)))
+    if texts is None:
+        rows = table.drop_columns([KEPT] if KEPT in table.column_names else [])
+        written = (json.dumps(jsonable(row), default=str).encode() for row in rows.to_pylist())
+        texts = pa.array(map(shortened, written), pa.string())
+    reasons = pa.array([ASIDE] * len(table), pa.string())
+    if lines is not None:
+        texts, reasons = (
+            pc.coalesce(known.combine_chunks(), new)
+            for known, new in zip(lines.columns, (texts, reasons), strict=True)
+        )
+    columns = {
+        f.name: pa.array(np.ones(len(table), bool))
+        if f.name == KEPT
+        else pa.nulls(len(table), f.type)
+        for f in table.schema
+    }
+    return replace(block, table=pa.table({**columns, TEXT: texts, REASON: reasons}), texts=None)
 
 
 def before_steps(

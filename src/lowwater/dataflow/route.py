@@ -133,13 +133,14 @@ def _arrive(
 
 
 def malformed_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a malformed row: its own columns, the reason and the text.
+    """Return the columns of a malformed row: its own columns, which may be NULL, reason and text.
 
     >>> malformed_schema(pa.schema([("t", pa.int64()), ("text", pa.string())])).names
     ['t', 'text', 'reason', 'text_']
     """
     names = (free(name, schema.names) for name in (REASON, TEXT))
-    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in names)])
+    own = (field.with_nullable(True) for field in schema)
+    return pa.schema([*own, *(pa.field(name, pa.string()) for name in names)])
 
 
 def _malformed(block: Batch) -> pa.Table:

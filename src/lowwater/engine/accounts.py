@@ -12,6 +12,7 @@ ACCOUNTS = ("admitted", "late", "outside", "malformed", "shed", "sidelined")
 """The outcomes of a row; their counts add up to the number of rows received."""
 TALLIES = (
     "in", *ACCOUNTS, "partly_late", "duplicates", "punctuations", "contradicted", "results",
+    "overflows",
 )  # fmt: skip
 
 

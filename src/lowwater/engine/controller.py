@@ -288,7 +288,8 @@ class Forecast:
         entry = self.entries.get(number, self.before)
         self.entries[number] = self.controller.foresee(entry, measured)
         now = self.before.standing
-        return replace(self.entries[number].standing, opened=now.opened, limits=now.limits)
+        context = self.entries[number].standing
+        return replace(context, opened=now.opened, limits=now.limits, set_aside=now.set_aside)
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

@@ -207,7 +207,7 @@ class _Judge:
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """Return a column of numbers as an array of floats, with NaN for NULL."""
-    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
 
 
 def _each(estimates: Mapping[str, Estimate], field: str) -> pa.Array:

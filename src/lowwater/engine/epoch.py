@@ -11,6 +11,7 @@ from lowwater.control.measures import EpochMeasure, InputMeasure, Measure, Measu
 from lowwater.control.prod import Prod
 from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
+from lowwater.dataflow.input_block import file_names
 from lowwater.engine.clock import Clock
 from lowwater.engine.controller import Controller, Forecast
 from lowwater.engine.drop_output import dropped_packets
@@ -21,6 +22,7 @@ from lowwater.engine.future_guard import jumps, new_limits
 from lowwater.engine.gap_fill import filled
 from lowwater.engine.log import ControlLog
 from lowwater.engine.pending_outputs import PendingOutputs
+from lowwater.errors import ROWS_ASIDE, ROWS_OPEN, add_place, places
 from lowwater.operators.packet import Packet, measure_of
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.source import SourceBlock
@@ -128,12 +130,16 @@ class Epoch:
 
         If the epoch's rows change the limit of times in the future, the tasks run again.
         """
-        owner, flow = self.controller.log.owner, self.plan.flow
+        log, flow = self.controller.log, self.plan.flow
 
         def run(limits: Mapping[int, int]) -> list[Packet]:
-            standing = replace(before.standing, opened=opened, limits=limits)
-            now = replace(before, standing=standing)
-            return self.tasks.run(now, intake, Forecast(self.controller, now), owner)
+            context = replace(before.standing, opened=opened, limits=limits)
+            now = replace(before, standing=replace(context, set_aside=log.set_aside))
+            try:
+                return self.tasks.run(now, intake, Forecast(self.controller, now), log.owner)
+            except Exception as failure:
+                _add_rows(failure, intake, log)
+                raise
 
         emitted = run({})
         if all(start.max_ahead is None for start in flow.inputs):
@@ -161,6 +167,17 @@ class Epoch:
         """Whether the duration of epochs is measured."""
         shedder = self.plan.shedder
         return shedder is not None and shedder.measures and hasattr(self.clock, "took")
+
+
+def _add_rows(failure: Exception, intake: Intake, log: ControlLog) -> None:
+    """Add to `failure` the files of the epoch, unless it names one, and what became of the rows."""
+    if log.set_aside:
+        add_place(failure, ROWS_ASIDE)
+        return
+    if not any("file" in place for place in places(failure)):
+        add_place(failure, file_names(b.path for blocks in intake.blocks.values() for b in blocks))
+    if log.opened() is not None:
+        add_place(failure, ROWS_OPEN)
 
 
 def _measures(packets: Sequence[Packet]) -> list[Packet]:

@@ -23,10 +23,11 @@ from dataclasses import replace
 from lowwater.control.measures import InputMeasure, Measure
 from lowwater.engine.entry import Entry, Opening, Positions
 from lowwater.engine.epoch import Epoch, Intake, Request
+from lowwater.engine.failure import raised
 from lowwater.engine.fault_points import reached
 from lowwater.engine.inputs import BlockInputs
 from lowwater.engine.log import ControlLog
-from lowwater.errors import HostError, located
+from lowwater.errors import HostError, LowwaterError, located, places
 
 
 class EpochLoop:
@@ -62,7 +63,11 @@ class EpochLoop:
         """Take over the checkpoint: check its state, publish pending outputs, discard the rest."""
         try:
             self._recover()
-        except OSError as problem:
+        except LowwaterError:
+            raise
+        except Exception as problem:
+            if places(problem) or not isinstance(problem, OSError):  # a sink
+                raise raised(problem) from problem
             raise HostError(
                 f"the query cannot start: {problem}. Once this file can be read and written, start "
                 f"the query again: it continues where it was"

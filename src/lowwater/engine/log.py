@@ -6,6 +6,7 @@
 | opening | before an epoch runs | the epoch reads up to these positions, in every attempt |
 | entry | at the end of an epoch | the controller's decisions, and the state they belong to |
 | release | when a run stops in order | the outputs of the last entry are published |
+| set aside | by `lowwater state --set-aside` | the rows of the opened epoch are malformed |
 
 A record holds the checksum of the record before it. Its number is taken by a put-if-absent, so one
 run at most can write it. A run whose checkpoint was claimed by another run finds the next number
@@ -27,11 +28,12 @@ from lowwater.engine.record import (
     Content,
     Record,
     Release,
+    SetAside,
     from_bytes,
     live_entries,
     to_bytes,
 )
-from lowwater.errors import HostError, StateError
+from lowwater.errors import StateError, TakenOverError
 from lowwater.storage import AtomicFolder
 
 KEPT_EPOCHS = 20
@@ -51,13 +53,19 @@ class ControlLog(ABC):
     """The tag of the opened epoch, from the checksum of its opening."""
     released: bool = True
     """Whether the outputs of the newest entry are published for certain."""
+    set_aside: bool = False
+    """Whether the rows of the opened epoch are set aside, so that no operator receives them."""
 
     @abstractmethod
     def claim(self, now: int) -> None:
         """Become the owner of the log; any other run fails at its next record."""
 
+    def owned(self) -> bool:
+        """Return whether no other run has claimed the log since `claim`."""
+        return True
+
     def check_owner(self) -> None:  # noqa: B027
-        """Raise HostError if another run has claimed the log.
+        """Raise TakenOverError if another run has claimed the log.
 
         Until another run claims it, every file of the checkpoint is of this owner, or older.
         """
@@ -78,7 +86,7 @@ class ControlLog(ABC):
     def append(self, entry: Entry) -> Entry:
         """Append `entry` unless its epoch has an entry; return the entry that the log then has.
 
-        Raise HostError if another run has taken over the log.
+        Raise TakenOverError if another run has taken over the log.
         """
 
     @abstractmethod
@@ -150,7 +158,7 @@ class FolderLog(ControlLog):
     def refresh(self) -> None:
         """Read the newest records; raise StateError if a record is missing or damaged."""
         self._last = self._entry = self._opening = None
-        released = False
+        released = self.set_aside = False
         for record in self.records():
             self._last = self._last or record
             if isinstance(record.content, Entry):
@@ -158,6 +166,7 @@ class FolderLog(ControlLog):
                 break
             if isinstance(record.content, Opening):
                 self._opening, self.tag = record.content, record.checksum[:_TAG_DIGITS]
+            self.set_aside |= isinstance(record.content, SetAside)
             # An owner opens an epoch, or releases the checkpoint, only after it has published.
             released |= record.kind in ("opening", "release")
         self.released = released or self._entry is None
@@ -234,8 +243,12 @@ class FolderLog(ControlLog):
             self.owner = secrets.token_hex(8)
             claim = Claim(self.owner, socket.gethostname(), os.getpid(), now)
             if self._write(claim):
+                self._folder.remove_partial()
                 return
             self.refresh()  # another run has written the next record: claim the one after it
+
+    def owned(self) -> bool:  # noqa: D102
+        return self._folder.size(_name(self._next)) is None and self._in_step(self._next)
 
     def release(self) -> None:  # noqa: D102
         if self._write(Release(self.owner)):
@@ -244,16 +257,19 @@ class FolderLog(ControlLog):
     def append(self, entry: Entry) -> Entry:  # noqa: D102
         if self._entry is not None and entry.epoch <= self._entry.epoch:
             return self.read(entry.epoch) or entry
-        return self._append(entry)
+        return self.rewind(entry)
 
-    def rewind(self, entry: Entry) -> None:
-        """Make `entry`, an earlier entry of the log, the newest one again."""
-        self._append(entry)
-
-    def _append(self, entry: Entry) -> Entry:
+    def rewind(self, entry: Entry) -> Entry:
+        """Append `entry` as the newest one, even if it is an earlier entry of the log."""
         self._must_write(entry)
         self._entry, self._opening, self.released = entry, None, False
+        self.set_aside = False
         return entry
+
+    def put_aside(self, epoch: int) -> None:
+        """Record that the rows of the opened `epoch` are set aside."""
+        self._must_write(SetAside(epoch))
+        self.set_aside = True
 
     def open(self, opening: Opening) -> Opening:  # noqa: D102
         if self._opening is None:
@@ -262,7 +278,7 @@ class FolderLog(ControlLog):
         return self._opening
 
     def check_owner(self) -> None:  # noqa: D102
-        if self._folder.size(_name(self._next)) is not None or not self._in_step(self._next):
+        if not self.owned():
             self._raise_taken_over()
 
     def _must_write(self, content: Content) -> Record:
@@ -275,7 +291,7 @@ class FolderLog(ControlLog):
         taken = self._read(self._next)
         by = taken.content if taken is not None else None
         who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
-        raise HostError(
+        raise TakenOverError(
             f"{who} has taken over this checkpoint, so this run ends; the other run continues "
             f"after epoch {-1 if self._entry is None else self._entry.epoch}"
         )

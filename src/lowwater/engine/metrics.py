@@ -47,6 +47,9 @@ def metrics(flow: Dataflow, status: Status) -> Iterator[Metric]:
     partly = "Rows that missed some of their windows and entered others."
     yield Metric("rows_partly_late", "counter", partly, status["partly_late"])
     yield Metric("results", "counter", "Final results.", finals_emitted(flow, status))
+    says = "Sums and means that are NULL because they do not fit their type."
+    yield Metric("overflows", "counter", says, status.overflows)
+    yield Metric("restarts", "counter", "Restarts after a failure.", status.restarts)
     yield from _of_prods(status)
     yield from _of_progress(flow, status)
     yield from _of_quality(status)

@@ -134,7 +134,8 @@ class PendingOutputs:
             raise StateError(f"{path} is missing: the outputs of epoch {entry.epoch}; {_REMEDY}")
         if checksum(content, self.query, name) != entry.pending.checksum:
             raise StateError(f"{path} is damaged: its checksum differs; {_REMEDY}")
-        self.publish(entry, list(_from_bytes(content)))
+        with located(f"epoch {entry.epoch}"):
+            self.publish(entry, list(_from_bytes(content)))
 
     def forget(self, entry: Entry) -> None:
         """Delete the stored tables of `entry`, which has a next entry."""
@@ -167,7 +168,7 @@ _REMEDY = (
 def _history(log: ControlLog, query: str, checkpoint: str) -> History:
     """Return the history of a query, as its control log tells it."""
     newest = log.newest() or Entry(-1)
-    return History(query, checkpoint, log.owner, newest.epoch, log.tags())
+    return History(query, checkpoint, log.owner, newest.epoch, log.tags(), log.owned)
 
 
 def _to_bytes(tables: Sequence[PendingTable]) -> bytes:

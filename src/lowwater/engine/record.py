@@ -38,12 +38,25 @@ class Release:
     owner: str
 
 
-Content: TypeAlias = Claim | Opening | Entry | Release
+@dataclass(frozen=True)
+class SetAside:
+    """The record that the rows of an opened epoch are malformed on purpose: no operator sees them.
+
+    It holds for every attempt of the epoch.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    epoch: int
+
+
+Content: TypeAlias = Claim | Opening | Entry | Release | SetAside
 KINDS: dict[str, type[Any]] = {
     "claim": Claim,
     "opening": Opening,
     "entry": Entry,
     "release": Release,
+    "set aside": SetAside,
 }
 _NAMES = {kind: name for name, kind in KINDS.items()}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from lowwater.engine.failure import Failure, failure_of
 from lowwater.engine.run import Run
 from lowwater.engine.status import Status
-from lowwater.errors import HostError, LowwaterError, SpecError
+from lowwater.errors import HostError, LowwaterError, SpecError, TakenOverError
 from lowwater.sinks.sink import Outputs
 from lowwater.ticks import TICKS_PER_SECOND, Duration, ticks
 
@@ -40,7 +40,8 @@ def restart(
     """Return a rule by which a failed run starts again: at most `times` in any time `within`.
 
     The run continues from its checkpoint. A failure that comes back in the same epoch with the same
-    cause is not restarted a third time.
+    cause is not restarted a third time. A run whose checkpoint another run has taken is not
+    restarted.
 
     >>> import lowwater as lw
     >>> lw.restart(times=5, within="1 hour")
@@ -69,21 +70,28 @@ class RestartedRun(Run):
 
     def _watch(self) -> None:
         try:
-            while not self._stopping.is_set():
-                try:
-                    self._run.wait()
-                    return
-                except LowwaterError as error:
-                    if not self._restarted(error):
-                        return
+            error = self._failure()
+            while error is not None and self._restarted(error):
+                error = self._failure()
         finally:
             self._ended.set()
 
+    def _failure(self) -> LowwaterError | None:
+        """Wait until the run ends, and return its failure; None if it ended in order."""
+        try:
+            self._run.wait()
+        except LowwaterError as error:
+            return error
+        return None
+
     def _restarted(self, error: LowwaterError) -> bool:
         """Start the run again after `error`; return False if the rule does not allow it."""
+        owned = self._run.epochs.log.owned()
         while True:
             self._failures.append((time.monotonic(), failure_of(error.__cause__ or error)))
-            if self._stopping.is_set() or not self._rule.allows(self._failures):
+            owned = owned and not isinstance(error, TakenOverError)
+            allowed = owned and self._rule.allows(self._failures)
+            if self._stopping.is_set() or not allowed:
                 self._error = self._explained(error)
                 return False
             self._stopping.wait(self._rule.pause)
@@ -98,15 +106,12 @@ class RestartedRun(Run):
             return True
 
     def _explained(self, error: LowwaterError) -> LowwaterError:
-        """Return `error` with the number of restarts, and the way out if it came back."""
+        """Return `error` with the number of restarts, and how often it came back."""
         _, last = self._failures[-1]
         same = [f for _, f in self._failures if (f.epoch, f.cause) == (last.epoch, last.cause)]
         text = f"{error}. The run was restarted {len(self._failures) - 1} times"
         if last.epoch is not None and len(same) > SAME_FAILURES:
-            text += (
-                f"; epoch {last.epoch} failed {len(same)} times for the same reason. To go on "
-                f"without its rows: lowwater state CHECKPOINT --set-aside {last.epoch}"
-            )
+            text += f"; epoch {last.epoch} failed {len(same)} times for the same reason"
         told = HostError(text)
         told.__cause__ = error
         return told
@@ -118,8 +123,14 @@ class RestartedRun(Run):
 
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status after the newest epoch, with the restarts and the last failure."""
-        last = str(self._failures[-1][1]) if self._failures else ""
-        return replace(super().status(behind), restarts=self.restarts, last_failure=last)
+        last = self._failures[-1][1].line if self._failures else ""
+        failed = self._error is not None
+        return replace(
+            super().status(behind),
+            restarts=self.restarts,
+            last_failure=str(self._error) if failed else last,
+            failed=failed,
+        )
 
     def watch(self, tap: Outputs) -> None:
         """Write the rows of the first output also to the sinks of `tap`, after restarts, too."""

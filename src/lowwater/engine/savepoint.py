@@ -6,6 +6,7 @@ A savepoint is a zip archive with these members, each with a checksum in the fir
 |---|---|
 | `savepoint.json` | the query's fingerprint, the entry, and the checksum of every other member |
 | `state/OPERATOR/SHARD/N` | a bucket of a shard's state |
+| `source/INPUT/...` | what an input has stored about files that it has read |
 | `spark/...` | Spark's offsets, commits and logs of file sources |
 
 An imported checkpoint is a query with an id of its own, so it does not write to the outputs of the
@@ -18,6 +19,7 @@ import json
 import secrets
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,14 +28,19 @@ from typing import Any
 from lowwater.codec import decode, encode
 from lowwater.engine.checkpoint import NAME, Checkpoint, StoredQuery
 from lowwater.engine.checksum import checksum
-from lowwater.engine.entry import Entry, SegmentRange
+from lowwater.engine.entry import Entry, Positions, SegmentRange
 from lowwater.engine.spark_offsets import check_offsets, offset_files
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, segments_after
 from lowwater.errors import SpecError, StateError
+from lowwater.sources.taken_files import stamp_files
 from lowwater.storage import AtomicFolder
 
 VERSION = 1
 _MANIFEST = "savepoint.json"
+_DAMAGE = (
+    OSError, EOFError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""The errors that `zipfile` raises for a damaged archive, and those of a damaged member."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,9 @@ def _members(
         shard = ShardState(state.shard(segment.operator, segment.start), segment)
         for number, bucket in enumerate(shard):
             yield f"state/{segment.operator}/{segment.start}/{number}", shard[bucket], bucket
+    for number, position in (entry.positions or Positions()).inputs.items():
+        for name, content in stamp_files(position, f"{checkpoint.source}/{number}"):
+            yield f"source/{number}/{name}", content, None
     for name, content in offset_files(checkpoint, entry.positions):
         yield f"spark/{name}", content, None
 
@@ -106,7 +116,7 @@ def read_savepoint(source: Path, root: str) -> int:
     try:
         with zipfile.ZipFile(source) as archive:
             return _Import(archive, _manifest(archive), checkpoint).run()
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as problem:
+    except _DAMAGE as problem:
         raise StateError(
             f"{str(source)!r} is not an intact savepoint ({problem}); export it again, or restore "
             f"it from a backup"
@@ -138,7 +148,7 @@ class _Import:
         stored = StoredQuery(secrets.token_hex(8), self.manifest["fingerprint"])
         segments = self._write_state(stored.id, entry)
         for member in self.manifest["checksums"]:
-            if member.startswith("spark/"):
+            if member.startswith(("source/", "spark/")):
                 folder, _, name = member.rpartition("/")
                 AtomicFolder(f"{root}/{folder}").write(name, self._content(member))
         log = self.checkpoint.log(stored.id)

@@ -20,11 +20,15 @@ _HEADER_LINES = 2
 
 
 def offsets_checksum(folder: Checkpoint, batch: int) -> str | None:
-    """Return the checksum of Spark's offsets of `batch`; None if a part of them is missing."""
+    """Return the checksum of Spark's offsets of `batch`; None if a part is missing or damaged."""
     content = AtomicFolder(f"{folder.spark}/offsets").read(str(batch))
     if content is None:
         return None
-    logs = [_source_log(folder, *source) for source in _log_offsets(content).items()]
+    try:
+        sources = _log_offsets(content)
+    except (ValueError, TypeError):
+        return None
+    logs = [_source_log(folder, *source) for source in sources.items()]
     present = [log for log in logs if log is not None]
     if len(present) < len(logs):
         return None
@@ -52,6 +56,13 @@ def _source_log(folder: Checkpoint, number: int, batch: int) -> bytes | None:
 
 def check_offsets(folder: Checkpoint, positions: Positions | None) -> None:
     """Raise StateError unless Spark's offsets are those that `positions` were logged with."""
+    try:
+        json.loads(AtomicFolder(folder.spark).read("metadata") or b"{}")
+    except ValueError as problem:
+        raise StateError(
+            f"{folder.spark}/metadata is damaged ({problem}); restore the whole checkpoint from a "
+            f"backup, or start with a new one"
+        ) from problem
     if positions is None or positions.batch == NO_BATCH:
         return
     if offsets_checksum(folder, positions.batch) != positions.offsets:

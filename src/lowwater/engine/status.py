@@ -68,8 +68,11 @@ class Status:
     jumps
         Number of times that an epoch of an input was admitted although most of its rows were
         further ahead than `max_ahead`, as after a long silence.
-    restarts, last_failure
-        For a run with `restart=`: how often it was restarted, and the last failure in one line.
+    overflows
+        Number of sums and means that are NULL because they do not fit their type.
+    restarts, last_failure, failed
+        For a run with `restart=`: how often it was restarted, the last failure in one line, and
+        whether the run has ended with it.
     """
 
     epoch: int
@@ -88,8 +91,10 @@ class Status:
     dropped: Mapping[str, Any] = field(default_factory=dict)
     bad_files: int = 0
     jumps: int = 0
+    overflows: int = 0
     restarts: int = 0
     last_failure: str = ""
+    failed: bool = False
 
     @classmethod
     def of(
@@ -127,6 +132,7 @@ class Status:
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
             sum(progress.jumps for progress in entry.standing.inputs),
+            sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
         )
 
     def __getitem__(self, name: str) -> int:

@@ -1,16 +1,18 @@
-"""The check of a whole checkpoint: every record, every bucket of state, every pending output."""
+"""The check of a whole checkpoint: records, state, pending outputs, and what inputs stored."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from lowwater.engine.checkpoint import Checkpoint
-from lowwater.engine.entry import Entry, SegmentRange
+from lowwater.engine.entry import Entry, Positions, SegmentRange
 from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.record import live_entries
+from lowwater.engine.spark_offsets import check_offsets
 from lowwater.engine.state_store import StateFolder, epoch_of
 from lowwater.errors import StateError
+from lowwater.sources.taken_files import stamp_files
 
 
 def verify(root: str) -> Iterator[str]:
@@ -36,11 +38,25 @@ def verify(root: str) -> Iterator[str]:
         return
     opened = log.opened() is not None
     yield from _verify_state(StateFolder(checkpoint.state, stored.id), entries, opened=opened)
+    yield from _verify_inputs(checkpoint, entries[0].positions)
     if not log.released:
         try:
             PendingOutputs({}, {}, checkpoint.outputs, stored.id).publish_again(entries[0])
         except StateError as problem:
             yield str(problem)
+
+
+def _verify_inputs(checkpoint: Checkpoint, positions: Positions | None) -> Iterator[str]:
+    """Yield the problems of what sources, and Spark, have stored about the rows that were read."""
+    for number, position in (positions or Positions()).inputs.items():
+        try:
+            list(stamp_files(position, f"{checkpoint.source}/{number}"))
+        except StateError as problem:
+            yield str(problem)
+    try:
+        check_offsets(checkpoint, positions)
+    except StateError as problem:
+        yield str(problem)
 
 
 def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> Iterator[str]:

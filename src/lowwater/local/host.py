@@ -11,6 +11,7 @@ from lowwater.control.measures import InputMeasure
 from lowwater.dataflow.run_operator import StepFunction, step
 from lowwater.engine.clock import Clock
 from lowwater.engine.epoch import Epoch, Intake, Request
+from lowwater.engine.failure import starting
 from lowwater.engine.host import Outcome, outcomes
 from lowwater.engine.log import ControlLog, MemoryLog
 from lowwater.engine.pending_outputs import Ahead, PendingOutputs
@@ -46,16 +47,17 @@ class LocalHost:
     ) -> dict[str, Outcome]:
         """Run a query to the end of its bounded streams; return the outcome of each output."""
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
-        running = LocalRun(
-            assembly,
-            sources,
-            sinks,
-            checkpoint,
-            clock=clock,
-            shards=shards,
-            bounded=True,
-            ahead=ahead,
-        )
+        with starting():
+            running = LocalRun(
+                assembly,
+                sources,
+                sinks,
+                checkpoint,
+                clock=clock,
+                shards=shards,
+                bounded=True,
+                ahead=ahead,
+            )
         running.finish()
         return outcomes(running, sinks)
 
@@ -70,7 +72,8 @@ class LocalHost:
         ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; without a checkpoint, state and control log are in memory."""
-        running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
+        with starting():
+            running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
         running.begin()
         return running
 

@@ -125,8 +125,9 @@ class LocalTasks:
         self.state.settle(written)
 
     def _ingest(self, before: Entry, intake: Intake, foresee: Foresee) -> list[Packet]:
+        aside = before.standing.set_aside
         blocks = [
-            read_block(self.flow, number, seq, self.readers[number], block)
+            read_block(self.flow, number, seq, self.readers[number], block, aside=aside)
             for number, mine in intake.blocks.items()
             for seq, block in enumerate(mine)
         ]

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from lowwater.errors import SinkError, SpecError
-from lowwater.sinks.sink import Existing, History, Sink
+from lowwater.errors import SinkError
+from lowwater.sinks.sink import Existing, History, Sink, checked_existing
 from lowwater.storage import AtomicFolder
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
@@ -51,12 +51,9 @@ class FileSink(Sink):
         AtomicFolder(self.path).write(name, self.encode(rows))
 
     def take_over(self, history: History) -> None:  # noqa: D102
-        folder = AtomicFolder(self.path)
-        written = folder.read(OWNER)
-        owner = {"query": history.query, "checkpoint": history.checkpoint}
-        known = {} if written is None else _owner(written, folder.path(OWNER))
+        folder, known, epochs = AtomicFolder(self.path), self._owner(), self._epochs()
         mine = known.get("query") == history.query
-        epochs = self._epochs()
+        folder.remove_partial()
         if epochs and not mine and self.existing is None:
             by = known.get("checkpoint") or "a run without a checkpoint"
             raise SinkError(
@@ -68,32 +65,39 @@ class FileSink(Sink):
             for name in epochs:
                 folder.delete(name)
         if not mine:
+            others = sorted(epochs) if self.existing == "append" else []
+            owner = {"query": history.query, "checkpoint": history.checkpoint, "others": others}
             folder.write(OWNER, json.dumps(owner).encode())
 
     def ahead(self, history: History) -> int | None:  # noqa: D102
-        foreign = [e for e, tag in self._epochs().values() if not history.holds(e, tag)]
-        return None if self.existing == "append" else max(foreign, default=None)
+        return max((epoch for epoch, _ in self._ahead(history).values()), default=None)
 
     def truncate(self, history: History) -> None:  # noqa: D102
-        folder, epochs = AtomicFolder(self.path), self._epochs()
         # The newest first: after a crash, the next start finds the others still ahead.
-        for name in sorted(epochs, reverse=True):
-            if not history.holds(*epochs[name]):
-                folder.delete(name)
+        for name in sorted(self._ahead(history), reverse=True):
+            AtomicFolder(self.path).delete(name)
+
+    def _ahead(self, history: History) -> dict[str, tuple[int, str]]:
+        """Return {name: (epoch, tag)} of files that the query wrote in another history."""
+        others = set(self._owner().get("others", ()))
+        epochs = self._epochs().items()
+        return {n: at for n, at in epochs if n not in others and not history.holds(*at)}
+
+    def _owner(self) -> dict[str, Any]:
+        """Return the content of `OWNER`: query, checkpoint, and files that are of other queries."""
+        folder = AtomicFolder(self.path)
+        written = folder.read(OWNER)
+        try:
+            return {} if written is None else dict(json.loads(written))
+        except (ValueError, TypeError) as problem:
+            raise SinkError(
+                f"{folder.path(OWNER)} is damaged ({problem}); delete it to make the folder yours"
+            ) from problem
 
     def _epochs(self) -> dict[str, tuple[int, str]]:
         """Return {name: (epoch, tag)} of the files in the folder that this kind of sink wrote."""
         found = map(_NAME.fullmatch, AtomicFolder(self.path).names())
         return {match[0]: (int(match[1]), match[2]) for match in found if match}
-
-
-def _owner(written: bytes, path: str) -> dict[str, str]:
-    try:
-        owner: dict[str, str] = dict(json.loads(written))
-    except ValueError as problem:
-        remedy = "delete it to make the folder yours"
-        raise SinkError(f"{path} is damaged ({problem}); {remedy}") from problem
-    return owner
 
 
 def to_csv(path: str | Path, *, existing: Existing | None = None) -> FileSink:
@@ -102,7 +106,7 @@ def to_csv(path: str | Path, *, existing: Existing | None = None) -> FileSink:
     The fields of a struct become columns: `window_start`, `window_end`. If the folder holds files
     of another query, the run is refused, unless `existing` is "append" or "overwrite".
     """
-    return FileSink(str(path), "csv", csv_lines, _chosen(existing))
+    return FileSink(str(path), "csv", csv_lines, checked_existing(existing))
 
 
 def to_json(path: str | Path, *, existing: Existing | None = None) -> FileSink:
@@ -110,7 +114,7 @@ def to_json(path: str | Path, *, existing: Existing | None = None) -> FileSink:
 
     `existing` is as for `to_csv`.
     """
-    return FileSink(str(path), "jsonl", json_lines, _chosen(existing))
+    return FileSink(str(path), "jsonl", json_lines, checked_existing(existing))
 
 
 def to_parquet(path: str | Path, *, existing: Existing | None = None) -> FileSink:
@@ -118,13 +122,7 @@ def to_parquet(path: str | Path, *, existing: Existing | None = None) -> FileSin
 
     `existing` is as for `to_csv`.
     """
-    return FileSink(str(path), "parquet", parquet_bytes, _chosen(existing))
-
-
-def _chosen(existing: Existing | None) -> Existing | None:
-    if existing not in (None, "append", "overwrite"):
-        raise SpecError(f"existing={existing!r} is unknown; write 'append' or 'overwrite'")
-    return existing
+    return FileSink(str(path), "parquet", parquet_bytes, checked_existing(existing))
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:

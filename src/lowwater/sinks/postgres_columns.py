@@ -24,8 +24,9 @@ _DIGEST = 8
 class TableColumns:
     """The columns of a table for rows of `schema`: for each, its name, and where its values are.
 
-    `key` are the columns that identify a row. `epoch` and `place` are the key of rows without one:
-    the epoch, and the index of the row in the epoch. With a key, `place` is only staged.
+    `key` are the columns that identify a row. Rows without a key also have `epoch` and `place`, the
+    index of the row in the epoch. With a key, `place` is only staged. `write` has the number of the
+    write that stored the row.
     """
 
     places: tuple[tuple[int, int | None], ...]
@@ -35,6 +36,7 @@ class TableColumns:
     key: tuple[str, ...]
     epoch: str
     place: str
+    write: str
 
     @classmethod
     def of(cls, schema: pa.Schema, key: Sequence[str]) -> TableColumns:
@@ -58,7 +60,8 @@ class TableColumns:
         keys = [names[p] for number in numbers for p in places if p[0] == number]
         epoch = free_name("epoch", names.values())
         place = free_name("place", [*names.values(), epoch])
-        return cls(tuple(places), tuple(fields), tuple(keys), epoch, place)
+        write = free_name("lowwater_write", names.values())
+        return cls(tuple(places), tuple(fields), tuple(keys), epoch, place, write)
 
     @property
     def names(self) -> list[str]:

@@ -9,10 +9,17 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lowwater.errors import SinkError
+from lowwater.errors import SinkError, SpecError
 
 Existing = Literal["append", "overwrite"]
 """What a sink does with rows of another query that are in its folder or table already."""
+
+
+def checked_existing(existing: Existing | None) -> Existing | None:
+    """Return the argument `existing` of a sink; raise SpecError if it is unknown."""
+    if existing not in (None, "append", "overwrite"):
+        raise SpecError(f"existing={existing!r} is unknown; write 'append' or 'overwrite'")
+    return existing
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,7 @@ class History:
     - `newest`: The number of the newest epoch with an entry, or -1.
     - `tags`: {epoch: tag} of the newest epochs. The tag shows which rows the epoch was opened for.
       An opened epoch after `newest` has a tag, too.
+    - `owned`: A function that returns whether the run still owns its checkpoint.
     """
 
     query: str
@@ -31,6 +39,7 @@ class History:
     owner: str
     newest: int
     tags: Mapping[int, str]
+    owned: Callable[[], bool] = lambda: True
 
     def holds(self, epoch: int, tag: str) -> bool:
         """Return whether the epoch is in this history; an epoch older than all `tags` counts."""

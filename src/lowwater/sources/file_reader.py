@@ -34,10 +34,14 @@ EPOCH_FILES = 10_000
 
 @dataclass(frozen=True)
 class Report:
-    """A block without rows: a file that is reported in the output `bad_files`, but not read."""
+    """A block without rows: a file that is reported in the output `bad_files`, but not read.
+
+    With `stops`, the file stops the query, unless the rows of the epoch are set aside.
+    """
 
     path: str
     reason: str
+    stops: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,13 @@ class FileReader(BlockSource):
         try:
             return self._read(block)
         except BadFileError as problem:
-            if self.on_bad_file == "report" or isinstance(block.what, Report):
+            report = block.what if isinstance(block.what, Report) else None
+            if report is not None and report.stops:
+                raise HostError(
+                    f"{problem}; restore it, or go on without it: lowwater state CHECKPOINT "
+                    f"--set-aside EPOCH"
+                ) from problem
+            if report is not None or self.on_bad_file == "report":
                 raise
             raise HostError(
                 f"{problem}; the query stops because of on_bad_file='fail'. To go on without this "

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lowwater.codec import Json
-from lowwater.errors import HostError, SpecError
+from lowwater.errors import SpecError
 from lowwater.sources.file_reader import EPOCH_FILES, FileReader, OnBadFile, Report
 from lowwater.sources.formats import (
     Format,
@@ -86,9 +86,10 @@ class Files(FileReader):
             return []
         self.taken.load(start)
         to = FilePosition.from_json(end)
+        blocks: list[SourceBlock] = []
         for one in to.files:
-            self._check_unchanged(one)
-        blocks = [*self.file_blocks(f.name for f in to.files)]
+            lost = self._lost(one)
+            blocks += self.file_blocks([one.name]) if lost is None else [lost]
         for report in to.reports:
             path = str(Path(self.path, report.name).absolute())
             blocks.append(SourceBlock(Report(path, report.reason), rows=0))
@@ -186,21 +187,15 @@ class Files(FileReader):
             now.append(FoundFile(one.name, stat.st_size, stat.st_mtime_ns))
         return now
 
-    def _check_unchanged(self, one: FoundFile) -> None:
-        """Raise HostError if a file of an opened epoch is gone or has another size."""
+    def _lost(self, one: FoundFile) -> SourceBlock | None:
+        """Return the report of a file of an opened epoch that is gone or has another size."""
         path = Path(self.path, one.name).absolute()
-        remedy = "restore it, or start with a new checkpoint"
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            raise HostError(
-                f"{path}: the interrupted epoch reads this file, but it is gone; {remedy}"
-            ) from None
-        if size != one.size:
-            raise HostError(
-                f"{path}: the interrupted epoch reads this file, but it has {size} bytes now and "
-                f"had {one.size} when the epoch was opened; {remedy}"
-            )
+        size = path.stat().st_size if path.exists() else None
+        if size == one.size:
+            return None
+        now = "is gone" if size is None else f"has {size} bytes now and had {one.size} then"
+        reason = f"the interrupted epoch reads this file, but it {now}"
+        return SourceBlock(Report(str(path), reason, stops=True), rows=0)
 
 
 CHANGED = "it has changed since it was read; its new rows were not read"

@@ -27,6 +27,13 @@ class SourceBlock:
     last: bool = False
     rows: int | None = None
 
+    @property
+    def path(self) -> str | None:
+        """The path of the file that has the block; None if the block is not of a file."""
+        first = self.what[0] if isinstance(self.what, tuple) else self.what
+        path = getattr(first, "path", first)
+        return path if isinstance(path, str) else None
+
 
 class BlockReader(Protocol):
     """A reader of blocks, for the process that ingests the rows."""

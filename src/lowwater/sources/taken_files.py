@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
@@ -147,6 +147,8 @@ class TakenFiles:
     """The position that `signs` belong to."""
     next: Json = None
     """The end of an epoch that begins at `at`."""
+    segments: tuple[Segment, ...] = ()
+    """The segments of `at`. When the next position lacks one of them, `signs` are read again."""
     signs: dict[bytes, bytes] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     """Names of files in the folder that have a stamp: a listing need not hash them again."""
@@ -162,12 +164,15 @@ class TakenFiles:
         position = FilePosition.from_json(written)
         if self.at is written or self.at == written:
             return position
-        if self.next is None or self.next != written:
-            self.signs = {}
+        follows = self.next is not None and self.next == written
+        if not follows:
+            self.listing, self.checked = [], 0.0
+        if not follows or not set(self.segments) <= set(position.segments):
+            self.signs, self.names = {}, set()
             for segment in position.segments:
-                self.signs.update(_split(self._read(segment)))
+                self.signs.update(_split(read_segment(segment, self.folder)))
             self.signs.update(_split(b64decode(position.recent)))
-            self.names, self.listing, self.checked = set(), [], 0.0
+        self.segments = position.segments
         self.signs.update(_split(_stamps([*position.files, *position.reports])))
         self.at = written
         return position
@@ -234,7 +239,7 @@ class TakenFiles:
             if segment not in old:
                 kept.append(segment)
                 continue
-            stamps = self._read(segment)
+            stamps = read_segment(segment, self.folder)
             left = b"".join(n + s for n, s in _split(stamps) if n in here)
             if 2 * len(left) > len(stamps):
                 kept.append(segment)
@@ -254,16 +259,28 @@ class TakenFiles:
         AtomicFolder(str(self.folder)).write(_file(digest), stamps)
         return Segment(digest, newest)
 
-    def _read(self, segment: Segment) -> bytes:
-        name = _file(segment.digest)
-        stamps = None if self.folder is None else AtomicFolder(self.folder).read(name)
-        if stamps is None or blake2b(stamps, digest_size=16).hexdigest() != segment.digest:
-            state = "is missing" if stamps is None else "was altered"
-            raise StateError(
-                f"{self.folder}/{name}: this file of the checkpoint {state}: it lists files that "
-                f"lw.files has taken; restore the checkpoint, or start with a new one"
-            )
-        return stamps
+
+def read_segment(segment: Segment, folder: str | None) -> bytes:
+    """Return the stamps of a segment; raise StateError if its file is missing or altered."""
+    name = _file(segment.digest)
+    stamps = None if folder is None else AtomicFolder(folder).read(name)
+    if stamps is None or blake2b(stamps, digest_size=16).hexdigest() != segment.digest:
+        state = "is missing" if stamps is None else "was altered"
+        raise StateError(
+            f"{folder}/{name}: this file of the checkpoint {state}: it lists files that lw.files "
+            f"has taken; restore the checkpoint, or start with a new one"
+        )
+    return stamps
+
+
+def stamp_files(position: Json, folder: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of the segments of stamps in `folder` that a position needs.
+
+    Raise StateError for one that is missing or altered. Other sources' positions need none.
+    """
+    if isinstance(position, dict) and "segments" in position:
+        for segment in FilePosition.from_json(position).segments:
+            yield _file(segment.digest), read_segment(segment, folder)
 
 
 def _file(digest: str) -> str:

@@ -7,7 +7,11 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from lowwater.engine.clock import Clock
+from lowwater.engine.failure import starting
 from lowwater.engine.host import Outcome, outcomes
 from lowwater.engine.pending_outputs import Ahead
 from lowwater.engine.run import Run
@@ -37,17 +41,18 @@ class SparkHost:
         sinks = {name: sink.in_memory() for name, sink in outputs.items()}
         folder = checkpoint or tempfile.mkdtemp(prefix="lowwater-")
         try:
-            running = SparkRun(
-                assembly,
-                sources,
-                sinks,
-                folder,
-                clock=clock,
-                shards=shards,
-                bounded=True,
-                durable=checkpoint is not None,
-                ahead=ahead,
-            )
+            with starting(Py4JError, PySparkException):
+                running = SparkRun(
+                    assembly,
+                    sources,
+                    sinks,
+                    folder,
+                    clock=clock,
+                    shards=shards,
+                    bounded=True,
+                    durable=checkpoint is not None,
+                    ahead=ahead,
+                )
             running.finish()
         finally:
             if checkpoint is None:
@@ -68,7 +73,8 @@ class SparkHost:
         """Start a continuous run; raise PlanError without a checkpoint."""
         if checkpoint is None:
             raise PlanError("a query that runs on Spark needs checkpoint=; name a folder for it")
-        running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
+        with starting(Py4JError, PySparkException):
+            running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
         running.stop_at_the_end()
         return running
 

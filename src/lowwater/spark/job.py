@@ -153,7 +153,8 @@ class SparkJob:
                 pieces.append(BlockTask(number, block, seq, context))
                 if self.flow.inputs[number].consistent and seq < len(mine) - 1:
                     reader = self.inputs.readers[number]
-                    read = read_block(self.flow, number, seq, reader, block)
+                    aside = context.set_aside
+                    read = read_block(self.flow, number, seq, reader, block, aside=aside)
                     packets = ingest(self.flow, [read], context)
                     context = foresee(number, last_measure(packets))
         return pieces

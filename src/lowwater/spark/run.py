@@ -47,6 +47,8 @@ POLL_SECONDS = 0.02
 """The pause before sources without new rows are read again."""
 LONGEST_TICK_SECONDS = 5.0
 """The longest duration of one `_on_tick`; Spark can stop the query only between two calls."""
+SHORTEST_WAIT = 0.001
+"""The shortest time in seconds that Spark can wait for the end of a query."""
 INTERRUPTED = "java.lang.InterruptedException"
 _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
@@ -256,8 +258,9 @@ class SparkRun(Run):
     @while_jvm_lives()
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the query ends, at most `seconds`; return whether the query has ended."""
+        longest: Any = None if seconds is None else max(seconds, SHORTEST_WAIT)
         try:
-            ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]  # floats work
+            ended = self.query.awaitTermination(longest)
         except Exception as failure:
             if self.stopping.is_set():
                 return True

@@ -167,8 +167,9 @@ class IngestBlocks:
 
     def _packets(self, task: int) -> Iterator[Packet]:
         for portion in self.shares[task]:
+            aside = portion[0].standing.set_aside
             blocks = [
-                read_block(self.flow, p.input, p.seq, self.readers[p.input], p.block)
+                read_block(self.flow, p.input, p.seq, self.readers[p.input], p.block, aside=aside)
                 for p in portion
             ]
             yield from ingest(self.flow, blocks, portion[0].standing)

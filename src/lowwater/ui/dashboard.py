@@ -75,8 +75,9 @@ class Dashboard:
         while not last:
             last = self.closed.wait(_POLL_SECONDS)
             status = self.run.status()
-            if status.epoch != published and status.epoch >= 0:
-                published = status.epoch
+            news = status.epoch, status.restarts, status.last_failure, status.failed
+            if news != published and (status.epoch >= 0 or status.last_failure):
+                published = news
                 self.channel.publish(self.history.update(status, time.time(), self._settings()))
 
     def _snapshot(self) -> dict[str, Any]:

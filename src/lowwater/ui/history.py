@@ -59,6 +59,7 @@ class History:
         self.late_points: deque[list[float]] = deque(maxlen=LATE_POINTS)
         self.dropped: deque[list[float]] = deque(maxlen=WINDOWS)
         self.settings: dict[str, Any] = {}
+        self.number = 0
         self.fresh = Update([], [], [], [], [])
 
     def take_results(self, rows: pa.Table) -> None:
@@ -126,6 +127,7 @@ class History:
         }
         with self.lock:
             self.status = record
+            self.number += 1
             self.moments.append(moment)
             self.settings = dict(settings or {})
             new, self.fresh = self.fresh, Update([], [], [], [], [])
@@ -143,6 +145,7 @@ class History:
 
     def _event(self, moments: list[dict[str, Any]], rows: Update) -> dict[str, Any]:
         return {
+            "number": self.number,
             "status": self.status,
             "moments": moments,
             "points": rows.points,
@@ -177,6 +180,10 @@ def status_record(status: Status) -> dict[str, Any]:
         "accuracy": accuracy_record(status),
         "quality": {name: _quality(q) for name, q in status.quality.items()},
         "dropped": dict(status.dropped),
+        "overflows": status.overflows,
+        "restarts": status.restarts,
+        "failure": status.last_failure,
+        "failed": status.failed,
     }
     return {name: jsonable(value) for name, value in record.items()}
 

@@ -40,6 +40,7 @@ def run(
     estimate: options.Estimate = None,
     sideline: options.Sideline = None,
     shed: options.Shed = None,
+    restart: options.Restart = None,
     host: options.Host = None,
     epoch_rows: options.EpochRows = None,
     follow: options.Follow = None,

@@ -94,6 +94,11 @@ _SHED = _execution(
     "Drop whole windows when the stream outruns the machine: 'latency 5 seconds, max gap "
     "10', or 'share 0.3, max gap 10'.",
 )
+_RESTART = _execution(
+    "RULE",
+    "Start the run again if it fails, from its checkpoint: 'times 3, within 10 minutes', and "
+    "'pause 1 second' before each start.",
+)
 _HOST = _execution(
     "HOST", "**spark**, or **local** for one process without Spark.", show_default="spark"
 )
@@ -130,6 +135,7 @@ Early = Annotated[str | None, _EARLY]
 Estimate = Annotated[str | None, _ESTIMATE]
 Sideline = Annotated[str | None, _SIDELINE]
 Shed = Annotated[str | None, _SHED]
+Restart = Annotated[str | None, _RESTART]
 Host = Annotated[str | None, _HOST]
 EpochRows = Annotated[int | None, _EPOCH_ROWS]
 Follow = Annotated[bool | None, _FOLLOW]

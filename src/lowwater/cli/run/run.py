@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TextIO
@@ -24,6 +25,7 @@ from lowwater.cli.spark_output import (
     uninterrupted,
 )
 from lowwater.engine.outputs import plan_writers, prepare
+from lowwater.engine.restart import RestartedRun
 from lowwater.errors import SinkError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.query.start import RESULTS, start
@@ -66,13 +68,15 @@ def execute(
         # The local host writes a checkpoint only if the user named one.
         unnamed = request.host == "local" and request.checkpoint is None
         checkpoint = None if unnamed else str(folder)
-        run = start(
+        begin = partial(
+            start,
             request.assembly,
             sinks,
             checkpoint=checkpoint,
             host=request.host,
             ahead=request.outputs,
         )
+        run = begin() if request.restart is None else RestartedRun(begin, request.restart)
         page = None if on_start is None else on_start(run)
         try:
             stopped = _follow(run, screen)
@@ -206,6 +210,8 @@ def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
             "counts": dict(status.counts),
             "balanced": status.balanced,
             "bad_files": status.bad_files,
+            "overflows": status.overflows,
+            "restarts": status.restarts,
             "written": ended.written,
             "watermark": status.watermark,
             "newest": status.newest,

@@ -140,6 +140,8 @@ def metrics_table(status: lw.Status, results: int) -> Table:
     }
     if status.bad_files:
         cells["bad files"] = f"{status.bad_files:,}"
+    if status.restarts:
+        cells["restarts"] = f"{status.restarts:,}"
     if status.prods:
         cells["early"] = f"{status.prods['early']:,}"
     for name in cells:

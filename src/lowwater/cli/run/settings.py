@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import lowwater as lw
-from lowwater.cli.policy_text import early_of, shed_of, sideline_of
+from lowwater.cli.policy_text import early_of, restart_of, shed_of, sideline_of
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import ReadOptions, streams_of
 from lowwater.early.estimates import estimates_of
 from lowwater.engine.pending_outputs import Ahead
+from lowwater.engine.restart import Restart
 from lowwater.errors import ShedWarning, SpecError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
@@ -49,6 +50,7 @@ class Settings:
     estimate: str | None = None
     sideline: str | None = None
     shed: str | None = None
+    restart: str | None = None
     host: str | None = None
     epoch_rows: int | None = None
     follow: bool = False
@@ -138,6 +140,8 @@ def _parse(path: Path, text: str) -> Any:
         place = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
         reason = getattr(problem, "problem", None) or "it cannot be parsed"
         raise SpecError(f"{str(path)!r} is not valid YAML: {reason}{place}") from None
+    except (ValueError, RecursionError) as problem:  # a date or a number that cannot exist
+        raise SpecError(f"{str(path)!r} has a value that cannot be read: {problem}") from problem
 
 
 def _unknown(key: str) -> str:
@@ -222,6 +226,7 @@ class RunRequest:
     resumed: bool
     existing: Existing | None = None
     outputs: Ahead | None = None
+    restart: Restart | None = None
     notes: tuple[str, ...] = ()
     """Warnings that are printed before the run starts."""
 
@@ -269,7 +274,11 @@ def run_request(settings: Settings) -> RunRequest:
     notes = tuple(str(one.message) for one in caught)
     existing = _one_of(settings.existing, "--existing", ("append", "overwrite"))
     outputs = _one_of(settings.outputs, "--outputs", ("truncate", "keep"))
-    return RunRequest(query, assembly, targets, host, checkpoint, resumed, existing, outputs, notes)
+    restart = None if settings.restart is None else restart_of(settings.restart)
+    if restart is not None and checkpoint is None:
+        raise SpecError("--restart needs a checkpoint to continue from; give --checkpoint FOLDER")
+    chosen = existing, outputs, restart, notes
+    return RunRequest(query, assembly, targets, host, checkpoint, resumed, *chosen)
 
 
 def _one_of(value: Any, option: str, known: tuple[str, ...]) -> Any:

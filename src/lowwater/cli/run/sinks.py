@@ -144,7 +144,7 @@ class Target:
         if self.form == TABLE:
             return TableSink(out)
         if self.form == POSTGRES:
-            return lw.to_postgres(self.address, table=self.table)
+            return lw.to_postgres(self.address, table=self.table, existing=existing)
         if self.path is None:
             return StdoutSink(self.form, out)
         return _FOLDERS[self.form](self.path, existing=existing)

@@ -25,6 +25,12 @@ def state(
         int | None,
         typer.Option(metavar="EPOCH", help="Go back to the end of an epoch that is still kept."),
     ] = None,
+    set_aside: Annotated[
+        int | None,
+        typer.Option(
+            metavar="EPOCH", help="Make all rows of the interrupted epoch malformed, and go on."
+        ),
+    ] = None,
     export_to: Annotated[
         Path | None,
         typer.Option("--export", metavar="FILE", help="Write a savepoint; the query may run."),
@@ -36,11 +42,11 @@ def state(
 ) -> None:
     """Print the contents of a checkpoint: epoch, watermark, open windows, sizes, last decisions.
 
-    The files are only read, unless the checkpoint is rewound or imported; the query may run
-    meanwhile.
+    The files are only read, unless the checkpoint is rewound or imported, or rows are set aside;
+    the query may run meanwhile.
     """
     actions: dict[str, object] = {"--verify": verify or None, "--rewind": rewind}
-    actions |= {"--export": export_to, "--import": import_from}
+    actions |= {"--set-aside": set_aside, "--export": export_to, "--import": import_from}
     chosen = [name for name, value in actions.items() if value is not None]
     if len(chosen) > 1:
         raise SpecError(f"{' and '.join(chosen)} cannot be combined; choose one")
@@ -48,6 +54,8 @@ def state(
         _verify(folder)
     elif rewind is not None:
         _rewind(folder, rewind)
+    elif set_aside is not None:
+        _set_aside(folder, set_aside)
     elif export_to is not None:
         _export(folder, export_to)
     elif import_from is not None:
@@ -75,6 +83,16 @@ def _rewind(folder: Path, epoch: int) -> None:
     print(
         f"rewound from epoch {done.before} to {done.now}; if sinks hold later epochs, start the "
         f"query with outputs='truncate' or outputs='keep'"
+    )
+
+
+def _set_aside(folder: Path, epoch: int) -> None:
+    from lowwater.engine.set_aside import set_aside
+
+    set_aside(str(folder), epoch)
+    print(
+        f"when the query starts again, all rows of epoch {epoch} go to the output malformed, and "
+        f"files that cannot be read to bad_files"
     )
 
 

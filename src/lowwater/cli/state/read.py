@@ -57,7 +57,8 @@ class Scale:
 class CheckpointContents:
     """A checkpoint on disk. Until the first epoch ends, `newest` is an empty entry of epoch -1.
 
-    `begun` is whether the next epoch has begun but not ended; a resumed query runs it again.
+    `begun` is whether the next epoch has begun but not ended; a resumed query runs it again, with
+    malformed rows only if they are `set_aside`.
     """
 
     root: Path
@@ -66,6 +67,7 @@ class CheckpointContents:
     newest: Entry
     entries: list[Entry]
     begun: bool
+    set_aside: bool = False
 
     @classmethod
     def at(cls, root: Path, decisions: int) -> CheckpointContents:
@@ -86,7 +88,8 @@ class CheckpointContents:
             numbers = range(max(0, newest.epoch - decisions + 1), newest.epoch + 1)
             entries = [e for e in map(log.read, numbers) if e is not None]
             begun, described = log.opened() is not None, stored.fingerprint
-            return cls(root, described["query"], described["version"], newest, entries, begun)
+            query, version = described["query"], described["version"]
+            return cls(root, query, version, newest, entries, begun, log.set_aside)
         except (ValueError, KeyError, TypeError) as problem:
             raise StateError(
                 f"the checkpoint {str(root)!r} cannot be read ({problem!r}): it is damaged, or of "
@@ -199,6 +202,7 @@ def state_record(checkpoint: CheckpointContents) -> dict[str, Any]:
         "epoch": newest.epoch if newest.epoch >= 0 else None,
         "ended": newest.ended,
         "begun": newest.epoch + 1 if checkpoint.begun else None,
+        "set_aside": checkpoint.set_aside,
         "watermark": checkpoint.scale(last).value(checkpoint.watermark(last)),
         "inputs": _inputs(checkpoint),
         "operators": [_operator(checkpoint, number) for number in range(len(checkpoint.operators))],

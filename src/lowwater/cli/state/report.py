@@ -52,7 +52,8 @@ def _epoch(record: dict[str, Any]) -> str:
     else:
         text = f"{record['epoch']} was the last to end"
     if record["begun"] is not None:
-        text += f"; {record['begun']} had begun, and runs again when the query resumes"
+        aside = ", with its rows set aside" if record["set_aside"] else ""
+        text += f"; {record['begun']} had begun, and runs again when the query resumes{aside}"
     return text
 
 

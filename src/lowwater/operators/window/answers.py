@@ -129,8 +129,15 @@ class WindowAnswers(WindowTexts):
         return replace(self, dropped=results) if results else self  # type: ignore[type-var]
 
     def counting_rows(self) -> Self:
-        """Return the plan with a count of rows added to its results; the state stays the same."""
-        aggregates = {**self.aggregates, ROWS: Count()}
+        """Return the plan for early results: with a count of rows, and NULL for an overflow.
+
+        The state stays the same.
+        """
+        aggregates = {
+            name: replace(a, overflow="null") if isinstance(a, Sum | Avg) else a
+            for name, a in self.aggregates.items()
+        }
+        aggregates[ROWS] = Count()
         return replace(self, aggregates=aggregates)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:

@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import Watermarks
+from lowwater.errors import ResultOverflowError
 from lowwater.operators.kernel import META, Step
+from lowwater.operators.operator import spec_text
 from lowwater.operators.packet import measure_packet, table_packet
 from lowwater.operators.window.cells import Cells, PackedCells
 from lowwater.operators.window.close import ClosedWindows
@@ -116,8 +118,13 @@ def window_bounds(
     ]
 
 
-def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind) -> pa.Table:
-    """Return the windows `closed` as result rows; `cells` has the keys of their groups."""
+def result_rows(
+    plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kind
+) -> tuple[pa.Table, int]:
+    """Return the windows `closed` as result rows, and the number of values that overflowed.
+
+    `cells` has the keys of their groups. Raise ResultOverflowError if `overflow="fail"`.
+    """
     schema, named = plan.result_schema, []
     if isinstance(plan.spec, Shared):
         bounds = _shared_bounds(plan, plan.spec, closed)
@@ -127,12 +134,31 @@ def result_rows(plan: WindowPlan, cells: Cells, closed: ClosedWindows, kind: Kin
     window = pa.StructArray.from_arrays(bounds, fields=list(schema.field("window").type))
     index = pa.array(closed.code)
     keys = [_key_values(plan, k, cells.keys.column(k).take(index)) for k in plan.keys]
-    values = [
-        a.lower([plan.settled(p, closed.parts) for p in a.parts(plan.schema)], plan.schema)
-        for a in plan.aggregates.values()
-    ]
+    values, overflows = [], {}
+    for name, a in plan.aggregates.items():
+        parts = [plan.settled(p, closed.parts) for p in a.parts(plan.schema)]
+        values.append(a.lower(parts, plan.schema))
+        lost = a.overflowed(values[-1], parts)
+        if lost is not None:
+            overflows[name] = np.flatnonzero(lost)
     kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
-    return pa.table([window, pa.array(closed.wid), *named, *keys, *values, kinds], schema=schema)
+    columns = [window, pa.array(closed.wid), *named, *keys, *values, kinds]
+    rows = pa.table(columns, schema=schema)
+    for name, lost in overflows.items():
+        if plan.aggregates[name].overflow == "fail":
+            raise _overflow(plan, name, rows.slice(lost[0], 1).to_pylist()[0])
+    return rows, sum(len(lost) for lost in overflows.values())
+
+
+def _overflow(plan: WindowPlan, name: str, row: Mapping[str, Any]) -> ResultOverflowError:
+    """Return the error for the aggregate `name` of a result `row`, which does not fit its type."""
+    window, kind = row["window"], plan.result_schema.field(name).type
+    group = "".join(f", {key} = {row[key]!r}" for key in plan.group_keys)
+    return ResultOverflowError(
+        f"{spec_text(plan.aggregates[name])} as {name!r} in the window from {window['start']} to "
+        f"{window['end']}{group} does not fit {kind}; write overflow='null' to get NULL, or make "
+        f"the column a double before the window"
+    )
 
 
 def _shared_bounds(plan: WindowPlan, spec: Shared, closed: ClosedWindows) -> list[pa.Array]:
@@ -230,7 +256,9 @@ class WindowEpoch:
         if len(closed.wid):
             self.counts["results"] += len(closed.wid)
             self.observer.closed(closed, cells.keys)
-            rows = result_rows(self.plan, cells, closed, kind)
+            rows, overflows = result_rows(self.plan, cells, closed, kind)
+            if overflows:
+                self.counts["overflows"] = self.counts.get("overflows", 0) + overflows
             self.out.emissions.append(table_packet("results", self.shard, seq, rows))
 
     def measured(self) -> Step:

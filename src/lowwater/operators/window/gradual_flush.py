@@ -79,7 +79,9 @@ class SlicedFlush:
             if name != META:
                 out.changes[f"{one.number}/{name}"] = content
         out.emissions += [replace(p, seq=len(out.emissions)) for p in epoch.out.emissions]
-        self.epoch.counts["results"] += epoch.counts["results"]
+        for tally in ("results", "overflows"):
+            if n := epoch.counts.pop(tally, 0):
+                self.epoch.counts[tally] = self.epoch.counts.get(tally, 0) + n
         epoch.counts["results"] = 0
 
     def _make_room(self, slices: list[_Slice], watermarks: Watermarks) -> None:

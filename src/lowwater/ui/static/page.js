@@ -19,8 +19,9 @@ function listen() {
 
 function receive(event) {
   if (event.whole) begin(event);
-  else if (event.status.epoch <= model.epoch) return;
-  if (event.status) { model.status = event.status; model.epoch = event.status.epoch; }
+  else if (event.number <= model.number) return;
+  model.number = event.number;
+  if (event.status) model.status = event.status;
   model.otherGroups = event.otherGroups;
   append(model.moments, event.moments, MOMENTS);
   append(model.rows, event.rows, ROWS);
@@ -94,12 +95,15 @@ function draw() {
 function draw_metrics() {
   const s = model.status;
   if (!s) { show_state("waiting", "waiting for the first epoch"); return; }
-  show_state(s.ended ? "ended" : "running", s.ended ? "ended" : "running");
+  const state = s.failed ? "failed" : s.ended ? "ended" : "running";
+  show_state(state, state);
   $("epoch").textContent = whole.format(s.epoch);
   if (s.rate) $("rate").textContent = whole.format(s.rate);  // an epoch without rows has no rate
   $("watermark").textContent = s.ended ? "end of stream" : at(s.watermark);
   $("newest").textContent = at(s.newest);
   $("kept").textContent = bytes(s.bytes);
+  $("failure").hidden = !s.failure;
+  $("failure").textContent = s.failure ? `Restarts: ${whole.format(s.restarts)}. Last failure: ${s.failure}.` : "";
   $("refresh").disabled = s.ended || !model.about.early;
 }
 
@@ -112,6 +116,8 @@ function draw_counts() {
   fill($("counts"), lines.map(([name, n, kind]) => row([["th", name], ["td", whole.format(n ?? 0), "number"]], kind)));
   const sum = ACCOUNTS.reduce((total, name) => total + (c[name] || 0), 0);
   $("balance").textContent = sum === c.in && model.status.balanced ? "✓ the counts add up" : `✗ only ${whole.format(sum)} rows are accounted for`;
+  const lost = model.status.overflows;
+  $("overflow-text").textContent = lost ? `${whole.format(lost)} sums or means are NULL: they do not fit their type` : "";
   $("dropped-text").textContent = dropped_text(model.status.dropped);
 }
 
