@@ -15,7 +15,7 @@ from lowwater.engine.entry import Positions
 from lowwater.engine.epoch import Epoch
 from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.inputs import BlockInputs
-from lowwater.engine.spark_offsets import check_offsets, offsets_checksum
+from lowwater.engine.spark_offsets import check_offsets, discard_offsets, offsets_checksum
 from lowwater.errors import HostError
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.job import BatchIntake
@@ -32,6 +32,13 @@ class SparkEpochs(EpochLoop):
         """Raise StateError unless Spark's offsets are those of the newest and the opened epoch."""
         for positions in (self.newest.positions, self._opened):
             check_offsets(self.checkpoint, positions)
+
+    def discard_plans(self) -> None:
+        """Delete Spark's plans of micro-batches that no epoch has opened; Spark plans them again.
+
+        The Spark of a run that lost the checkpoint may have planned them, from a view of its own.
+        """
+        discard_offsets(self.checkpoint, self._opened or self.newest.positions)
 
     def take_batch(
         self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[SourceBlock]]

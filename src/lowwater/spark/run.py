@@ -97,8 +97,14 @@ class SparkRun(Run):
         self.epochs: SparkEpochs
         super().__init__(SparkEpochs(epoch, self.inputs, folder))
         self.epochs.check_offsets()
+        self.epochs.recover()
+        if self.inputs.frames:
+            self.epochs.discard_plans()
         self.query = self._start(spark, folder)
-        self._take_over(spark)
+        self.epochs.on_epoch = EpochEvents(spark, self.query, self.flow, self.status).post
+        self.started.set()
+        if self.inputs.frames:
+            threading.Thread(target=self._beat, daemon=True).start()
 
     def _start(self, spark: SparkSession, folder: Checkpoint) -> StreamingQuery:
         if self.inputs.frames:
@@ -117,27 +123,15 @@ class SparkRun(Run):
             started: StreamingQuery = writer.start()
         return started
 
-    def _take_over(self, spark: SparkSession) -> None:
-        """Continue the checkpoint, now that Spark has stopped any other run on it."""
-        try:
-            self.epochs.recover()
-        except BaseException:
-            self.stopping.set()
-            self.started.set()
-            self.query.stop()
-            raise
-        self.epochs.on_epoch = EpochEvents(spark, self.query, self.flow, self.status).post
-        self.started.set()
-        if self.inputs.frames:
-            threading.Thread(target=self._beat, daemon=True).start()
-
     # -- epochs -----------------------------------------------------------------------------------
 
     def _on_batch(self, frame: DataFrame, batch: int) -> None:
         self.started.wait()
         if self.stopping.is_set():
             raise HostError("the query is being stopped")
-        if not self.epochs.has_taken(batch):
+        if self.epochs.has_taken(batch):
+            self.epochs.log.check_owner()  # or Spark would plan the next micro-batch
+        else:
             files = self.inputs.new_files(self.query)
             rows = self.inputs.rows(frame, self.query) if files is None else None
             self.epochs.take_batch(batch, rows, files or {})
