@@ -48,7 +48,7 @@ def _run_all(
         for done, part in enumerate(_parts(stack, chosen, number, run), 1):
             report.merge(part)
             if done % _SHOWN == 0:
-                said = f"{done * CHUNK} of {number}, {len(report.wrong)} wrong"
+                said = f"{done * _size(chosen)} of {number}, {len(report.wrong)} wrong"
                 sys.stderr.write(f"{said}, {time.monotonic() - began:.0f} s\n")
             if report.wrong and chosen.until_wrong:
                 break
@@ -60,7 +60,7 @@ def _parts(
     stack: ExitStack, chosen: argparse.Namespace, number: int, run: Callable[[range], Part]
 ) -> Iterator[Part]:
     """Yield the reports of all chunks as they end, in this process if one process is enough."""
-    size = 10 if chosen.until_wrong else CHUNK
+    size = _size(chosen)
     end = chosen.seed + number
     chunks = [range(at, min(at + size, end)) for at in range(chosen.seed, end, size)]
     # A process has one core: threads of Arrow would only wait for each other.
@@ -74,6 +74,11 @@ def _parts(
     stack.callback(pool.shutdown, cancel_futures=True)
     for part in as_completed(parts):
         yield part.result()
+
+
+def _size(chosen: argparse.Namespace) -> int:
+    """Return the number of seeds in a chunk; small chunks end soon after the first wrong one."""
+    return 10 if chosen.until_wrong else CHUNK
 
 
 def _arguments() -> argparse.Namespace:

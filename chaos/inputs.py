@@ -32,6 +32,8 @@ SCHEMA = pa.schema(
 ENDINGS = {"csv": "csv", "json": "jsonl", "parquet": "parquet"}
 FILES = 5
 ROWS = 16
+_FAR_FIRST = 0.25
+"""The share of streams whose very first row is too far in the future."""
 _MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 """The folder of a file system in memory, if the machine has one."""
 
@@ -178,10 +180,13 @@ class Inputs:
     """Functions that undo the newest damage."""
     arrived: int = 0
 
-    def fill(self) -> None:
-        """Write the files that exist before the query starts."""
+    def fill(self, far: datetime) -> None:
+        """Write the files that exist before the query starts; the first row may be at `far`."""
         for number in range(FILES):
-            self.put(f"{number + 1:04d}.{self.ending}", good_file(self.form, self.chosen, number))
+            file = good_file(self.form, self.chosen, number)
+            if number == 0 and self.chosen.random() < _FAR_FIRST:
+                file = future_file(self.form, self.chosen, number, far)
+            self.put(f"{number + 1:04d}.{self.ending}", file)
 
     @property
     def ending(self) -> str:

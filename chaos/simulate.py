@@ -117,7 +117,16 @@ def live(world: World, errors: list[str]) -> bool:
 
 
 def verify(world: World) -> None:
-    """Raise WrongError unless all outputs are as expected."""
+    """Raise WrongError unless all outputs can be read and are as expected."""
+    try:
+        _verify(world)
+    except WrongError:
+        raise
+    except Exception as error:
+        raise WrongError(f"the outputs cannot be read: {error!r}") from error
+
+
+def _verify(world: World) -> None:
     if world.inputs is not None:
         _verify_answer(world, world.inputs)
         return

@@ -85,7 +85,7 @@ class World:
         if isinstance(query, ChaosQuery):
             return cls(query, kept_epochs=kept_epochs)
         inputs = Inputs(query.form, random.Random(seed))  # noqa: S311
-        inputs.fill()
+        inputs.fill(query.far)
         return cls(query, inputs, kept_epochs)
 
     def run(self) -> LocalRun:

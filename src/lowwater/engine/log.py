@@ -65,10 +65,7 @@ class ControlLog(ABC):
         return True
 
     def check_owner(self) -> None:  # noqa: B027
-        """Raise TakenOverError if another run has claimed the log.
-
-        Until another run claims it, every file of the checkpoint is of this owner, or older.
-        """
+        """Raise TakenOverError if another run has claimed the log."""
 
     @abstractmethod
     def release(self) -> None:
@@ -288,8 +285,7 @@ class FolderLog(ControlLog):
         return self._last
 
     def _raise_taken_over(self) -> None:
-        taken = self._read(self._next)
-        by = taken.content if taken is not None else None
+        by = getattr(self._read(self._next), "content", None)
         who = f"process {by.process} of {by.machine}" if isinstance(by, Claim) else "a run"
         raise TakenOverError(
             f"{who} has taken over this checkpoint, so this run ends; the other run continues "

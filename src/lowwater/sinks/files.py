@@ -62,8 +62,7 @@ class FileSink(Sink):
                 f"existing='overwrite'"
             )
         if epochs and not mine and self.existing == "overwrite":
-            for name in epochs:
-                folder.delete(name)
+            self._delete(sorted(epochs), history)
         if not mine:
             others = sorted(epochs) if self.existing == "append" else []
             owner = {"query": history.query, "checkpoint": history.checkpoint, "others": others}
@@ -74,7 +73,13 @@ class FileSink(Sink):
 
     def truncate(self, history: History) -> None:  # noqa: D102
         # The newest first: after a crash, the next start finds the others still ahead.
-        for name in sorted(self._ahead(history), reverse=True):
+        self._delete(sorted(self._ahead(history), reverse=True), history)
+
+    def _delete(self, names: Sequence[str], history: History) -> None:
+        """Delete files that were listed, unless another run, which may have written them, owns."""
+        if not history.owned():
+            raise SinkError(f"{self.path!r} belongs to a newer run of the query, so this run ends")
+        for name in names:
             AtomicFolder(self.path).delete(name)
 
     def _ahead(self, history: History) -> dict[str, tuple[int, str]]:
