@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
@@ -26,6 +25,7 @@ from lowwater.engine.state_store import StateFolder
 from lowwater.errors import HostError, LowwaterError, StateError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
+from lowwater.spark.batch_callback import BatchCallback
 from lowwater.spark.dataframe_source import DataFrameSource
 from lowwater.spark.epochs import SparkEpochs
 from lowwater.spark.inputs import Inputs
@@ -49,8 +49,6 @@ LONGEST_TICK_SECONDS = 5.0
 """The longest duration of one `_on_tick`; Spark can stop the query only between two calls."""
 SHORTEST_WAIT = 0.001
 """The shortest time in seconds that Spark can wait for the end of a query."""
-INTERRUPTED = "java.lang.InterruptedException"
-_KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an epoch: {INTERRUPTED}"
 
 
 class SparkRun(Run):
@@ -115,7 +113,8 @@ class SparkRun(Run):
         if folder.remote:
             settings.pop(FILE_MANAGER)
         with settings_for_start(spark, settings):
-            writer = stream.writeStream.foreachBatch(_interruptible(on_batch))
+            self.callback = BatchCallback(on_batch)
+            writer = stream.writeStream.foreachBatch(self.callback)
             writer = writer.option("checkpointLocation", folder.spark)
             if self.trigger is not None:
                 ticks(self.trigger, name="trigger")
@@ -247,6 +246,7 @@ class SparkRun(Run):
             self.finished.set()
             self.epochs.closed = True
         self.query.stop()
+        self.callback.release()
         self.epochs.release()
 
     @while_jvm_lives()
@@ -258,28 +258,11 @@ class SparkRun(Run):
         except Exception as failure:
             if self.stopping.is_set():
                 return True
+            self.callback.release()
             raise self._reason(failure) from failure
         if self.failure is not None:
             raise self._reason(self.failure) from self.failure
         return True if ended is None else bool(ended)
-
-
-def _interruptible(on_batch: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-    """Return a wrapper of `on_batch` that raises a short error if Spark interrupts the call.
-
-    Spark interrupts a query when another run takes over the checkpoint. Spark matches the error
-    with a regular expression, which overflows the JVM's stack on a text as long as a full trace.
-    """
-
-    def run(frame: Any, batch: int) -> None:
-        try:
-            on_batch(frame, batch)
-        except Py4JJavaError as failure:
-            if not str(failure.java_exception).startswith(INTERRUPTED):
-                raise
-            raise HostError(_KNOWN_AS) from None
-
-    return run
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
