@@ -123,3 +123,15 @@ def test_without_a_rule_a_failure_ends_the_run(tmp_path):
     with pytest.raises(lw.HostError, match=r"epoch .* failed in the sink of results: Connection"):
         run.wait(30)
     assert pq.read_table(tmp_path / "stream").num_rows == 3_000
+
+
+def test_a_run_without_restarts_shows_its_failure(tmp_path):
+    write_files(tmp_path)
+    run = query(tmp_path).start(host="local", sink=Broken({3}), checkpoint=str(tmp_path / "c"))
+    assert not run.status().failed
+    with pytest.raises(lw.HostError):
+        run.wait(30)
+    status = run.status()
+    assert status.failed
+    assert "the server is away" in status.last_failure
+    assert status.restarts == 0

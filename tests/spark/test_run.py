@@ -126,14 +126,19 @@ def test_errors_of_spark_are_told_in_one_line(spark, tmp_path):
     }
     for number, (text, source) in enumerate(started.items()):
         stream = lw.stream(source, time="t", watermark=lw.ordered()).window(range=5)
+        runs = []
         with pytest.raises(lw.HostError, match=text) as failed:
-            stream.agg(n=lw.count()).start(
-                sink=lw.to_memory(), checkpoint=str(tmp_path / f"c{number}")
-            ).wait(60)
+            wait_for_end(stream.agg(n=lw.count()), str(tmp_path / f"c{number}"), runs)
+        assert all(run.status().failed for run in runs)
         line = str(failed.value)
         assert "\n" not in line
         for word in ("Py4J", "FOREACH_BATCH", "SQLSTATE", "--set-aside", "An error occurred"):
             assert word not in line
+
+
+def wait_for_end(query, checkpoint, runs):
+    runs.append(query.start(sink=lw.to_memory(), checkpoint=checkpoint))
+    runs[0].wait(60)
 
 
 def test_a_sink_may_stop_its_own_query(spark, tmp_path, pieces):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from lowwater.engine.entry import Entry
 from lowwater.engine.epoch_loop import EpochLoop
+from lowwater.engine.failure import failure_of
 from lowwater.engine.retune import retuning
 from lowwater.engine.status import Status
 from lowwater.errors import PlanError
@@ -24,6 +26,9 @@ class Run(ABC):
     `prodded` is True if the query was started with `early=`. Requests wait in `asked` until the
     running epoch ends; then the `controller` decides on them.
     """
+
+    failure: Exception | None = None
+    """The exception that has ended the run."""
 
     def __init__(self, epochs: EpochLoop) -> None:
         plan, self.epochs = epochs.epoch.plan, epochs
@@ -41,7 +46,10 @@ class Run(ABC):
 
         `behind` restricts the status to the operators with these numbers.
         """
-        return Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
+        status = Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
+        if self.failure is None:
+            return status
+        return replace(status, last_failure=failure_of(self.failure).line, failed=True)
 
     def prod(self, *, upto: Any = None, **groups: Any) -> None:
         """Request early results of every open window that has begun.

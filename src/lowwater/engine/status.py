@@ -71,8 +71,8 @@ class Status:
     overflows
         Number of sums and means that are NULL because they do not fit their type.
     restarts, last_failure, failed
-        For a run with `restart=`: how often it was restarted, the last failure in one line, and
-        whether the run has ended with it.
+        How often the run was restarted (`restart=`), its last failure in one line, and whether the
+        run has ended with it.
     """
 
     epoch: int

@@ -55,7 +55,6 @@ class LocalRun(Run):
     ) -> None:
         self.by_clock = clock is None
         self.pause = 0.0 if trigger is None else ticks(trigger, name="trigger") / TICKS_PER_SECOND
-        self.failure: Exception | None = None
         self.stopping = threading.Event()
         self.thread: threading.Thread | None = None
         self.files = ExitStack()

@@ -21,6 +21,8 @@ _KNOWN_AS = f"py4j.protocol.Py4JJavaError: An error occurred while calling an ep
 class BatchCallback:
     """The function that Spark calls with each micro-batch; it calls `on_batch` of the run.
 
+    If the micro-batch fails, it calls `on_failure` as well.
+
     Spark interrupts a query when another run takes over the checkpoint. Spark matches the error
     with a regular expression, which overflows the JVM's stack on a text as long as a full trace.
     So the callback raises a short error then.
@@ -30,8 +32,9 @@ class BatchCallback:
     `release` does both when the query has ended.
     """
 
-    def __init__(self, on_batch: OnBatch) -> None:
+    def __init__(self, on_batch: OnBatch, on_failure: Callable[[Exception], None]) -> None:
         self.on_batch: OnBatch | None = on_batch
+        self.on_failure: Callable[[Exception], None] | None = on_failure
         self.connection: Any = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -46,12 +49,14 @@ class BatchCallback:
             _clear_locals(failure)
             java = failure.java_exception if isinstance(failure, Py4JJavaError) else ""
             if not str(java).startswith(INTERRUPTED):
+                if self.on_failure is not None:
+                    self.on_failure(failure)
                 raise
             raise HostError(_KNOWN_AS) from None
 
     def release(self) -> None:
         """Let go of the run, and end the thread; only after the query has ended."""
-        self.on_batch = None
+        self.on_batch = self.on_failure = None
         with suppress(AttributeError, OSError):  # never called, or closed by the JVM
             self.connection.socket.shutdown(SHUT_RDWR)
 

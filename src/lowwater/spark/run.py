@@ -77,7 +77,6 @@ class SparkRun(Run):
         self.by_clock, self.trigger = clock is None, trigger
         self.started, self.finished = threading.Event(), threading.Event()
         self.stopping = threading.Event()
-        self.failure: Exception | None = None
         folder = Checkpoint.at(checkpoint)
         spark = _session_of(sources)
         ship(spark)
@@ -113,7 +112,7 @@ class SparkRun(Run):
         if folder.remote:
             settings.pop(FILE_MANAGER)
         with settings_for_start(spark, settings):
-            self.callback = BatchCallback(on_batch)
+            self.callback = BatchCallback(on_batch, self._failed)
             writer = stream.writeStream.foreachBatch(self.callback)
             writer = writer.option("checkpointLocation", folder.spark)
             if self.trigger is not None:
@@ -150,6 +149,11 @@ class SparkRun(Run):
                 self.finished.wait(POLL_SECONDS)
             if time.monotonic() >= until:
                 return
+
+    def _failed(self, failure: Exception) -> None:
+        """Remember the failure that ends the query, for `status`."""
+        if not self.stopping.is_set():
+            self.failure = failure
 
     def _beat(self) -> None:
         """Run epochs without a micro-batch while Spark waits for data."""
@@ -260,9 +264,12 @@ class SparkRun(Run):
                 return True
             self.callback.release()
             raise self._reason(failure) from failure
+        if ended is not None and not ended:
+            return False
         if self.failure is not None:
+            self.callback.release()
             raise self._reason(self.failure) from self.failure
-        return True if ended is None else bool(ended)
+        return True
 
 
 def _ticks(spark: SparkSession) -> DataFrame:
