@@ -117,7 +117,8 @@ class World:
         if self.inputs is None:
             run.finish()
             return
-        self.ending = False
+        # A stream that has ended stays so: rows that arrive after it are late.
+        self.ending = any(known.ended for known in run.epochs.newest.standing.inputs)
         try:
             while run.epochs.take_blocks_or_due(by_clock=False):
                 pass
