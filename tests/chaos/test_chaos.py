@@ -39,6 +39,4 @@ def test_every_mutant_applies_to_the_tree(tmp_path):
     copy_tree(tmp_path)
     for mutant in mutants():
         mutant.apply(tmp_path, check=True)
-    described = [mutant.fault for mutant in mutants()]
-    for line in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14):
-        assert any(fault.startswith(f"Line {line}: ") for fault in described)
+    assert all(mutant.fault.endswith(".") for mutant in mutants())
