@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lowwater as lw
+from lowwater.sinks.sink import History
 from tests.reference.windows import Windows
 from tests.run_query import run
 
@@ -135,3 +137,15 @@ def test_an_error_in_a_callback_is_not_swallowed():
 
     with pytest.raises((RuntimeError, lw.HostError), match="disk full"):
         outcome(sink=lw.to_callback(broken))
+
+
+@pytest.mark.parametrize(("existing", "query"), [(None, "mine"), ("overwrite", "another")])
+def test_a_run_that_lost_its_checkpoint_deletes_no_output(tmp_path, existing, query):
+    sink = lw.to_parquet(tmp_path, existing=existing)
+    sink.write_epoch(3, pa.table({"n": [1]}), "later")
+    (tmp_path / ".lowwater").write_text(json.dumps({"query": query}))
+    lost = History("mine", "checkpoint", "token", 1, {1: "tag"}, lambda: False)
+    delete = sink.truncate if existing is None else sink.take_over
+    with pytest.raises(lw.SinkError, match="newer run"):
+        delete(lost)
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
