@@ -96,6 +96,12 @@ class Driver:
         children = psutil.Process(self.process.pid).children()
         return any(p.name() == "java" and p.status() != psutil.STATUS_ZOMBIE for p in children)
 
+    def wait_for_death(self, seconds: float) -> None:
+        """Wait until the process or its JVM has ended, at most `seconds`."""
+        until = time.monotonic() + seconds
+        while self.is_alive and time.monotonic() < until:
+            time.sleep(0.05)
+
     def begin(self, query: str, folder: Path, limit: int = 1) -> None:
         """Begin a run; a micro-batch of Spark holds `limit` files."""
         streams = dict(folders())

@@ -20,6 +20,7 @@ from chaos.spark_processes import Driver, Pool, Reply
 from chaos.spark_schedule import ANY_MOMENT, DAMAGE, DEADLY, HARMLESS, SparkSchedule
 
 _RUN_SECONDS = 150.0
+_DEATH_SECONDS = 10.0
 _OTHER = {"ours": "plain", "plain": "ours", "cluster": "plain"}
 _SIGNALS_OF_SLEEPERS = ("asleep", "go", "written")
 
@@ -121,6 +122,8 @@ class Simulation:
         time.sleep(random.Random(fault.seed).uniform(0.0, 4.0))  # noqa: S311
         driver.orders.signal("met")
         strike(fault.kind, driver.process.pid, fault.seed)
+        if fault.kind in DEADLY:  # the run may have ended before, and its driver must not seem ready
+            driver.wait_for_death(_DEATH_SECONDS)
 
     def _second_driver(
         self, session: str, driver: Driver, fault: Fault, outcome: SparkOutcome

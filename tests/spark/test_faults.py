@@ -47,6 +47,14 @@ def test_a_driver_that_slept_in_its_sink_loses_against_the_second_one(simulation
     assert "has taken over this checkpoint" in error
 
 
+def test_a_driver_that_slept_before_it_discards_plans_deletes_none_of_the_second_one(simulation):
+    halt, sleep = Fault("opened", 2, "halt", seed=1), Fault("recovered", 0, "second driver", seed=1)
+    schedule = SparkSchedule(0, "windows of a frame", "ours", (halt, sleep))
+    outcome = simulation.simulate(schedule)
+    assert ("recovered", "second driver") in outcome.met
+    assert outcome.wrong is None
+
+
 def test_a_checkpoint_without_the_part_of_spark_is_refused(simulation):
     (error,) = errors_after(simulation, "lost offsets", "published", "plain")
     assert "so Spark would read other rows" in error

@@ -37,7 +37,9 @@ class SparkEpochs(EpochLoop):
         """Delete Spark's plans of micro-batches that no epoch has opened; Spark plans them again.
 
         The Spark of a run that lost the checkpoint may have planned them, from a view of its own.
+        A run that has lost the checkpoint itself deletes nothing: these may be the owner's plans.
         """
+        self.log.check_owner()
         discard_offsets(self.checkpoint, self._opened or self.newest.positions)
 
     def take_batch(
