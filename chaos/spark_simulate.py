@@ -122,7 +122,7 @@ class Simulation:
         time.sleep(random.Random(fault.seed).uniform(0.0, 4.0))  # noqa: S311
         driver.orders.signal("met")
         strike(fault.kind, driver.process.pid, fault.seed)
-        if fault.kind in DEADLY:  # the run may have ended before, and its driver must not seem ready
+        if fault.kind in DEADLY:  # the run may have ended before: the next must not begin on it
             driver.wait_for_death(_DEATH_SECONDS)
 
     def _second_driver(
