@@ -171,6 +171,21 @@ def test_many_claims_at_once_make_one_chain(tmp_path):
     assert {r.content.owner for r in records} == {log.owner for log in logs}
 
 
+def test_the_first_claim_stays_if_a_second_one_follows_at_once(tmp_path, monkeypatch):
+    first, create = FolderLog(str(tmp_path), "q"), AtomicFolder.create
+
+    def overtaken(folder, name, payload):
+        created = create(folder, name, payload)
+        if name.startswith("000000000000."):
+            FolderLog(str(tmp_path), "q").claim(2)
+        return created
+
+    monkeypatch.setattr(AtomicFolder, "create", overtaken)
+    first.claim(1)
+    assert len(list(FolderLog(str(tmp_path), "q").records())) == 2
+    assert not first.owned()
+
+
 def test_a_lost_reply_does_not_make_the_owner_a_stranger(tmp_path, monkeypatch):
     log = FolderLog(str(tmp_path), "q")
     log.claim(1)

@@ -190,7 +190,7 @@ class FolderLog(ControlLog):
 
     def _numbers(self) -> range:
         """Return the numbers of all records; raise StateError if one in between is missing."""
-        found = {int(n.removesuffix(_ENDING)) for n in self._folder.names() if n.endswith(_ENDING)}
+        found = self._found()
         if not found:
             return range(0)
         numbers = range(min(found), max(found) + 1)
@@ -319,11 +319,17 @@ class FolderLog(ControlLog):
         """Return whether `number` is free because it is new, not because its record was deleted.
 
         A run may sleep while another one writes and deletes many records. Records are deleted from
-        the oldest on, so the record before `number` is then gone, too.
+        the oldest on, so the record before `number` is then gone, too. The first record is deleted
+        only after record KEPT_RECORDS was written.
         """
         if number == 0:
-            return not any(n.endswith(_ENDING) and n != _name(0) for n in self._folder.names())
+            return all(n < KEPT_RECORDS for n in self._found())
         return self._folder.size(_name(number - 1)) is not None
+
+    def _found(self) -> set[int]:
+        """Return the numbers of the records in the folder."""
+        names = self._folder.names()
+        return {int(n.removesuffix(_ENDING)) for n in names if n.endswith(_ENDING)}
 
 
 _REMEDY = (
