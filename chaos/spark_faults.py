@@ -22,7 +22,7 @@ import psutil
 from chaos.schedule import Fault
 from lowwater.engine import fault_points
 from lowwater.engine.state_store import ShardState
-from lowwater.storage import LocalStore
+from lowwater.storage.local_store import LocalStore
 
 FOLDER = "LOWWATER_CHAOS"
 """The environment variable with the folder of the fault."""

@@ -170,10 +170,12 @@ def _lose_offsets(checkpoint: Path, _: random.Random) -> None:
 
 def _lose_batch(checkpoint: Path, chosen: random.Random) -> None:
     part = chosen.choice(("offsets", "commits", "sources/0"))
-    files = [p for p in (checkpoint / "spark" / part).glob("*") if p.name.isdigit()]
-    for path in sorted(files, key=lambda p: int(p.name))[-1:]:
-        path.unlink()
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    files = [p for p in checkpoint.glob(f"spark/*/{part}/*") if p.name.isdigit()]
+    newest = max((int(path.name) for path in files), default=None)
+    for path in files:
+        if int(path.name) == newest:
+            path.unlink()
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def _lose_segment(checkpoint: Path, _: random.Random) -> None:

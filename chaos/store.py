@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from lowwater import storage
-from lowwater.storage import FileStore
+from lowwater.storage import folder
+from lowwater.storage.store import FileStore
 
 SCHEME = "chaos"
 
@@ -59,6 +59,14 @@ class MemoryStore(FileStore):
         found = {p[len(under) :].split("/")[0] for p in self.files if p.startswith(under)}
         return [name for name in found if name[0] != "."]
 
+    def tree(self, path: str) -> list[str]:  # noqa: D102
+        self._do("list", path)
+        return [p[len(path) + 1 :] for p in self.under(path)]
+
+    def delete_tree(self, path: str) -> None:  # noqa: D102
+        for name in [p for p in self.files if p.startswith(f"{path}/")]:
+            self.delete(name)
+
     def remove_partial(self, path: str) -> None:  # noqa: D102
         under = f"{path}/."
         for left in [p for p in self.files if p.startswith(under) and p.endswith(".tmp")]:
@@ -82,10 +90,10 @@ class MemoryStore(FileStore):
 @contextmanager
 def mounted(store: MemoryStore) -> Iterator[None]:
     """Make `store` the store of all paths that begin with `chaos://`, while the context is open."""
-    before = dict(storage.STORES)
-    storage.STORES[SCHEME] = lambda path: (store, path.removeprefix(f"{SCHEME}://"))
+    before = dict(folder.STORES)
+    folder.STORES[SCHEME] = lambda path: (store, path.removeprefix(f"{SCHEME}://"))
     try:
         yield
     finally:
-        storage.STORES.clear()
-        storage.STORES.update(before)
+        folder.STORES.clear()
+        folder.STORES.update(before)

@@ -11,7 +11,7 @@ from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Positions
 from lowwater.engine.failure import failure_of
 from lowwater.engine.savepoint import read_savepoint, write_savepoint
-from lowwater.engine.spark_offsets import check_offsets
+from lowwater.engine.spark_folder import check_offsets
 from tests.wait import wait_until
 
 DAMAGED = [b"3", b"[1]", b"null", b"{", b"\xff"]
@@ -68,17 +68,10 @@ def test_a_savepoint_with_any_altered_byte_is_whole_or_refused(tmp_path, savepoi
 
 @pytest.mark.parametrize("content", [b"v1\n{}\n{", b'v1\n{}\n{"logOffset": []}', b"\xff"])
 def test_damaged_offsets_of_spark_are_named(tmp_path, content):
-    (tmp_path / "spark" / "offsets").mkdir(parents=True)
-    (tmp_path / "spark" / "offsets" / "4").write_bytes(content)
+    (tmp_path / "spark" / "a" / "offsets").mkdir(parents=True)
+    (tmp_path / "spark" / "a" / "offsets" / "4").write_bytes(content)
     with pytest.raises(lw.StateError, match="offsets/4, or a log of a file source"):
         check_offsets(Checkpoint.at(str(tmp_path)), Positions({}, 4, "sum"))
-
-
-def test_damaged_metadata_of_spark_are_named(tmp_path):
-    (tmp_path / "spark").mkdir()
-    (tmp_path / "spark" / "metadata").write_bytes(b"{")
-    with pytest.raises(lw.StateError, match="spark/metadata is damaged"):
-        check_offsets(Checkpoint.at(str(tmp_path)), None)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lowwater.engine.log as module
+import lowwater.engine.folder_log as module
 from lowwater.codec import _writer
 from lowwater.control.context import EpochContext, InputProgress
 from lowwater.control.measures import InputMeasure, Measures, ShardMeasure
@@ -20,9 +20,10 @@ from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks
 from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Accounts, Entry, Opening, Positions, ShardAccount
-from lowwater.engine.log import KEPT_RECORDS, FolderLog, MemoryLog
+from lowwater.engine.folder_log import FolderLog
+from lowwater.engine.log import KEPT_RECORDS, MemoryLog
 from lowwater.errors import HostError, StateError
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 from lowwater.watermarks.tracker import Gauge
 
 sources = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text()

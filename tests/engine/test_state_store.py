@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowwater.engine.entry import Entry, Opening, Positions, SegmentRange
-from lowwater.engine.log import KEPT_EPOCHS, FolderLog, MemoryLog
+from lowwater.engine.folder_log import FolderLog
+from lowwater.engine.log import KEPT_EPOCHS, MemoryLog
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, segments_after
 from lowwater.errors import HostError, StateError
 

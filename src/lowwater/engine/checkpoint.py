@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lowwater.engine.checksum import checksum as checksum_of
-from lowwater.engine.log import FolderLog
+from lowwater.engine.folder_log import FolderLog
 from lowwater.errors import StateError
 from lowwater.planner.fingerprint import STATE_VERSION, fingerprint
 from lowwater.planner.physical_plan import PhysicalPlan
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 NAME = "lowwater.json"
 """The file of a checkpoint that describes its query."""
@@ -83,8 +83,12 @@ class Checkpoint:
 
     @property
     def spark(self) -> str:
-        """The folder of Spark's offsets and commits."""
+        """The folder of Spark's offsets and commits, with a folder of its own for each owner."""
         return f"{self.root}/spark"
+
+    def spark_of(self, owner: str) -> str:
+        """Return the folder to which the Spark of the run `owner` writes."""
+        return f"{self.spark}/{owner}"
 
     @property
     def state(self) -> str:

@@ -23,7 +23,7 @@ from lowwater.engine.outputs import OutputWriter
 from lowwater.errors import StateError, located
 from lowwater.operators.packet import Packet, packed, unpacked
 from lowwater.sinks.sink import History, Outputs
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 Ahead = Literal["truncate", "keep"]
 """What to do with epochs in a sink that are not in the checkpoint."""

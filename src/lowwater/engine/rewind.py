@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry
-from lowwater.engine.log import KEPT_EPOCHS, FolderLog
-from lowwater.engine.spark_offsets import check_offsets, discard_offsets
+from lowwater.engine.folder_log import FolderLog
+from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.spark_folder import check_offsets
 from lowwater.engine.state_store import StateFolder
 from lowwater.engine.verify import problems_of_state
 from lowwater.errors import SpecError, StateError
@@ -41,7 +42,6 @@ def rewind(root: str, epoch: int) -> Rewound:
         raise StateError(f"epoch {epoch} cannot be restored: {problem}")
     abandoned = max(newest.abandoned, newest.epoch + (log.opened() is not None))
     log.rewind(replace(entry, pending=None, abandoned=abandoned))
-    discard_offsets(checkpoint, entry.positions)
     return Rewound(newest.epoch, epoch)
 
 

@@ -29,11 +29,11 @@ from lowwater.codec import decode, encode
 from lowwater.engine.checkpoint import NAME, Checkpoint, StoredQuery
 from lowwater.engine.checksum import checksum
 from lowwater.engine.entry import Entry, Positions, SegmentRange
-from lowwater.engine.spark_offsets import check_offsets, offset_files
+from lowwater.engine.spark_folder import SparkFolder, offset_files
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, segments_after
 from lowwater.errors import SpecError, StateError
 from lowwater.sources.taken_files import stamp_files
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 VERSION = 1
 _MANIFEST = "savepoint.json"
@@ -67,7 +67,6 @@ def write_savepoint(root: str, target: Path) -> Savepoint:
         entry = checkpoint.log(stored.id).newest()
         if entry is None or entry.epoch < 0:
             raise SpecError("no epoch of this checkpoint has ended, so it has nothing to export")
-        check_offsets(checkpoint, entry.positions)
         aside = target.with_name(f".{target.name}.tmp")
         sums: dict[str, str] = {}
         buckets: dict[str, str] = {}
@@ -101,7 +100,7 @@ def _members(
     for number, position in (entry.positions or Positions()).inputs.items():
         for name, content in stamp_files(position, f"{checkpoint.source}/{number}"):
             yield f"source/{number}/{name}", content, None
-    for name, content in offset_files(checkpoint, entry.positions):
+    for name, content in offset_files(checkpoint, entry.positions).items():
         yield f"spark/{name}", content, None
 
 
@@ -148,11 +147,14 @@ class _Import:
         stored = StoredQuery(secrets.token_hex(8), self.manifest["fingerprint"])
         segments = self._write_state(stored.id, entry)
         for member in self.manifest["checksums"]:
-            if member.startswith(("source/", "spark/")):
+            if member.startswith("source/"):
                 folder, _, name = member.rpartition("/")
                 AtomicFolder(f"{root}/{folder}").write(name, self._content(member))
         log = self.checkpoint.log(stored.id)
         log.claim(time.time_ns() // 1_000)
+        of_spark = [m for m in self.manifest["checksums"] if m.startswith("spark/")]
+        files = {member.removeprefix("spark/"): self._content(member) for member in of_spark}
+        SparkFolder(self.checkpoint.spark_of(log.owner)).write(files)
         log.append(replace(entry, segments=segments, pending=None, outputs=(), tag=""))
         log.release()
         AtomicFolder(root).write(NAME, stored.to_bytes())  # last: now it is a checkpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lowwater.engine.checkpoint import Checkpoint
-from lowwater.engine.log import FolderLog
+from lowwater.engine.folder_log import FolderLog
 from lowwater.errors import SpecError
 
 

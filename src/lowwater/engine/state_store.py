@@ -28,7 +28,7 @@ from lowwater.engine.entry import Entry, SegmentRange
 from lowwater.engine.fault_points import reached
 from lowwater.engine.log import KEPT_EPOCHS, ControlLog
 from lowwater.errors import StateError
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 _ENDING = ".segment"
 _FOOTER_BYTES = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lowwater.engine.checkpoint import Checkpoint
-from lowwater.engine.entry import Entry, Positions, SegmentRange
+from lowwater.engine.entry import Entry, Opening, Positions, SegmentRange
 from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.engine.record import live_entries
-from lowwater.engine.spark_offsets import check_offsets
+from lowwater.engine.spark_folder import check_offsets
 from lowwater.engine.state_store import StateFolder, epoch_of
 from lowwater.errors import StateError
 from lowwater.sources.taken_files import stamp_files
@@ -38,7 +38,7 @@ def verify(root: str) -> Iterator[str]:
         return
     opened = log.opened() is not None
     yield from _verify_state(StateFolder(checkpoint.state, stored.id), entries, opened=opened)
-    yield from _verify_inputs(checkpoint, entries[0].positions)
+    yield from _verify_inputs(checkpoint, entries[0].positions, log.opened())
     if not log.released:
         try:
             PendingOutputs({}, {}, checkpoint.outputs, stored.id).publish_again(entries[0])
@@ -46,7 +46,9 @@ def verify(root: str) -> Iterator[str]:
             yield str(problem)
 
 
-def _verify_inputs(checkpoint: Checkpoint, positions: Positions | None) -> Iterator[str]:
+def _verify_inputs(
+    checkpoint: Checkpoint, positions: Positions | None, opened: Opening | None
+) -> Iterator[str]:
     """Yield the problems of what sources, and Spark, have stored about the rows that were read."""
     for number, position in (positions or Positions()).inputs.items():
         try:
@@ -54,7 +56,7 @@ def _verify_inputs(checkpoint: Checkpoint, positions: Positions | None) -> Itera
         except StateError as problem:
             yield str(problem)
     try:
-        check_offsets(checkpoint, positions)
+        check_offsets(checkpoint, positions, None if opened is None else opened.positions)
     except StateError as problem:
         yield str(problem)
 

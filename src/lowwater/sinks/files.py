@@ -24,7 +24,7 @@ from pyarrow import csv
 
 from lowwater.errors import SinkError
 from lowwater.sinks.sink import Existing, History, Sink, checked_existing
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 

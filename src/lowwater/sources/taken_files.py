@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from lowwater.codec import Json
 from lowwater.errors import StateError
-from lowwater.storage import AtomicFolder
+from lowwater.storage.folder import AtomicFolder
 
 _NAME_BYTES, _SIGN_BYTES = 12, 4
 _STAMP_BYTES = _NAME_BYTES + _SIGN_BYTES

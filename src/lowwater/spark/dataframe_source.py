@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -16,6 +17,7 @@ from lowwater.errors import SpecError
 from lowwater.expressions.steps import Step, Where, WithColumns
 from lowwater.operators.batch import KEPT
 
+_WITH_STATE = ("Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "GlobalLimit")
 SPARED = "__spared"
 """The column that marks rows for which Spark computes no columns, because ingest sheds them."""
 
@@ -85,7 +87,28 @@ def from_dataframe(frame: DataFrame) -> DataFrameSource:
         raise SpecError(
             "the DataFrame is not streaming; read it with spark.readStream instead of spark.read"
         )
+    plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001
+    for step in _steps_with_state(plan):
+        raise SpecError(
+            f"the DataFrame has a step with state in Spark, {step}, and a checkpoint of Lowwater "
+            f"does not hold Spark's state; make the step in Lowwater (distinct, window, join), or "
+            f"write its rows to a table or a topic and read them from there"
+        )
     return _source(frame, frame)
+
+
+def _steps_with_state(plan: Any) -> Iterator[str]:
+    """Yield the names of the steps of Spark's logical `plan` that keep state between batches."""
+    children = [plan.children().apply(i) for i in range(plan.children().size())]
+    name = str(plan.getClass().getSimpleName())
+    if plan.isStreaming() and (
+        name in _WITH_STATE
+        or "WithState" in name
+        or (name == "Join" and all(child.isStreaming() for child in children))
+    ):
+        yield name
+    for child in children:
+        yield from _steps_with_state(child)
 
 
 def _source(frame: DataFrame, base: DataFrame, steps: tuple[Step, ...] = ()) -> DataFrameSource:

@@ -12,10 +12,16 @@ from pyspark.sql import DataFrame
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Positions
-from lowwater.engine.epoch import Epoch
+from lowwater.engine.epoch import Epoch, Intake
 from lowwater.engine.epoch_loop import EpochLoop
 from lowwater.engine.inputs import BlockInputs
-from lowwater.engine.spark_offsets import check_offsets, discard_offsets, offsets_checksum
+from lowwater.engine.spark_folder import (
+    SparkFolder,
+    begin_folder,
+    check_offsets,
+    delete_folders,
+    folders,
+)
 from lowwater.errors import HostError
 from lowwater.sources.source import SourceBlock
 from lowwater.spark.job import BatchIntake
@@ -27,20 +33,18 @@ class SparkEpochs(EpochLoop):
     def __init__(self, epoch: Epoch, inputs: BlockInputs, checkpoint: Checkpoint) -> None:
         super().__init__(epoch, inputs)
         self.checkpoint = checkpoint
+        self.folder: SparkFolder
+        self._older: list[str] = []
 
     def check_offsets(self) -> None:
         """Raise StateError unless Spark's offsets are those of the newest and the opened epoch."""
-        for positions in (self.newest.positions, self._opened):
-            check_offsets(self.checkpoint, positions)
+        check_offsets(self.checkpoint, self.newest.positions, self._opened)
 
-    def discard_plans(self) -> None:
-        """Delete Spark's plans of micro-batches that no epoch has opened; Spark plans them again.
-
-        The Spark of a run that lost the checkpoint may have planned them, from a view of its own.
-        A run that has lost the checkpoint itself deletes nothing: these may be the owner's plans.
-        """
-        self.log.check_owner()
-        discard_offsets(self.checkpoint, self._opened or self.newest.positions)
+    def begin_folder(self, query: str) -> None:
+        """Make the folder from which the Spark of this run continues."""
+        self._older = folders(self.checkpoint)
+        owner, positions = self.log.owner, self.newest.positions
+        self.folder = begin_folder(self.checkpoint, owner, query, positions, self._opened)
 
     def take_batch(
         self, batch: int, rows: DataFrame | None, files: Mapping[int, Sequence[SourceBlock]]
@@ -52,7 +56,7 @@ class SparkEpochs(EpochLoop):
         with self.lock:
             if not self._is_next(batch):
                 return
-            offsets = offsets_checksum(self.checkpoint, batch)
+            offsets = self.folder.checksum(batch)
             positions = self._opened or self._reach(Positions({}, batch, offsets))
             blocks = self._between(positions).blocks
             self._run(positions, BatchIntake({**blocks, **files}, rows))
@@ -69,6 +73,12 @@ class SparkEpochs(EpochLoop):
                     f"epoch {self.newest.epoch + 1} was opened, but Spark does not repeat its "
                     f"micro-batch: the checkpoint is incomplete; start with a new checkpoint"
                 )
+
+    def _run(self, positions: Positions, intake: Intake, *, ending: bool = False) -> None:
+        super()._run(positions, intake, ending=ending)
+        # The entry of this run proves that no other run had begun a folder when these were listed.
+        delete_folders(self.checkpoint, self._older)
+        self._older = []
 
     def _is_next(self, batch: int) -> bool:
         """Return whether `batch` is the next micro-batch to run; False if it has ended already."""

@@ -95,8 +95,7 @@ class SparkRun(Run):
         super().__init__(SparkEpochs(epoch, self.inputs, folder))
         self.epochs.check_offsets()
         self.epochs.recover()
-        if self.inputs.frames:
-            self.epochs.discard_plans()
+        self.epochs.begin_folder(known.id)
         self.query = self._start(spark, folder)
         self.epochs.on_epoch = EpochEvents(spark, self.query, self.flow, self.status).post
         self.started.set()
@@ -114,7 +113,7 @@ class SparkRun(Run):
         with settings_for_start(spark, settings):
             self.callback = BatchCallback(on_batch, self._failed)
             writer = stream.writeStream.foreachBatch(self.callback)
-            writer = writer.option("checkpointLocation", folder.spark)
+            writer = writer.option("checkpointLocation", self.epochs.folder.path)
             if self.trigger is not None:
                 ticks(self.trigger, name="trigger")
                 writer = writer.trigger(processingTime=self.trigger)

@@ -12,9 +12,10 @@ import pytest
 
 import lowwater as lw
 from lowwater.engine.entry import Opening, Positions
-from lowwater.engine.log import FolderLog
+from lowwater.engine.folder_log import FolderLog
 from lowwater.engine.verify import verify
-from lowwater.storage import STORES, ArrowStore, AtomicFolder
+from lowwater.storage.arrow_store import ArrowStore
+from lowwater.storage.folder import STORES, AtomicFolder
 from tests.spark.streams import cut, disordered
 
 
@@ -72,6 +73,19 @@ def test_what_was_written_is_read(folder):
     assert at.names() == []
     with pytest.raises(FileNotFoundError):
         at.read_part("a", 0, 1)
+
+
+def test_a_tree_is_listed_and_deleted(folder):
+    for name in ("b/c", "b/.c.crc", "b/d/e"):
+        below, _, file = name.rpartition("/")
+        AtomicFolder(f"{folder}/{below}").write(file, b"1")
+    AtomicFolder(folder).write("a", b"1")
+    at = AtomicFolder(folder)
+    assert sorted(at.tree()) == ["a", "b/c", "b/d/e"]
+    AtomicFolder(f"{folder}/b").delete_tree()
+    AtomicFolder(f"{folder}/b").delete_tree()
+    assert at.tree() == ["a"]
+    assert AtomicFolder(f"{folder}/b").tree() == []
 
 
 def test_a_file_is_created_once(folder):
