@@ -1,4 +1,4 @@
-.PHONY: help setup demo test wheel lint bench soak chaos chaos-spark experiments docs clean
+.PHONY: help setup demo test wheel lint bench soak chaos chaos-spark experiments arena docs clean
 
 # The first of these that fits makes the virtual environment; `make PYTHON=...` names another.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
@@ -27,6 +27,7 @@ help:
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
+	@echo 'make arena [SEED=...]  judge slack rules on tuning and held-out streams, beside the best constant'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -66,6 +67,9 @@ chaos: $(READY)
 
 experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
+
+arena: $(READY)
+	@$(BIN)/python -m experiments arena $(SEED:%=--seed %)
 
 chaos-spark: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m chaos spark

@@ -72,6 +72,22 @@ def report(*, out: Folder = _FOLDER) -> None:
     print(path)
 
 
+@app.command()
+def arena(
+    *,
+    seed: Annotated[
+        list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
+    ] = None,
+) -> None:
+    """Judge rules for the slack on tuning and held-out streams, beside the best constant."""
+    from experiments.arena.report import arena as run_arena
+    from experiments.arena.report import failures
+
+    console = Console(highlight=False, width=140)
+    if failures(run_arena(seed or [0], console)):
+        raise typer.Exit(1)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; an error of Lowwater's is one paragraph without a trace."""
     try:

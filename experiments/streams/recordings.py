@@ -75,11 +75,17 @@ def dns_names() -> Rows:
     return Rows.of(ts, arrived, x=table["query"].str.len().to_numpy(np.float64))
 
 
-def _read(name: str, columns: list[str]) -> pd.DataFrame:
+def read(name: str, columns: list[str]) -> pd.DataFrame:
+    """Return columns of a recording, as they are; raise AbsentError where it is absent."""
     folder = os.environ.get(FOLDER)
     if folder is None:
         raise AbsentError(f"absent: set {FOLDER} to the folder of {name}")
     path = Path(folder) / name
     if not path.exists():
         raise AbsentError(f"absent: {FOLDER} has no {name}")
-    return pd.DataFrame(pq.read_table(path, columns=columns).to_pandas().dropna())
+    return pd.DataFrame(pq.read_table(path, columns=columns).to_pandas())
+
+
+def _read(name: str, columns: list[str]) -> pd.DataFrame:
+    """Return the rows of a recording that have all of these columns."""
+    return read(name, columns).dropna()

@@ -1,0 +1,133 @@
+"""The arena: its simulation is exact, its constants are constants, and rules keep their targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import lowwater as lw
+from experiments.arena.constants import Frontier
+from experiments.arena.families import FAMILIES
+from experiments.arena.play import play
+from experiments.arena.recordings import RECORDINGS
+from experiments.arena.report import RULES, by_stream, in_the_mean
+from experiments.arena.simulate import FixedSlack, Simulation
+from experiments.arena.stream import ArenaStream
+from experiments.arena.verdict import judge, judge_all
+from experiments.streams.recordings import FOLDER, AbsentError
+
+
+def part(name, windows, seed=0):
+    """The first windows of a stream."""
+    whole = FAMILIES[name].stream(seed)
+    mine = whole.ts < whole.ts.min() + windows * whole.slide
+    columns = {c: getattr(whole, c)[mine] for c in ("ts", "arrived", "key", "value")}
+    return replace(whole, **columns)
+
+
+@pytest.mark.parametrize("name", ["low-rate", "silences", "exponential-sliding", "clock-steps"])
+@pytest.mark.parametrize("windows_waited", [0.0, 0.7])
+def test_the_simulation_gives_what_the_engine_gives(name, windows_waited):
+    sim = Simulation(part(name, 60))
+    slack = round(windows_waited * sim.stream.range)
+    found = sim.incidences
+    finals = play(sim.stream, lw.slack(timedelta(microseconds=slack)), found)
+    course = sim.run(FixedSlack(slack))
+    rows = np.bincount(found.window[~course.late], minlength=len(found.ends))
+    assert finals.rows.tolist() == rows.tolist()
+    some = rows > 0  # a window whose rows are all late has no final
+    assert finals.wait[some].tolist() == course.wait[some].tolist()
+
+
+def test_a_row_is_in_time_if_the_slack_is_what_it_needs():
+    sim = Simulation(part("exponential", 60))
+    for slack in (0, sim.stream.range // 3, sim.stream.range):
+        course = sim.run(FixedSlack(slack))
+        assert (course.late == (sim.incidences.needed > slack)).all()
+
+
+def test_the_frontier_is_that_of_the_constants():
+    sim = Simulation(part("bimodal", 100))
+    every = np.ones(len(sim.incidences.ends), bool)
+    frontier = Frontier.of(sim.stream, sim.incidences, every)
+    assert (np.diff(frontier.completeness) > 0).all()
+    assert (np.diff(frontier.wait) >= 0).all()
+    for place in (0, len(frontier.slack) // 2):
+        course = sim.run(FixedSlack(float(frontier.slack[place])))
+        assert 1 - course.late.mean() == pytest.approx(frontier.completeness[place])
+        assert course.wait.mean() == pytest.approx(frontier.wait[place])
+
+
+def test_a_constant_is_as_good_as_the_best_constant():
+    sim = Simulation(part("exponential", 150))
+    found = sim.incidences
+    slack = float(Frontier.of(sim.stream, found, np.ones(len(found.ends), bool)).slack[40])
+    verdict = judge(sim, "fixed", 0.9, sim.run(FixedSlack(slack)))
+    assert verdict.ratio == pytest.approx(1.0)
+
+
+@pytest.mark.experiment
+@pytest.mark.parametrize("name", ["exponential", "storms", "bimodal", "in-order"])
+def test_the_rule_keeps_its_targets_about_as_soon_as_the_best_constant(name):
+    verdicts = judge_all([FAMILIES[name].stream(0)], RULES)
+    assert [verdict.fails for verdict in verdicts] == [[]] * 3
+    most = 0.8 if name == "storms" else 1.15
+    assert np.exp(np.mean([np.log(verdict.ratio) for verdict in verdicts])) <= most
+
+
+def test_one_row_that_is_years_late_moves_nothing():
+    calm = part("exponential", 120)
+    at = len(calm.ts) // 2
+    old = calm.ts.copy()
+    old[at] -= 936 * 86_400 * 1_000_000
+    slacks = [
+        Simulation(stream).run(RULES["tournament"](0.95, stream)).slack
+        for stream in (calm, replace(calm, ts=old))
+    ]
+    assert slacks[1].max() <= 1.5 * slacks[0].max()
+
+
+def test_seeds_draw_different_streams_and_only_the_first_are_for_tuning():
+    streams = [FAMILIES["pareto"].stream(seed) for seed in (3, 3, 4, 20)]
+    assert [stream.split for stream in streams] == ["tuning"] * 3 + ["held out"]
+    same = [np.array_equal(streams[0].ts, other.ts) for other in streams[1:]]
+    assert same == [True, False, False]
+
+
+def test_recordings_that_are_absent_say_so(monkeypatch):
+    monkeypatch.delenv(FOLDER, raising=False)
+    tls, *_ = RECORDINGS
+    with pytest.raises(AbsentError, match=FOLDER):
+        tls.load()
+
+
+def test_the_tables_name_what_fails():
+    sim = Simulation(part("exponential", 200))
+    verdict = judge(sim, "none", 0.99, sim.run(FixedSlack(0)))
+    assert verdict.fails == ["short"]
+    told = StringIO()
+    console = Console(file=told, width=140)
+    console.print(by_stream([verdict]))
+    console.print(in_the_mean([verdict]))
+    assert "0.99: short" in told.getvalue()
+
+
+def test_epochs_are_where_rows_are_and_one_further():
+    stream = ArenaStream.of(
+        np.array([5, 6, 100]),
+        np.array([7, 8, 105]),
+        name="",
+        split="tuning",
+        change="steady",
+        range=10,
+        slide=10,
+        epoch=10,
+    )
+    assert stream.cuts.tolist() == [10, 20, 110, 120]
+    assert stream.row_epoch.tolist() == [0, 0, 2]
+    assert stream.newest.tolist() == [6, 6, 100, 100]
