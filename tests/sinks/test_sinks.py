@@ -73,6 +73,22 @@ def test_a_sink_of_its_own_takes_the_rows_of_each_output(tmp_path):
     assert list(malformed.epochs) == [2]
 
 
+def test_two_outputs_do_not_overwrite_each_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(n=lw.count())
+    memory = lw.to_memory()
+    for first, second in (
+        (lw.to_json("out"), lw.to_json(tmp_path / "out")),
+        (lw.to_parquet("out"), lw.to_csv("x/../out")),
+        (memory, memory),
+    ):
+        with pytest.raises(lw.SpecError, match=r"results of .* and late of .* overwrite"):
+            query.run(epochs={feed: [[(1,)]]}, sink=first, late=second)
+    assert not list(tmp_path.iterdir())
+    query.run(epochs={feed: [[(1,)]]}, sink=lw.to_memory(), late=lw.to_memory())
+
+
 def test_a_callback_gets_the_epoch_and_its_rows():
     calls = []
     outcome(sink=lw.to_callback(lambda epoch, rows: calls.append((epoch, rows["wid"].to_pylist()))))
