@@ -165,3 +165,10 @@ def test_a_run_that_lost_its_checkpoint_deletes_no_output(tmp_path, existing, qu
     with pytest.raises(lw.SinkError, match="newer run"):
         delete(lost)
     assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+def test_a_word_on_outputs_needs_a_checkpoint():
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(n=lw.count())
+    with pytest.raises(lw.SpecError, match="outputs='keep' is for a checkpoint"):
+        query.run(epochs={feed: [[(1,)]]}, outputs="keep")
