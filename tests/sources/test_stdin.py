@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import lowwater as lw
+from lowwater.engine.savepoint import read_savepoint, write_savepoint
 from lowwater.sources import stdin
 from lowwater.sources.stdin import StdinSource
 from tests.wait import wait_until
@@ -65,3 +66,25 @@ def test_a_spooled_file_that_is_missing_or_altered_is_named(tmp_path, monkeypatc
             [spool.read(block) for block in spool.blocks(start, end)]
     os.close(write)
     os.close(read)
+
+
+def test_an_imported_query_reads_on_from_a_new_pipe(tmp_path):
+    def read_all(checkpoint, xs, total):
+        read, write = os.pipe()
+        source = StdinSource("", lw.feed("x int").schema, descriptor=read)
+        stream = lw.stream(source, time="x", watermark=lw.ordered())
+        query = stream.window(range=10).agg(n=lw.count())
+        run = query.start(host="local", sink=lw.to_memory(), checkpoint=str(tmp_path / checkpoint))
+        for x in xs:
+            before = run.status()["in"]
+            os.write(write, f'{{"x": {x}}}\n'.encode())
+            wait_until(lambda before=before: run.status()["in"] == before + 1)
+        run.stop()
+        os.close(write)
+        os.close(read)
+        assert run.status()["in"] == total
+
+    read_all("c", [1, 2, 3], 3)
+    write_savepoint(str(tmp_path / "c"), tmp_path / "s.zip")
+    read_savepoint(tmp_path / "s.zip", str(tmp_path / "copy"))
+    read_all("copy", [4, 5], 5)

@@ -11,7 +11,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
@@ -20,9 +20,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from lowwater.codec import Json
 from lowwater.errors import StateError
 from lowwater.sources.file_queue import FileQueue
 from lowwater.sources.source import SourceBlock
+from lowwater.storage.folder import AtomicFolder
 
 _ENDING, _LAST = ".jsonl", "-last.jsonl"
 _FILE_BYTES = 8 << 20
@@ -98,6 +100,17 @@ class StdinSource(Spool):
 
     def names(self, after: str, to: str | None = None) -> list[str]:  # noqa: D102
         return []  # nothing is spooled before `prepare`, and the files here are not the stream's
+
+
+def last_spooled(position: Json, folder: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of the spooled file of a position, if it is in `folder`.
+
+    New files are numbered after it. Positions of other sources name no spooled file.
+    """
+    if isinstance(position, str) and position.endswith(_ENDING):
+        content = AtomicFolder(folder).read(position)
+        if content is not None:
+            yield position, content
 
 
 class _Spooler:
