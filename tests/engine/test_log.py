@@ -116,6 +116,20 @@ def killed(name):
     raise OSError(name)
 
 
+def test_starts_that_fail_again_and_again_do_not_delete_the_newest_entry(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_RECORDS", 5)
+    log = FolderLog(str(tmp_path), "q")
+    for n in range(9):
+        log.append(entry(n))
+    log.open(Opening(9, Positions()))
+    for now in range(12):
+        FolderLog(str(tmp_path), "q").claim(now)
+    log = FolderLog(str(tmp_path), "q")
+    assert (log.newest().epoch, log.opened().epoch) == (8, 9)
+    log.append(entry(9))
+    assert len(AtomicFolder(str(tmp_path)).names()) == 5
+
+
 def test_only_the_newest_entries_are_kept(log):
     for n in range(KEPT_RECORDS + 20):
         log.append(entry(n, n))

@@ -11,6 +11,9 @@ import pytest
 
 import lowwater as lw
 from lowwater.cli.app import main
+from lowwater.engine.checkpoint import Checkpoint
+from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.state_store import StateFolder
 from lowwater.engine.verify import verify
 from lowwater.sources import taken_files
 from tests.local.victim import query, write_files
@@ -122,6 +125,31 @@ def test_only_kept_epochs_can_be_reached(stream, capfd):
         "can be rewound to the epochs"
         in command(capfd, "state", stream / "c", "--rewind", 0, code=2).err
     )
+
+
+def test_verify_checks_the_epochs_that_a_rewind_can_reach(stream, capfd):
+    newest = lw_status(stream).epoch
+    for back in (newest - 10, newest - KEPT_EPOCHS):
+        command(capfd, "state", stream / "c", "--rewind", back)
+        assert "intact" in command(capfd, "state", stream / "c", "--verify").out
+    refused = command(capfd, "state", stream / "c", "--rewind", back - 1, code=2).err
+    assert f"can be rewound to the epochs {back} to {back}" in refused
+    damaged = max((stream / "c").rglob(f"{back:012d}-*.segment"))
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    assert damaged.name in command(capfd, "state", stream / "c", "--verify", code=1).out
+
+
+def test_an_export_is_not_overtaken_by_a_start_after_a_rewind(stream, capfd):
+    newest, calm = lw_status(stream).epoch, rows(stream / "out")
+    command(capfd, "state", stream / "c", "--rewind", newest - 4)
+    stored = Checkpoint.at(str(stream / "c")).stored()
+    with (
+        StateFolder(str(stream / "c" / "state"), stored.id).pinned(),
+        pytest.raises(lw.StateError, match="start the query when the export has ended"),
+    ):
+        ran(stream, outputs="truncate")
+    ran(stream, outputs="truncate")
+    assert rows(stream / "out") == calm
 
 
 def test_an_older_copy_of_the_checkpoint_does_not_meet_newer_outputs_unseen(tmp_path):

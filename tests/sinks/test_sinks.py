@@ -73,6 +73,22 @@ def test_a_sink_of_its_own_takes_the_rows_of_each_output(tmp_path):
     assert list(malformed.epochs) == [2]
 
 
+def test_two_outputs_do_not_overwrite_each_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(n=lw.count())
+    memory = lw.to_memory()
+    for first, second in (
+        (lw.to_json("out"), lw.to_json(tmp_path / "out")),
+        (lw.to_parquet("out"), lw.to_csv("x/../out")),
+        (memory, memory),
+    ):
+        with pytest.raises(lw.SpecError, match=r"results of .* and late of .* overwrite"):
+            query.run(epochs={feed: [[(1,)]]}, sink=first, late=second)
+    assert not list(tmp_path.iterdir())
+    query.run(epochs={feed: [[(1,)]]}, sink=lw.to_memory(), late=lw.to_memory())
+
+
 def test_a_callback_gets_the_epoch_and_its_rows():
     calls = []
     outcome(sink=lw.to_callback(lambda epoch, rows: calls.append((epoch, rows["wid"].to_pylist()))))
@@ -149,3 +165,10 @@ def test_a_run_that_lost_its_checkpoint_deletes_no_output(tmp_path, existing, qu
     with pytest.raises(lw.SinkError, match="newer run"):
         delete(lost)
     assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
+def test_a_word_on_outputs_needs_a_checkpoint():
+    feed = lw.feed("t bigint")
+    query = lw.stream(feed, time="t", watermark=lw.ordered()).window(range=10).agg(n=lw.count())
+    with pytest.raises(lw.SpecError, match="outputs='keep' is for a checkpoint"):
+        query.run(epochs={feed: [[(1,)]]}, outputs="keep")

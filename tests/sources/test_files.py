@@ -351,3 +351,15 @@ def test_a_backlog_is_cut_into_epochs_of_bounded_size(tmp_path, monkeypatch):
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [100, 50]
     monkeypatch.setattr(sys.modules["lowwater.sources.file_reader"], "EPOCH_BYTES", 1)
     assert [len(rows) for rows in epochs(lw.files(tmp_path))] == [50, 50, 50]
+
+
+def test_a_flipped_bit_in_a_parquet_page_with_a_checksum_is_found(tmp_path):
+    rows = pa.table({"t": list(range(1000)), "x": [1] * 1000})
+    plain = {"compression": "none", "use_dictionary": False}
+    pq.write_table(rows, tmp_path / "a.parquet", write_page_checksum=True, **plain)
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[3000] ^= 0x40
+    (tmp_path / "a.parquet").write_bytes(content)
+    outcome = counted(lw.files(tmp_path, schema="t bigint, x bigint"))
+    assert outcome.status.bad_files == 1
+    assert len(outcome.results) == 0

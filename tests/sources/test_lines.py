@@ -208,6 +208,22 @@ def test_times_are_the_same_in_csv_and_in_json_alone_and_beside_a_bad_line(text)
     assert faulty[0] == faulty[1] or text == ""  # an empty field of csv is NULL
 
 
+@pytest.mark.parametrize("before", ["2024-01-01T00:00:00+0200", "2024-01-01 00:00", "today"])
+def test_a_time_takes_no_zone_from_the_time_before_it(before):
+    schema = schema_of("ts timestamp")
+    for text in TIMES:
+        alone = read_csv("file", f'ts\n"{text}"\n'.encode(), schema)["ts"][0]
+        pair = f'ts\n"{before}"\n"{text}"\n"{before}"\n'.encode()
+        assert read_csv("file", pair, schema)["ts"][1] == alone, text
+
+
+def test_half_of_a_surrogate_pair_makes_a_row_of_json_malformed():
+    schema = schema_of("ts timestamp, n bigint, s string")
+    for name in schema.names:
+        table = read_json(f'{{"{name}": "\\ud800"}}\n{{"n": 1}}\n'.encode(), schema)
+        assert table[REASON].is_valid().to_pylist() == [True, False]
+
+
 @pytest.mark.parametrize(
     ("kind", "fits", "fails"),
     [

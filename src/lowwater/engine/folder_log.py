@@ -37,7 +37,7 @@ class FolderLog(ControlLog):
     def __init__(self, folder: str, query: str) -> None:
         self._folder, self._query = AtomicFolder(folder), query
         self._last: Record | None = None
-        self._oldest = 0
+        self._oldest = self._newest_entry = 0
         self._entry: Entry | None = None
         self._opening: Opening | None = None
         self.refresh()
@@ -49,7 +49,7 @@ class FolderLog(ControlLog):
         for record in self.records():
             self._last = self._last or record
             if isinstance(record.content, Entry):
-                self._entry = record.content
+                self._entry, self._newest_entry = record.content, record.number
                 break
             if isinstance(record.content, Opening):
                 self._opening, self.tag = record.content, record.checksum[:_TAG_DIGITS]
@@ -200,7 +200,10 @@ class FolderLog(ControlLog):
             self._folder.delete(name)
             return False
         self._last = Record(number, content, previous, digest)
-        while self._oldest <= number - KEPT_RECORDS:  # ascending, so a crash leaves no gap
+        if isinstance(content, Entry):
+            self._newest_entry = number
+        # A start that fails writes a claim, but no entry; many of them must not delete the newest.
+        while self._oldest <= self._newest_entry - KEPT_RECORDS:  # ascending: a crash leaves no gap
             self._folder.delete(_name(self._oldest))
             self._oldest += 1
         return True

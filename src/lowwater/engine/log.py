@@ -19,7 +19,7 @@ from lowwater.engine.entry import Entry, Opening
 KEPT_EPOCHS = 20
 """The number of newest epochs whose state is kept, so that a query can be rewound to their ends."""
 KEPT_RECORDS = 400
-"""The number of newest records that the log keeps, for people and for `lowwater state`."""
+"""The number of records before the newest entry that the log keeps, for `lowwater state`."""
 
 
 class ControlLog(ABC):

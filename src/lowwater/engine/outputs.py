@@ -17,6 +17,7 @@ from lowwater.dataflow.route import malformed_schema
 from lowwater.engine.drop_output import shed_rows, shed_schema
 from lowwater.engine.gap_fill import ERROR, error_type
 from lowwater.engine.status import Status
+from lowwater.errors import SpecError
 from lowwater.operators.late import free, late_tables
 from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Kind, Packet, start_of, tables
@@ -257,10 +258,20 @@ def plan_writers(plan: PhysicalPlan) -> dict[str, OutputWriter]:
 
 
 def prepare(writers: Mapping[str, OutputWriter], sinks: Mapping[str, Outputs]) -> None:
-    """Before a run, call `prepare` of each sink with the schema and the key of its rows."""
+    """Before a run, call `prepare` of each sink with the schema and the key of its rows.
+
+    Raise SpecError if two outputs would overwrite each other's rows.
+    """
+    used: dict[str, str] = {}
     for name, writer in writers.items():
         for kind, schema in writer.schemas.items():
             sink = sinks[name].sink(kind)
+            for place in () if sink is None else sink.places:
+                if used.setdefault(place, f"{kind} of {name!r}") != f"{kind} of {name!r}":
+                    raise SpecError(
+                        f"{used[place]} and {kind} of {name!r} go to {place}, where each epoch of "
+                        f"one would overwrite that of the other; name two folders, or two sinks"
+                    )
             if sink is not None:
                 sink.prepare(schema, writer.key if kind == "results" else ())
 

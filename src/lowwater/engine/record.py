@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from lowwater.codec import decode, encode
 from lowwater.engine.checksum import checksum
 from lowwater.engine.entry import Entry, Opening
+from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.ticks import END
 
 
@@ -83,6 +84,26 @@ def live_entries(records: Iterable[Record]) -> Iterator[Entry]:
         if isinstance(record.content, Entry) and record.content.epoch < next_epoch:
             next_epoch = record.content.epoch
             yield record.content
+
+
+def kept_entries(records: Iterable[Record]) -> Iterator[Entry]:
+    """Yield the live entries, newest first, whose state is kept.
+
+    The owner deletes state by the newest epoch that it has reached. A rewind does not bring deleted
+    state back.
+    """
+    reached, next_epoch = -1, END
+    for record in records:
+        entry = record.content
+        if not isinstance(entry, Entry):
+            continue
+        reached = max(reached, entry.epoch)
+        if entry.epoch >= next_epoch:
+            continue
+        if entry.epoch < reached - KEPT_EPOCHS:
+            return
+        next_epoch = entry.epoch
+        yield entry
 
 
 def to_bytes(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry
 from lowwater.engine.folder_log import FolderLog
-from lowwater.engine.log import KEPT_EPOCHS
+from lowwater.engine.record import kept_entries
 from lowwater.engine.spark_folder import check_offsets
 from lowwater.engine.state_store import StateFolder
 from lowwater.engine.verify import problems_of_state
@@ -47,14 +47,14 @@ def rewind(root: str, epoch: int) -> Rewound:
 
 def _entry(log: FolderLog, epoch: int) -> Entry:
     """Return the entry of `epoch`; raise SpecError unless the query can be rewound to it."""
-    newest = log.newest()
-    if newest is None or newest.epoch < 0:
+    kept: list[int] = []
+    for entry in kept_entries(log.records()):
+        if entry.epoch == epoch >= 0:
+            return entry
+        kept += [entry.epoch] if entry.epoch >= 0 else []
+    if not kept:
         raise SpecError("no epoch of this checkpoint has ended, so it cannot be rewound")
-    first = max(0, newest.epoch - KEPT_EPOCHS)
-    entry = log.read(epoch) if first <= epoch <= newest.epoch else None
-    if entry is None:
-        raise SpecError(
-            f"epoch {epoch} is not kept: this checkpoint can be rewound to the epochs {first} to "
-            f"{newest.epoch}; an earlier state needs a savepoint (lowwater state --export)"
-        )
-    return entry
+    raise SpecError(
+        f"epoch {epoch} is not kept: this checkpoint can be rewound to the epochs {kept[-1]} to "
+        f"{kept[0]}; an earlier state needs a savepoint (lowwater state --export)"
+    )

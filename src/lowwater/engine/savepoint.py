@@ -32,6 +32,7 @@ from lowwater.engine.entry import Entry, Positions, SegmentRange
 from lowwater.engine.spark_folder import SparkFolder, offset_files
 from lowwater.engine.state_store import Attempt, ShardState, StateFolder, segments_after
 from lowwater.errors import SpecError, StateError
+from lowwater.sources.stdin import last_spooled
 from lowwater.sources.taken_files import stamp_files
 from lowwater.storage.folder import AtomicFolder
 
@@ -98,7 +99,8 @@ def _members(
         for number, bucket in enumerate(shard):
             yield f"state/{segment.operator}/{segment.start}/{number}", shard[bucket], bucket
     for number, position in (entry.positions or Positions()).inputs.items():
-        for name, content in stamp_files(position, f"{checkpoint.source}/{number}"):
+        folder = f"{checkpoint.source}/{number}"
+        for name, content in (*stamp_files(position, folder), *last_spooled(position, folder)):
             yield f"source/{number}/{name}", content, None
     for name, content in offset_files(checkpoint, entry.positions).items():
         yield f"spark/{name}", content, None

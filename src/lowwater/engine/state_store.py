@@ -247,7 +247,14 @@ class StateFolder:
             for name in sorted({*index.sizes} - found):
                 raise StateError(f"{folder.path(name)} is missing; {REMEDY}")
             left += [(folder, name) for name in found - index.kept]
-        for folder, name in () if self._is_pinned() else left:
+        pinned = self._is_pinned()
+        if pinned and any(epoch_of(name) > newest.epoch + opened for _, name in left):
+            raise StateError(
+                f"{self.root}: after a rewind, the state of later epochs must be deleted, but an "
+                f"export reads it; start the query when the export has ended. An export that was "
+                f"killed counts for {PIN_SECONDS} seconds"
+            )
+        for folder, name in () if pinned else left:
             folder.folder.delete(name)
         for place in present:
             self.shard(*place).folder.remove_partial()

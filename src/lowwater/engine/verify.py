@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.engine.entry import Entry, Opening, Positions, SegmentRange
-from lowwater.engine.log import KEPT_EPOCHS
 from lowwater.engine.pending_outputs import PendingOutputs
-from lowwater.engine.record import live_entries
+from lowwater.engine.record import Record, kept_entries
 from lowwater.engine.spark_folder import check_offsets
 from lowwater.engine.state_store import StateFolder, epoch_of
 from lowwater.errors import StateError
@@ -26,13 +25,14 @@ def verify(root: str) -> Iterator[str]:
     if stored is None:
         yield f"{root} is not a checkpoint of Lowwater"
         return
-    entries: list[Entry] = []
+    records: list[Record] = []
     try:
         log = checkpoint.log(stored.id)
-        for entry in live_entries(log.records()):
-            entries.append(entry)  # noqa: PERF402  # those before a damaged record count
+        for record in log.records():
+            records.append(record)  # noqa: PERF402  # those before a damaged record count
     except StateError as problem:
         yield str(problem)
+    entries = list(kept_entries(records))
     if not entries:
         yield f"{root} has no readable entry of an epoch"
         return
@@ -62,14 +62,13 @@ def _verify_inputs(
 
 
 def _verify_state(state: StateFolder, entries: list[Entry], *, opened: bool) -> Iterator[str]:
-    """Yield the problems of the segments that the retained `entries`, newest first, name."""
+    """Yield the problems of the segments that the kept `entries`, newest first, name."""
     newest = entries[0]
     last = max(newest.epoch + (1 if opened else 0), newest.abandoned)
     segments: dict[SegmentRange, int] = {}
     for entry in entries:
-        if entry.epoch > newest.epoch - KEPT_EPOCHS:
-            for segment in entry.segments:
-                segments.setdefault(segment, entry.epoch)
+        for segment in entry.segments:
+            segments.setdefault(segment, entry.epoch)
     checked: set[tuple[int, int, str, str]] = set()
     for segment, epoch in segments.items():
         for problem in _problems_of(state, segment, checked):

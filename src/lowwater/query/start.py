@@ -59,6 +59,11 @@ class RunOptions:
             raise SpecError(f"shards={self.shards!r} must be a whole number, 1 or more")
         if self.outputs not in (None, "truncate", "keep"):
             raise SpecError(f"outputs={self.outputs!r} is unknown; write 'truncate' or 'keep'")
+        if self.outputs is not None and self.checkpoint is None:
+            raise SpecError(
+                f"outputs={self.outputs!r} is for a checkpoint that was rewound or restored, but "
+                f"checkpoint=None; name the checkpoint, or leave it out"
+            )
 
     def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
         """Return `assembly` with the early results, holds and drops that the options request."""

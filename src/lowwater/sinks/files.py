@@ -43,6 +43,11 @@ class FileSink(Sink):
     encode: Callable[[pa.Table], bytes]
     existing: Existing | None = None
 
+    @property
+    def places(self) -> tuple[str, ...]:  # noqa: D102
+        local = self.path.removeprefix("file://")
+        return (local.rstrip("/") if "://" in local else str(Path(local).resolve()),)
+
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
         self.write_epoch(epoch, rows, "0")
 

@@ -58,6 +58,11 @@ class Sink(ABC):
         and group); it is empty for rows without a key.
         """
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The places in which a second output would overwrite the rows, such as a folder."""
+        return ()
+
     @abstractmethod
     def write(self, epoch: int, rows: pa.Table) -> None:
         """Store the rows of an epoch.
@@ -96,6 +101,10 @@ class Memory(Sink):
 
     epochs: dict[int, pa.Table] = field(default_factory=dict)
 
+    @property
+    def places(self) -> tuple[str, ...]:  # noqa: D102
+        return (f"to_memory() at {id(self.epochs):#x}",)
+
     def write(self, epoch: int, rows: pa.Table) -> None:  # noqa: D102
         self.epochs[epoch] = rows
 
@@ -121,6 +130,10 @@ class TeeSink(Sink):
 
     first: Sink
     second: Sink
+
+    @property
+    def places(self) -> tuple[str, ...]:  # noqa: D102
+        return (*self.first.places, *self.second.places)
 
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:  # noqa: D102
         self.first.prepare(schema, key)

@@ -98,7 +98,7 @@ def row_texts(path: Path, form: Format, rows: Iterable[int], *, multiline: bool)
 
 def read_row_groups(path: Path, schema: pa.Schema, groups: tuple[int, int] | None) -> pa.Table:
     """Return the rows of row groups [first, end) of a Parquet file; None means all row groups."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         have = set(file.schema_arrow.names)
         present = [name for name in schema.names if name in have]
         chosen = range(*groups) if groups else range(file.num_row_groups)

@@ -297,7 +297,9 @@ def _overflows(number: _Number, t: pa.DataType) -> bool:
 def _read_times(objects: list[_Object | bytes | str], field: pa.Field, rows: list[int]) -> None:
     """Write the times of some objects in the form that Arrow reads."""
     texts = [objects[row][field.name] for row in rows]
-    ticks, valid = read_times(pa.array(texts, pa.string()))
+    # Half of a surrogate pair is a character in JSON, but not in UTF-8.
+    sound = [text.encode("utf-8", "replace").decode() for text in texts]
+    ticks, valid = read_times(pa.array(sound, pa.string()))
     for row, text, tick, ok in zip(rows, texts, ticks.tolist(), valid.tolist(), strict=True):
         one = objects[row]
         assert isinstance(one, _Object)  # noqa: S101

@@ -31,6 +31,8 @@ LIMIT = 2**61
 """Values beyond ±LIMIT are malformed, because window arithmetic on them would overflow int64."""
 
 Kind = Literal["time", "number"]
+_ZONE = r"[T ]\s*\d.*([zZ]|[+-]\d\d:?(\d\d)?)\s*$"
+"""The end of a text with a time of day and a time zone."""
 
 
 @dataclass(frozen=True)
@@ -227,14 +229,13 @@ def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     >>> read_times(pa.array(["1970-01-01 00:00:01", "today"]))[1].tolist()
     [True, False]
     """
-    import pandas as pd
-
     dated = pc.match_substring_regex(text, r"^\s*\d{4}-\d").fill_null(False)
-    read = pd.to_datetime(
-        pc.if_else(dated, text, None).to_pandas(), format="ISO8601", errors="coerce", utc=True
-    )
-    valid = read.notna().to_numpy().copy()
-    ticks = np.where(valid, read.dt.as_unit("us").astype("int64").to_numpy(), 0)
+    zoned = pc.match_substring_regex(text, _ZONE).fill_null(False)
+    ticks, valid = np.zeros(len(text), np.int64), np.zeros(len(text), bool)
+    # pandas would give a time without a zone the zone of the time before it.
+    for chosen in (pc.and_(dated, zoned), pc.and_not(dated, zoned)):
+        rows = np.flatnonzero(np.asarray(chosen))
+        ticks[rows], valid[rows] = _by_pandas(text.take(pa.array(rows)))
     # pandas parses into nanoseconds, whose largest time is in 2262.
     for i in np.flatnonzero(np.asarray(dated) & ~valid):
         try:
@@ -242,3 +243,12 @@ def read_times(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         except SpecError:
             continue
     return ticks, valid
+
+
+def _by_pandas(text: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return (ticks, valid) of times that all have a zone, or all have none."""
+    import pandas as pd
+
+    read = pd.to_datetime(text.to_pandas(), format="ISO8601", errors="coerce", utc=True)
+    valid = read.notna().to_numpy()
+    return np.where(valid, read.dt.as_unit("us").astype("int64").to_numpy(), 0), valid

@@ -277,6 +277,8 @@ def run_request(settings: Settings) -> RunRequest:
     restart = None if settings.restart is None else restart_of(settings.restart)
     if restart is not None and checkpoint is None:
         raise SpecError("--restart needs a checkpoint to continue from; give --checkpoint FOLDER")
+    if outputs is not None and checkpoint is None:
+        raise SpecError("--outputs is for a checkpoint that went back; give --checkpoint FOLDER")
     chosen = existing, outputs, restart, notes
     return RunRequest(query, assembly, targets, host, checkpoint, resumed, *chosen)
 

@@ -68,6 +68,10 @@ class CountSink(Sink):
     name: str
     rows: dict[str, int]
 
+    @property
+    def places(self) -> tuple[str, ...]:  # noqa: D102
+        return self.of.places
+
     def prepare(self, schema: pa.Schema, key: Sequence[str]) -> None:  # noqa: D102
         self.of.prepare(schema, key)
 
