@@ -66,7 +66,7 @@ def test_a_failure_that_comes_back_is_not_restarted_a_third_time(tmp_path):
 
 
 def test_a_run_whose_checkpoint_was_taken_is_not_restarted(tmp_path):
-    write_files(tmp_path)
+    write_files(tmp_path, epochs=60)
     first = start(tmp_path, lw.to_memory(), times=50)
     wait_until(lambda: first.status().epoch >= 2)
     second = query(tmp_path).start(

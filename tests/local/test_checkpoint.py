@@ -16,7 +16,7 @@ import pytest
 import lowwater as lw
 from lowwater.engine.checkpoint import Checkpoint
 from lowwater.sinks.sink import Sink
-from tests.local.victim import EPOCHS, query, write_files
+from tests.local.victim import main, query, write_files
 from tests.spark.streams import SCHEMA, cut, disordered, ordered_rows
 from tests.wait import wait_until
 
@@ -31,11 +31,6 @@ def victim(folder):
         start_new_session=True,
         text=True,
     )
-
-
-def live(folder):
-    with victim(folder) as process:
-        assert process.wait(60) == 0
 
 
 def die(folder, epochs, seconds):
@@ -60,14 +55,15 @@ def written(folder):
 
 def test_kills_leave_no_trace(tmp_path):
     calm, stormy = tmp_path / "calm", tmp_path / "stormy"
+    epochs = 60  # enough for the query to be at work at each kill
     for folder in (calm, stormy):
-        write_files(folder)
-    live(calm)
+        write_files(folder, epochs)
+    main(calm)
     moments = random.Random(5)
     for _ in range(5):
         die(stormy, moments.randrange(1, 5), moments.uniform(0.0, 0.06))
-    assert len(list((stormy / "checkpoint" / "control").glob("*.record"))) < 2 * EPOCHS
-    live(stormy)
+    assert len(list((stormy / "checkpoint" / "control").glob("*.record"))) < 2 * epochs
+    main(stormy)
     assert written(calm)
     assert written(stormy) == written(calm)
     assert not list((stormy / "checkpoint" / "outputs").glob("*"))

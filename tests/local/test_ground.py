@@ -18,6 +18,7 @@ from lowwater.engine.verify import verify
 from lowwater.sources import taken_files
 from tests.local.victim import query, write_files
 from tests.spark.streams import ordered_rows
+from tests.wait import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture
 def stream(original, tmp_path):
-    """Sixty files, of which a query has read all; its checkpoint is `c`, its results `out`."""
+    """Thirty files, of which a query has read all; its checkpoint is `c`, its results `out`."""
     shutil.copytree(original, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
@@ -156,8 +157,7 @@ def test_an_older_copy_of_the_checkpoint_does_not_meet_newer_outputs_unseen(tmp_
     write_files(tmp_path)
     sink = lw.to_parquet(tmp_path / "out")
     running = query(tmp_path).start(host="local", sink=sink, checkpoint=str(tmp_path / "c"))
-    while running.status().epoch < 6:
-        pass
+    wait_until(lambda: running.status().epoch >= 6)
     running.stop()
     shutil.copytree(tmp_path / "c", tmp_path / "old")
     ran(tmp_path)
@@ -178,8 +178,7 @@ def test_a_savepoint_continues_as_another_query(tmp_path, capfd):
     write_files(tmp_path)
     sink = lw.to_parquet(tmp_path / "out")
     running = query(tmp_path).start(host="local", sink=sink, checkpoint=str(tmp_path / "c"))
-    while running.status().epoch < 6:
-        pass
+    wait_until(lambda: running.status().epoch >= 6)
     command(capfd, "state", tmp_path / "c", "--export", tmp_path / "s.zip")
     running.stop()
     ran(tmp_path)

@@ -12,14 +12,15 @@ import lowwater as lw
 from lowwater.sinks.files import FileSink, parquet_bytes
 from tests.spark.streams import cut, disordered
 
-EPOCHS = 60
+EPOCHS = 30
+"""More than are kept for a way back."""
 
 
-def write_files(folder):
+def write_files(folder, epochs=EPOCHS):
     """Write the stream, one file for each epoch."""
     (folder / "stream").mkdir(parents=True)
     rows = disordered(3_000, seconds=120, late_by=15).select(["ts", "key", "value"])
-    for i, piece in enumerate(cut(rows, EPOCHS)):
+    for i, piece in enumerate(cut(rows, epochs)):
         pq.write_table(piece, folder / "stream" / f"{i:04d}.parquet")
 
 

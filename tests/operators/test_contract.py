@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from lowwater.dataflow.ingest import ingest
 from lowwater.dataflow.input_block import InputBlock
 from lowwater.dataflow.run_operator import step
 from lowwater.engine.entry import Entry
+from lowwater.engine.log import ControlLog
 from lowwater.local.host import LocalEpochs
 from lowwater.operators.kernel import kernel_of, registered
 from lowwater.operators.packet import Packet, table_of
@@ -318,10 +320,21 @@ def stream(seed: int = 1, size: int = 96) -> list[dict[str, Any]]:
     return out
 
 
-def epochs(seed: int = 1, parts: int = 7) -> list[list[dict[str, Any]]]:
+PARTS = 7
+
+
+def epochs(seed: int = 1) -> list[list[dict[str, Any]]]:
     rows = stream(seed)
-    at = sorted(random.Random(seed + 1).choices(range(len(rows)), k=parts - 1))
+    at = sorted(random.Random(seed + 1).choices(range(len(rows)), k=PARTS - 1))
     return cut(rows, at)
+
+
+Shards = list[list[dict[str, bytes]]]
+"""The state of all operators: the buckets of each shard, by name."""
+
+
+def copied(state: Shards) -> Shards:
+    return [[{n: bytes(b) for n, b in s.items()} for s in shards] for shards in state]
 
 
 class Session:
@@ -359,20 +372,47 @@ class Session:
         done = [self.go(rows, last=rows is given[-1]) for rows in given]
         return [*done, self.go([], last=True)]
 
+    def restore(self, state: Shards, log: ControlLog, epoch: int) -> None:
+        """Go on before `epoch` with all that survives: the bytes of the state and of the log."""
+        self.local.state = copied(state)
+        entries = (log.read(n) for n in range(-1, epoch))
+        self.local.log._entries = {e.epoch: Entry.from_bytes(e.to_bytes()) for e in entries}
+        self.local.epoch = epoch
 
-_WHOLE: dict[int, tuple[Session, list[list[bytes]]]] = {}
+
+@dataclass(frozen=True)
+class Whole:
+    """An uninterrupted run: the packets of each epoch, the state before the first and after each.
+
+    Tests of one epoch begin here, so that they need not run the epochs before it.
+    """
+
+    session: Session
+    emitted: list[list[bytes]]
+    states: list[Shards]
+
+    @property
+    def log(self) -> ControlLog:
+        return self.session.local.log
+
+    def last(self, number: int) -> bool:
+        """Whether the stream ends in an epoch; one more epoch follows, without rows."""
+        return number >= PARTS - 1
 
 
-def ended(case: Case) -> tuple[Session, list[list[bytes]]]:
-    """Return an uninterrupted run and what it gave; made once."""
+_WHOLE: dict[int, Whole] = {}
+
+
+def whole(case: Case) -> Whole:
+    """Return an uninterrupted run; made once."""
     if id(case) not in _WHOLE:
-        session = Session(case)
-        _WHOLE[id(case)] = session, session.all(epochs())
+        session, rows = Session(case), epochs()
+        made = Whole(session, [], [copied(session.local.state)])
+        for number, mine in enumerate([*rows, []]):
+            made.emitted.append(session.go(mine, last=made.last(number)))
+            made.states.append(copied(session.local.state))
+        _WHOLE[id(case)] = made
     return _WHOLE[id(case)]
-
-
-def whole(case: Case) -> list[list[bytes]]:
-    return ended(case)[1]
 
 
 @every_case
@@ -401,7 +441,7 @@ def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(case):
     rows = sorted(stream(), key=lambda r: r["t"])
     progress = lw.slack(6)
     assert disorder(rows) == 0
-    cuts = [[rows], cut(rows, [40, 40, 90]), cut(rows, range(8, 120, 8))]
+    cuts = [[rows], cut(rows, [40, 40, 90]), cut(rows, range(8, len(rows), 8))]
     found = [
         finals(run(SCHEMA, given, case.windows, progress, case.named, case.keys), case.keys)
         for given in cuts
@@ -418,35 +458,22 @@ def test_any_cut_into_epochs_gives_the_same_finals_when_no_row_is_late(case):
 
 @every_kernel
 def test_save_and_restore_in_the_middle_equals_an_uninterrupted_run(case):
-    given, stop = epochs(), 3
-    first = Session(case)
-    done = [first.go(rows) for rows in given[:stop]]
-    # All that survives: the bytes of each shard's state and the bytes of the log.
+    stop, first = 3, whole(case)
     second = Session(case)
-    second.local.state = [
-        [{n: bytes(b) for n, b in s.items()} for s in shards] for shards in first.local.state
-    ]
-    for n in range(-1, stop):
-        kept = first.local.log.read(n)
-        second.local.log._entries[n] = Entry.from_bytes(kept.to_bytes())
-    second.local.epoch = stop
-    del first
-    done += second.all(given[stop:])
-    assert done == whole(case)
+    second.restore(first.states[stop], first.log, stop)
+    assert second.all(epochs()[stop:]) == first.emitted[stop:]
+    assert second.local.state == first.states[-1]
 
 
 @every_kernel
 def test_an_epoch_that_is_run_again_gives_the_same_bytes(case):
-    given = epochs()
-    session = Session(case)
-    for number, rows in enumerate(given):
-        before = copy.deepcopy(session.local.state)
-        once = session.go(rows)
-        after = session.local.state
-        session.local.state, session.local.epoch = before, number
-        again = session.go(rows)
-        assert again == once
-        assert session.local.state == after
+    first = whole(case)
+    session = first.session  # it has been to the end, of which it must remember nothing
+    for number, rows in enumerate([*epochs(), []]):
+        session.local.state = copied(first.states[number])
+        session.local.epoch = number
+        assert session.go(rows, last=first.last(number)) == first.emitted[number]
+        assert session.local.state == first.states[number + 1]
 
 
 @every_kernel
@@ -473,22 +500,22 @@ def test_the_order_in_which_packets_are_handed_in_does_not_matter(case):
 
 @every_kernel
 def test_kernels_leave_their_inputs_alone(case):
-    session = Session(case)
+    first = whole(case)
+    session = first.session
     flow, plan = session.flow, session.plan
-    for rows in epochs():
+    for number, rows in enumerate(epochs()):
         table = session.table(rows)
         before = pa.table(table.to_pydict(), table.schema)
-        entry = session.local.log.before(session.local.epoch)
-        standing, state = copy.deepcopy(entry.standing), copy.deepcopy(session.local.state)
+        entry, state = first.log.before(number), copied(first.states[number])
+        standing = copy.deepcopy(entry.standing)
         packets = ingest(flow, [InputBlock(0, 0, table)], entry.standing)
-        for shard, kept in enumerate(session.state):
+        for shard, kept in enumerate(state[case.operator]):
             mine = session.sent(packets, "cells", "rows", "ends")
             mine = [p for p in mine if p.shard == shard]
             step(plan, shard, kept, mine)
         assert repr(table.to_pydict()) == repr(before.to_pydict())
         assert entry.standing == standing
-        assert session.local.state == state
-        session.go(rows)
+        assert state == first.states[number]
 
 
 @every_kernel
@@ -511,7 +538,7 @@ def test_state_is_bounded_after_a_punctuation(case):
 
 @every_kernel
 def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
-    session, _ = ended(case)
+    session = whole(case).session
     left = {name for s in session.state for name in s} - {"meta"} - COUNTS
     if case.windows.range is None:
         assert session.local.status().cells <= 2 * len(session.state) * 6
@@ -522,23 +549,23 @@ def test_nothing_is_kept_after_the_end_but_what_landmark_windows_need(case):
 
 @every_kernel
 def test_an_empty_epoch_changes_nothing(case):
+    first = whole(case)
     session = Session(case)
-    session.go(epochs()[0])
+    session.restore(first.states[1], first.log, 1)
     session.go([])  # hears what epoch 0 decided
-    before = copy.deepcopy(session.local.state)
+    before = copied(session.local.state)
     session.go([])
     assert session.local.state == before
 
 
 @every_kernel
 def test_a_block_in_many_chunks_is_the_same_block(case):
-    session, given = Session(case), epochs()
-    for number, rows in enumerate(given):
+    session, first = Session(case), whole(case)
+    for number, rows in enumerate(epochs()):
         block = session.table(rows)
         pieces = [block.slice(i, 3) for i in range(0, len(rows), 3)] or [block]
-        last = number == len(given) - 1
-        many = session.local.run([[pa.concat_tables(pieces)]], last=[last])
-        assert [p.payload for p in many] == whole(case)[number]
+        many = session.local.run([[pa.concat_tables(pieces)]], last=[first.last(number)])
+        assert [p.payload for p in many] == first.emitted[number]
 
 
 def test_a_slice_of_a_larger_table_is_read_from_where_it_begins():
@@ -582,16 +609,14 @@ def digest() -> str:
     """Hash every byte that all cases emit, keep and log."""
     found = hashlib.sha256()
     for case in (*CASES.values(), *PLANNED.values()):
-        session = Session(case, shards=3)
-        for payloads in session.all(epochs()):
-            for payload in payloads:
-                found.update(payload)
-        for shards in session.local.state:
-            for state in shards:
-                for name in sorted(state):
-                    found.update(name.encode() + state[name])
-        for n in range(session.local.epoch):
-            found.update(session.local.log.read(n).to_bytes())
+        done = whole(case)
+        for payload in chain.from_iterable(done.emitted):
+            found.update(payload)
+        for shard in chain.from_iterable(chain.from_iterable(done.states)):
+            for name in sorted(shard):
+                found.update(name.encode() + shard[name])
+        for n in range(len(done.emitted)):
+            found.update(done.log.read(n).to_bytes())
     return found.hexdigest()
 
 

@@ -47,7 +47,8 @@ def _run(cell: Cell) -> lw.Outcome:
     query = cell.query()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lw.ShedWarning)
-        return query.run(epochs=cell.epochs(), host="local", **cell.options())
+        # Three epochs: one to begin, one to go on from kept state, one to close most windows.
+        return query.run(epochs=cell.epochs(8), host="local", **cell.options())
 
 
 def test_every_label_of_a_rule_is_one_of_the_table():

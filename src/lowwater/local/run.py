@@ -90,6 +90,8 @@ class LocalRun(Run):
         """Return the inputs of `sources`, prepared for reading."""
         if folder is None:
             ready = [TableSource(s) if isinstance(s, list) else s for s in sources]
+            if all(isinstance(s, TableSource) for s in ready):
+                return BlockInputs.of(ready, "", bounded=bounded)  # tables need no folder
             parent = self.files.enter_context(
                 TemporaryDirectory(prefix="lowwater-", ignore_cleanup_errors=True)
             )

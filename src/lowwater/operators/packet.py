@@ -39,11 +39,16 @@ class Packet:
     port: int = 0
 
 
-def packed(table: pa.Table) -> bytes:
-    """Return `table` as the bytes of an Arrow IPC stream."""
+_FORMAT = pa.ipc.IpcWriteOptions()
+"""The format of all streams; without it, pyarrow asks the environment for each stream."""
+
+
+def packed(*tables: pa.Table) -> bytes:
+    """Return each table as the bytes of an Arrow IPC stream, one stream after the other."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    for table in tables:
+        with pa.ipc.new_stream(sink, table.schema, options=_FORMAT) as writer:
+            writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 
 

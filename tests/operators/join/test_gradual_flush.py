@@ -283,13 +283,13 @@ def test_of_a_bucket_that_is_cut_the_larger_part_stays_where_it_is():
     [(SameWindow(20), TARGET_ROWS, 25), (SameWindow(20), 150, 60), (Band(-2, 3), 150, 10)],
 )
 def test_rows_of_a_steady_stream_leave_as_fast_as_they_come(band, bucket, delay):
-    stream = [([lonely(t, n) for n in range(40)], [t, t]) for t in range(400)]
+    stream = [([lonely(t, n) for n in range(40)], [t, t]) for t in range(200)]
     with small_buckets(bucket, portion=1000):
         sizes = [n for n, _ in play(plan_for(band, flush=GradualFlush(delay)), stream)]
     # A window that waits shorter than the next one takes leaves faster, and then nothing does.
     fastest = 40 * max(1, getattr(band, "size", 0) / delay)
     assert max(sizes) <= 1.1 * fastest
-    assert sum(sizes) >= 40 * (400 - 25 - delay)
+    assert sum(sizes) >= 40 * (200 - 25 - delay)
 
 
 def test_a_lazy_flush_waits_for_the_second_half_of_the_delay():

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
 from lowwater.operators.group_codes import compact, group_rows, whole
+from lowwater.operators.packet import packed
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.windows.session import SessionWindow
 
@@ -36,15 +37,11 @@ class PackedCells:
 
     def to_bytes(self) -> bytes:
         """Return the cells as two Arrow IPC streams, groups first."""
-        sink = pa.BufferOutputStream()
         names = [f"p{i}" for i in range(len(self.columns))]
         cells = pa.table(
             [pa.array(self.code), pa.array(self.pane), *self.columns], ["code", "pane", *names]
         )
-        for table in (self.keys, cells):
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-        return bytes(sink.getvalue().to_pybytes())
+        return packed(self.keys, cells)
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> PackedCells:

@@ -71,9 +71,9 @@ class SlidingLayout:
         """Return the watermark of every group."""
         if self.plan.groups_have_marks and groups:
             own = np.asarray(row_watermarks(self.plan, keys, watermarks))
-        else:
-            own = np.array(BEGIN if watermarks.low is None else watermarks.low)
-        return np.asarray(np.clip(np.broadcast_to(own, groups), BEGIN, END))
+            return np.asarray(np.clip(np.broadcast_to(own, groups), BEGIN, END))
+        low = BEGIN if watermarks.low is None else min(max(watermarks.low, BEGIN), END)
+        return np.full(groups, low, np.int64)
 
     def buckets_between(self, before: Watermarks, after: Watermarks) -> set[int]:
         """Return the buckets with cells of windows that close as watermarks rise to `after`."""
