@@ -72,8 +72,9 @@ def _find(mutant: Mutant, schedules: int, processes: int) -> int | None:
         copy_tree(Path(folder))
         mutant.apply(Path(folder))
         part = ["local", "--schedules", str(schedules), "--processes", str(processes)]
-        if mutant.name.startswith("spark-"):  # each fault once, while tasks run
-            part = ["spark", "--points", "segment", "--schedules", str(len(FAULTS))]
+        if mutant.name.startswith("spark-"):  # each fault once while tasks run, once after an epoch
+            each_once = str(2 * len(FAULTS))
+            part = ["spark", "--points", "segment", "appended", "--schedules", each_once]
         done = subprocess.run(  # noqa: S603
             [sys.executable, "-m", "chaos", *part, "--until-wrong"],
             cwd=folder,
