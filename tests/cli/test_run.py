@@ -352,6 +352,7 @@ MISTAKES = [
     (["q.cql"], {"watermark": "slack 1 second, lull 2"}, "'lull' is now 'idle timeout'"),
     (["q.cql", "--restart", "times 3"], {}, "--restart needs a checkpoint to continue from"),
     (["q.cql", "--outputs", "keep"], {}, "--outputs is for a checkpoint that went back"),
+    (["q.cql", "--existing", "append"], {}, "--existing is for stored results"),
     (["q.cql", "--restart", "soon"], {}, "'soon' is not an option; options are: times, within"),
     (["q.cql", "--progress", "ordered"], {}, "--progress is now --watermark"),
     (["q.cql", "--prods", "every 1 hour"], {}, "--prods is now --early"),

@@ -110,7 +110,8 @@ def test_a_rule_forgets_old_failures():
 
 
 @pytest.mark.parametrize(
-    ("options", "text"), [({"times": 0}, "times=0"), ({"within": "x"}, "within")]
+    ("options", "text"),
+    [({"times": 0}, "times=0"), ({"within": "x"}, "within"), ({"within": "-1 second"}, "within=")],
 )
 def test_a_rule_that_cannot_work_is_refused(options, text):
     with pytest.raises(lw.SpecError, match=text):

@@ -11,7 +11,7 @@ import pytest
 
 import lowwater as lw
 from lowwater.cli.app import main
-from lowwater.engine.savepoint import read_savepoint, write_savepoint
+from lowwater.engine.savepoint import read_savepoint
 from lowwater.engine.verify import verify
 from tests.wait import wait_until
 
@@ -117,7 +117,8 @@ def test_a_checkpoint_with_a_set_aside_epoch_is_rewound_and_exported(tmp_path, c
     checkpoint, of = tmp_path / "c", query(tmp_path / "in")
     fail(of, checkpoint)
     said(capfd, "state", checkpoint, "--set-aside", BAD)
-    write_savepoint(str(checkpoint), tmp_path / "early.zip")
+    text = said(capfd, "state", checkpoint, "--export", tmp_path / "early.zip")
+    assert f"does not hold that the rows of epoch {BAD} are set aside" in text
     assert read_savepoint(tmp_path / "early.zip", str(tmp_path / "early")) == BAD - 1
     finish(of, checkpoint, FILES * ROWS)
     assert not list(verify(str(checkpoint)))

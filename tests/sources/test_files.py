@@ -12,6 +12,8 @@ import pytest
 
 import lowwater as lw
 from lowwater.local.host import blocks_of
+from lowwater.sources.formats import row_count
+from lowwater.sources.infer_schema import infer_schema
 from tests.run_query import finals
 
 
@@ -175,6 +177,14 @@ def test_compressed_csv_is_read(tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"t,x\n1,2\n2,3\n"))
     outcome = counted(lw.files(tmp_path, format="csv", schema="t bigint, x bigint"))
     assert finals(outcome)[(0,)]["total"] == 5
+
+
+def test_compressed_json_is_read_whatever_the_case_of_its_name(tmp_path):
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b'{"t": 1, "x": 2}\n'))
+    (tmp_path / "b.JSONL").write_bytes(b'{"t": 2, "x": 3}\n')
+    source = lw.files(tmp_path, format="json", schema="t bigint, x bigint")
+    assert finals(counted(source))[(0,)]["total"] == 5
+    assert [row_count(p, "json") for p in sorted(tmp_path.iterdir())] == [1, 1]
 
 
 def test_a_value_of_csv_that_does_not_fit_makes_its_row_malformed(tmp_path):
@@ -363,3 +373,10 @@ def test_a_flipped_bit_in_a_parquet_page_with_a_checksum_is_found(tmp_path):
     outcome = counted(lw.files(tmp_path, schema="t bigint, x bigint"))
     assert outcome.status.bad_files == 1
     assert len(outcome.results) == 0
+
+
+def test_a_name_with_a_star_is_one_file(tmp_path):
+    (tmp_path / "a*.csv").write_text("t,x\n1,2\n")
+    (tmp_path / "ab.csv").write_text("t,x\n1,many\n")
+    schema = infer_schema([tmp_path / "a*.csv"], "csv")
+    assert schema.field("x").type == pa.int64()

@@ -35,16 +35,26 @@ def recorded(tmp_path, arrivals, kind=None, **options):
     return source.prepare(str(tmp_path / "ready"))
 
 
+def available(source, row):
+    """The row up to which an epoch may read that begins at `row`."""
+    end, content = source.available([row, source.content])
+    assert content == source.content
+    return end
+
+
+def blocks(source, start, end):
+    return source.blocks([start, source.content], [end, source.content])
+
+
 def delivered(source, start, end):
-    return [n for b in source.blocks(start, end) for n in source.read(b)["n"].to_pylist()]
+    return [n for b in blocks(source, start, end) for n in source.read(b)["n"].to_pylist()]
 
 
 def test_rows_come_in_the_order_of_arrival_and_equal_ones_as_recorded(tmp_path, clock):
     source = recorded(tmp_path, [30, 10, 20, 10])
-    source.available(source.begin())
+    available(source, 0)
     clock.now += 100
-    end = source.available(source.begin())
-    assert delivered(source, source.begin(), end) == [1, 3, 2, 0]
+    assert delivered(source, 0, available(source, 0)) == [1, 3, 2, 0]
 
 
 def test_rows_come_when_they_arrived(tmp_path, clock):
@@ -54,7 +64,7 @@ def test_rows_come_when_they_arrived(tmp_path, clock):
     reached = []
     for step in (0, 1, 1, 3, 4, 1):
         clock.now += step
-        reached.append(source.available(source.begin()))
+        reached.append(source.available(source.begin())[0])
     assert reached == [1, 1, 2, 3, 3, 4]
 
 
@@ -63,7 +73,7 @@ def test_speed_makes_time_go_faster(tmp_path, clock):
     reached = []
     for step in (0, 1, 1, 1):
         clock.now += step
-        reached.append(source.available(source.begin()))
+        reached.append(source.available(source.begin())[0])
     assert reached == [1, 2, 3, 4]
 
 
@@ -79,44 +89,44 @@ def test_speed_makes_time_go_faster(tmp_path, clock):
 )
 def test_arrival_may_be_a_timestamp_or_seconds(tmp_path, clock, kind, unit):
     source = recorded(tmp_path, [0 * unit, 5 * unit, 9 * unit], kind)
-    assert source.available(0) == 1
+    assert available(source, 0) == 1
     clock.now += 5
-    assert source.available(0) == 2
+    assert available(source, 0) == 2
 
 
 def test_an_epoch_takes_no_more_rows_than_allowed(tmp_path, clock):
     source = recorded(tmp_path, [1, 1, 1, 1, 1], max_rows_per_epoch=2)
-    assert [source.available(0), source.available(2), source.available(4)] == [2, 4, 5]
+    assert [available(source, 0), available(source, 2), available(source, 4)] == [2, 4, 5]
 
 
 def test_the_last_block_ends_the_stream(tmp_path, clock):
     source = recorded(tmp_path, [1, 2])
-    assert not source.blocks(0, 1)[0].last
-    assert source.blocks(1, 2)[0].last
-    assert source.blocks(2, 2) == []
+    assert not blocks(source, 0, 1)[0].last
+    assert blocks(source, 1, 2)[0].last
+    assert blocks(source, 2, 2) == []
 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_rows_without_an_arrival_come_with_the_last(tmp_path, clock, sign):
     #  also before 1970, where times are negative
     source = recorded(tmp_path, [None, sign * 1000, sign * 1000 + 5, None])
-    assert source.available(0) == 1
+    assert available(source, 0) == 1
     clock.now += 5
-    assert delivered(source, 0, source.available(0)) == [1, 2, 0, 3]
+    assert delivered(source, 0, available(source, 0)) == [1, 2, 0, 3]
 
 
 def test_a_replay_goes_on_where_the_checkpoint_is(tmp_path, clock):
     # A new process asks from row 2 on: the clock begins there, not at the first row.
     source = recorded(tmp_path, [0, 10, 20, 30])
-    assert source.available(2) == 3
+    assert available(source, 2) == 3
     clock.now += 10
-    assert source.available(3) == 4
+    assert available(source, 3) == 4
 
 
 def test_an_empty_recording_is_an_empty_stream(tmp_path, clock):
     source = recorded(tmp_path, [])
     assert source.available(source.begin()) == source.begin()
-    assert source.blocks(0, 0) == []
+    assert blocks(source, 0, 0) == []
 
 
 def test_without_a_clock_rows_come_at_once_cut_as_asked(tmp_path):
@@ -126,8 +136,8 @@ def test_without_a_clock_rows_come_at_once_cut_as_asked(tmp_path):
         source = lw.replay(tmp_path / "s.csv", arrival=arrival, max_rows_per_epoch=2, **options)
         ready = source.prepare(str(tmp_path / f"by {arrival}"))
         assert (ready.rows(), ready.paced) == (3, False)
-        assert ready.available(0) == 2
-        assert delivered(ready, 0, ready.available(2)) == order
+        assert available(ready, 0) == 2
+        assert delivered(ready, 0, available(ready, 2)) == order
 
 
 def test_a_recording_without_a_clock_runs_on_the_local_host(tmp_path):
@@ -146,3 +156,25 @@ def test_speed_needs_the_time_of_arrival(tmp_path):
         lw.replay(tmp_path / "s.csv", format="csv", speed=None)
     with pytest.raises(lw.SpecError, match="'xml' is unknown"):
         lw.replay(tmp_path / "s.csv", format="xml")
+
+
+def test_a_recording_that_has_changed_is_refused(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("n\n0\n1\n2\n")
+    options = {"format": "csv", "schema": "n int", "speed": None, "max_rows_per_epoch": 1}
+    before = lw.replay(path, **options).prepare(str(tmp_path / "ready"))
+    at = before.available(before.begin())
+    again = lw.replay(path, **options).prepare(str(tmp_path / "ready"))
+    assert again.available(at)[0] == 2
+    path.write_text("n\n0\n1\n3\n")
+    after = lw.replay(path, **options).prepare(str(tmp_path / "ready"))
+    with pytest.raises(lw.StateError, match="the recording has changed since 1 of its rows"):
+        after.available(at)
+    assert delivered(before, 1, 3) == [1, 2], "a run that reads the old rows goes on"
+
+
+def test_a_second_start_leaves_the_rows_of_a_run_alone(tmp_path, clock):
+    first = recorded(tmp_path, [1, 2, 3])
+    recorded(tmp_path, [4, 5, 6, 7])
+    clock.now += 10
+    assert delivered(first, 0, 3) == [0, 1, 2]

@@ -51,6 +51,9 @@ def restart(
         raise SpecError(f"times={times!r} must be 1 or more; leave out restart= for no restarts")
     spans = {"within": within, "pause": pause}
     seconds = {n: ticks(value, name=n) / TICKS_PER_SECOND for n, value in spans.items()}
+    for name, at_least in (("within", 0.001), ("pause", 0.0)):
+        if seconds[name] < at_least:
+            raise SpecError(f"{name}={spans[name]!r} is too short; write '10 minutes' or similar")
     return Restart(times, seconds["within"], seconds["pause"])
 
 

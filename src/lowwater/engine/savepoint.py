@@ -46,10 +46,14 @@ _DAMAGE = (
 
 @dataclass(frozen=True)
 class Savepoint:
-    """The end of an export: the epoch whose state was written, and the size of the file."""
+    """The end of an export: the epoch whose state was written, and the size of the file.
+
+    `set_aside` is whether the rows of the next epoch are set aside; the file does not hold this.
+    """
 
     epoch: int
     bytes: int
+    set_aside: bool
 
 
 def write_savepoint(root: str, target: Path) -> Savepoint:
@@ -65,7 +69,8 @@ def write_savepoint(root: str, target: Path) -> Savepoint:
         raise SpecError(f"{str(target)!r} exists; name a file that does not exist yet")
     state = StateFolder(checkpoint.state, stored.id)
     with state.pinned():
-        entry = checkpoint.log(stored.id).newest()
+        log = checkpoint.log(stored.id)
+        entry = log.newest()
         if entry is None or entry.epoch < 0:
             raise SpecError("no epoch of this checkpoint has ended, so it has nothing to export")
         aside = target.with_name(f".{target.name}.tmp")
@@ -87,7 +92,7 @@ def write_savepoint(root: str, target: Path) -> Savepoint:
             text = json.dumps(manifest, sort_keys=True).encode()
             archive.writestr(_MANIFEST, checksum(text, _MANIFEST).encode() + b"\n" + text)
         aside.replace(target)
-    return Savepoint(entry.epoch, target.stat().st_size)
+    return Savepoint(entry.epoch, target.stat().st_size, log.set_aside)
 
 
 def _members(

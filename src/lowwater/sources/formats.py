@@ -27,7 +27,7 @@ Format = Literal["parquet", "csv", "json", "arrow"]
 ENDINGS: dict[Format, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq"),
     "csv": (".csv", ".csv.gz"),
-    "json": (".json", ".jsonl", ".ndjson"),
+    "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
     "arrow": (".arrow",),
 }
 BLOCK_ROWS = 250_000
@@ -119,7 +119,7 @@ def file_names(folder: Path, form: Format, after: str = "") -> list[str]:
 
 def is_source_file(name: str, form: Format) -> bool:
     """Return whether a file with this name is visible and of format `form`."""
-    return name[0] not in "._" and name.endswith(ENDINGS[form])
+    return name[0] not in "._" and name.lower().endswith(ENDINGS[form])
 
 
 def cut_by_rows(sizes: Sequence[int]) -> list[tuple[int, int]]:
@@ -150,13 +150,14 @@ def row_count(path: Path, form: Format) -> int:
         with reading(str(path)):
             if form == "parquet":
                 return int(pq.read_metadata(path).num_rows)
-            if path.suffix == ".gz":
+            if path.suffix.lower() == ".gz":
                 data = content(path)
-                return max(_ends(data) + (data[-1:] not in (b"\n", b"\r", b"")) - 1, 0)
-            lines, last = 0, b""
-            with path.open("rb") as stream:
-                while chunk := stream.read(_CHUNK):
-                    lines, last = lines + _ends(chunk), chunk[-1:]
+                lines, last = _ends(data), data[-1:]
+            else:
+                lines, last = 0, b""
+                with path.open("rb") as stream:
+                    while chunk := stream.read(_CHUNK):
+                        lines, last = lines + _ends(chunk), chunk[-1:]
     except BadFileError:
         return 0
     return max(lines + (last not in (b"\n", b"\r", b"")) - (form == "csv"), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
         try:
             every = f"{_READERS[form]}, sample_size=-1, ignore_errors=true"
             query = f"FROM read_{form}(?, {every}) LIMIT 0"
-            read: Any = connection.sql(query, params=[[str(p) for p in paths]])
+            read: Any = connection.sql(query, params=[[escape(str(p)) for p in paths]])
             columns = dict(zip(read.columns, map(str, read.types), strict=True))
             inferred = read.to_arrow_table().schema
         except duckdb.Error as problem:
@@ -57,7 +58,7 @@ def infer_schema(paths: Sequence[Path], form: str) -> pa.Schema:
 
 def _is_damaged(path: Path) -> bool:
     """Return whether a compressed file cannot be read: its rows cannot count."""
-    if path.suffix != ".gz":
+    if path.suffix.lower() != ".gz":
         return False
     try:
         content(path)

@@ -33,7 +33,7 @@ _NEWLINE = 10
 def content(path: Path) -> bytes:
     """Return the bytes of a text file, decompressed and without a byte order mark."""
     data = path.read_bytes()
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         if not data:
             raise BadFileError(str(path), "it is not a whole gzip file (it is empty)")
         try:

@@ -1,19 +1,24 @@
-"""A source that replays a recorded file, by recorded arrival times or as fast as possible."""
+"""A source that replays a recorded file, by recorded arrival times or as fast as possible.
+
+A position is a row number with the checksum of the file, so a restart notices another file.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from xxhash import xxh3_128_hexdigest
 
-from lowwater.errors import HostError, SpecError, unknown_name
+from lowwater.errors import HostError, SpecError, StateError, unknown_name
 from lowwater.sources.bad_file import BadFileError
 from lowwater.sources.formats import Format, declared_schema, read_rows, row_texts
 from lowwater.sources.lines import REASON, TEXT
@@ -36,7 +41,9 @@ class Replay(BlockSource):
     format: Format = "parquet"
     multiline: bool = False
     recorded: tuple[str, Format] | None = None
-    """The text file that the rows of a prepared replay came from, and its format."""
+    """The file that the rows of a prepared replay came from, and its format."""
+    content: str = ""
+    """The checksum of that file."""
 
     @property
     def paced(self) -> bool:
@@ -44,22 +51,25 @@ class Replay(BlockSource):
         return self.speed is not None
 
     def prepare(self, folder: str) -> Replay:  # noqa: D102
+        content = xxh3_128_hexdigest(Path(self.path).read_bytes())
         table = self._rows()
-        if self.format in ("csv", "json"):
+        if self.format in _TEXT:
             table = table.append_column(_LINE, pa.array(np.arange(len(table))))
         if self.arrival is not None:
             ticks, valid = _arrivals(self, table)
             order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
             table = table.take(pa.array(order))
-        # A new name, because workers may still have the recording of an earlier run in memory.
-        target = Path(folder, f"recording-{uuid4().hex}.arrow")
+        # The name is that of the rows: the run that owns the checkpoint may be reading them.
+        identity = f"{content} {self.arrival} {self.format} {self.multiline} {self.schema}"
+        name = f"recording-{xxh3_128_hexdigest(identity.encode())}.arrow"
+        target = Path(folder, name).absolute()
         target.parent.mkdir(parents=True, exist_ok=True)
-        for old in target.parent.glob("recording*.arrow"):
-            old.unlink()
-        with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        with pa.OSFile(str(aside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=65_536)
-        came = (self.path, self.format) if self.format in ("csv", "json") else None
-        return replace(self, path=str(target.absolute()), format="arrow", recorded=came)
+        aside.replace(target)
+        came = self.path, self.format
+        return replace(self, path=str(target), format="arrow", recorded=came, content=content)
 
     def _rows(self) -> pa.Table:
         try:
@@ -70,23 +80,37 @@ class Replay(BlockSource):
     def rows(self) -> int | None:  # noqa: D102
         return len(_recording(self.path)) if self.format == "arrow" else None
 
-    def begin(self) -> int:  # noqa: D102
-        return 0
+    def begin(self) -> list[Any]:  # noqa: D102
+        return [0, self.content]
 
-    def available(self, start: int) -> int:  # noqa: D102
+    def _row(self, position: Sequence[Any]) -> int:
+        """Return the row number of a position; raise StateError if it is of another file."""
+        row, content = position
+        if content != self.content:
+            raise StateError(
+                f"{self.recorded[0] if self.recorded else self.path}: the recording has changed "
+                f"since {row:,} of its rows were read; put the old file back, or start with a new "
+                f"checkpoint"
+            )
+        return int(row)
+
+    def available(self, start: Sequence[Any]) -> list[Any]:  # noqa: D102
+        row = self._row(start)
         clocked = self.speed is not None
-        end = _Clock.of(self, start).row_now() if clocked else len(_recording(self.path))
+        end = _Clock.of(self, row).row_now() if clocked else len(_recording(self.path))
         if self.max_rows_per_epoch is not None:
-            end = min(end, start + self.max_rows_per_epoch)
-        return max(start, end)
+            end = min(end, row + self.max_rows_per_epoch)
+        return [max(row, end), self.content]
 
-    def waiting(self, start: int) -> int:  # noqa: D102
-        return max(0, _Clock.of(self, start).row_now() - start)
+    def waiting(self, start: Sequence[Any]) -> int:  # noqa: D102
+        row = self._row(start)
+        return max(0, _Clock.of(self, row).row_now() - row)
 
-    def blocks(self, start: int, end: int) -> Sequence[SourceBlock]:  # noqa: D102
-        if start == end:
+    def blocks(self, start: Sequence[Any], end: Sequence[Any]) -> Sequence[SourceBlock]:  # noqa: D102
+        rows = [self._row(start), self._row(end)]
+        if rows[0] == rows[1]:
             return []
-        return [SourceBlock([start, end], last=end == len(_recording(self.path)))]
+        return [SourceBlock(rows, last=rows[1] == len(_recording(self.path)))]
 
     def read(self, block: SourceBlock) -> pa.Table:  # noqa: D102
         start, end = block.what
@@ -99,10 +123,12 @@ class Replay(BlockSource):
         )
 
     def texts(self, block: SourceBlock, rows: np.ndarray) -> pa.Array | None:  # noqa: D102
-        if self.recorded is None or not Path(self.recorded[0]).is_file():
+        if self.recorded is None or self.recorded[1] not in _TEXT:
             return None
         lines = _recording(self.path).column(_LINE).to_numpy()[block.what[0] + rows]
         path, form = self.recorded
+        if not Path(path).is_file():
+            return None
         return row_texts(Path(path), form, lines, multiline=self.multiline)
 
 
@@ -167,6 +193,7 @@ def _parquet_schema(file: Path) -> pa.Schema:
         ) from problem
 
 
+_TEXT: tuple[Format, ...] = ("csv", "json")
 _LINE = "__line"
 """The column of a recording with the number of the row in its csv or json file."""
 _CACHED = 4

@@ -273,6 +273,8 @@ def run_request(settings: Settings) -> RunRequest:
         target.check(option(name), allowed=resumed or settings.existing is not None)
     notes = tuple(str(one.message) for one in caught)
     existing = _one_of(settings.existing, "--existing", ("append", "overwrite"))
+    if existing is not None and all(target.printed for target in targets.values()):
+        raise SpecError("--existing is for stored results, but all go to standard output")
     outputs = _one_of(settings.outputs, "--outputs", ("truncate", "keep"))
     restart = None if settings.restart is None else restart_of(settings.restart)
     if restart is not None and checkpoint is None:

@@ -136,14 +136,14 @@ def files_of(path: Path, form: Format) -> list[Path]:
     if path.is_file():
         return [path]
     visible = (p for p in sorted(path.iterdir()) if p.name[0] not in "._")
-    return [p for p in visible if p.name.endswith(ENDINGS[form])]
+    return [p for p in visible if p.name.lower().endswith(ENDINGS[form])]
 
 
 def _format_of(path: Path) -> Format | None:
     """Return the format of the file `path`; for a folder, of its first file with a known ending."""
     names = [path.name] if path.is_file() else sorted(p.name for p in path.iterdir())
     formats = ((n, f) for n in names if n[0] not in "._" for f in FORMATS)
-    return next((form for name, form in formats if name.endswith(ENDINGS[form])), None)
+    return next((form for name, form in formats if name.lower().endswith(ENDINGS[form])), None)
 
 
 def _columns_of(path: Path, form: Format) -> pa.Schema:

@@ -101,6 +101,8 @@ def _export(folder: Path, target: Path) -> None:
 
     done = write_savepoint(str(folder), target)
     print(f"{target} holds the state after epoch {done.epoch}, {done.bytes:,} bytes")
+    if done.set_aside:
+        print(f"It does not hold that the rows of epoch {done.epoch + 1} are set aside")
 
 
 def _import(folder: Path, source: Path) -> None:
