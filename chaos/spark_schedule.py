@@ -30,7 +30,9 @@ FAULTS = {
 """The kinds of faults on Spark, with their meanings."""
 HARMLESS = ("kill worker", "kill executor", "zombie attempt")
 """Faults after which the query continues by itself."""
-DEADLY = ("kill driver", "kill JVM", "torn write")
+KILLS = ("kill driver", "kill JVM")
+"""Faults after which the driver is dead, also if they come after the end of its run."""
+DEADLY = (*KILLS, "torn write")
 """Faults that may end the driver."""
 DAMAGE = tuple(kind for kind, text in FAULTS.items() if text.startswith("halt"))
 ANY_MOMENT = "any moment"

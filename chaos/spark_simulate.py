@@ -17,7 +17,7 @@ from chaos.queries import FILES
 from chaos.schedule import Fault
 from chaos.spark_faults import strike
 from chaos.spark_processes import Driver, Pool, Reply
-from chaos.spark_schedule import ANY_MOMENT, DAMAGE, DEADLY, HARMLESS, SparkSchedule
+from chaos.spark_schedule import ANY_MOMENT, DAMAGE, DEADLY, HARMLESS, KILLS, SparkSchedule
 
 _RUN_SECONDS = 150.0
 _DEATH_SECONDS = 10.0
@@ -106,6 +106,8 @@ class Simulation:
         elif fault.kind == "second driver":
             self._second_driver(_OTHER[session], driver, fault, outcome)
         reply = self._ended(driver)
+        if fault.kind in KILLS and driver.orders.given("met"):
+            driver.wait_for_death(_DEATH_SECONDS)  # or the next run would begin on it
         if driver.orders.given("met"):
             outcome.met.append((fault.point, fault.kind))
         _judge(reply, fault, outcome)
@@ -122,8 +124,6 @@ class Simulation:
         time.sleep(random.Random(fault.seed).uniform(0.0, 4.0))  # noqa: S311
         driver.orders.signal("met")
         strike(fault.kind, driver.process.pid, fault.seed)
-        if fault.kind in DEADLY:  # the run may have ended before: the next must not begin on it
-            driver.wait_for_death(_DEATH_SECONDS)
 
     def _second_driver(
         self, session: str, driver: Driver, fault: Fault, outcome: SparkOutcome

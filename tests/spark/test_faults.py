@@ -9,7 +9,9 @@ import subprocess
 import types
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 import lowwater as lw
 from chaos.schedule import Fault
@@ -79,3 +81,10 @@ def test_the_end_of_the_jvm_is_named(monkeypatch):
         raise ConnectionRefusedError(111, "Connection refused")
     with pytest.raises(ZeroDivisionError), while_jvm_lives():
         raise ZeroDivisionError
+
+    def fail(_):
+        raise Py4JError("org.apache.spark.sql.classic.SparkSession$ does not exist in the JVM")
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", fail)
+    with pytest.raises(lw.HostError, match="JVM has ended"):
+        lw.spark_session()

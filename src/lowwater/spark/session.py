@@ -76,6 +76,33 @@ _CHOSEN_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Environment variables that are set if Spark Connect or `spark-submit` chooses the master."""
 
 
+@contextmanager
+def while_jvm_lives() -> Iterator[None]:
+    """Raise HostError, in place of errors of the connection, if the JVM ends in the context."""
+    try:
+        yield
+    except Exception as error:
+        if not _jvm_has_ended(error):
+            raise
+        raise HostError(
+            "Spark's JVM has ended: it was killed, or had too little memory. Start the program "
+            "again, with more spark.driver.memory if needed: the query continues where it was"
+        ) from error
+
+
+def _jvm_has_ended(error: BaseException | None) -> bool:
+    """Return whether `error` is of the connection to a JVM of this process, which is gone."""
+    while error is not None and type(error) not in _CONNECTION_ERRORS:
+        error = error.__cause__ or error.__context__
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
+    with suppress(subprocess.TimeoutExpired):
+        return (
+            not (error is None or process is None) and process.wait(_FAREWELL_SECONDS) is not None
+        )
+    return False
+
+
+@while_jvm_lives()
 def spark_session(**settings: str) -> SparkSession:
     """Return the active SparkSession or a new one, with settings for Lowwater and `settings`.
 
@@ -114,32 +141,6 @@ def settings_for_start(spark: SparkSession, settings: Mapping[str, str]) -> Iter
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-@contextmanager
-def while_jvm_lives() -> Iterator[None]:
-    """Raise HostError, in place of errors of the connection, if the JVM ends in the context."""
-    try:
-        yield
-    except Exception as error:
-        if not _jvm_has_ended(error):
-            raise
-        raise HostError(
-            "Spark's JVM has ended: it was killed, or had too little memory. Start the program "
-            "again, with more spark.driver.memory if needed: the query continues where it was"
-        ) from error
-
-
-def _jvm_has_ended(error: BaseException | None) -> bool:
-    """Return whether `error` is of the connection to a JVM of this process, which is gone."""
-    while error is not None and type(error) not in _CONNECTION_ERRORS:
-        error = error.__cause__ or error.__context__
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001
-    with suppress(subprocess.TimeoutExpired):
-        return (
-            not (error is None or process is None) and process.wait(_FAREWELL_SECONDS) is not None
-        )
-    return False
 
 
 def in_this_process(master: str | None) -> bool:
