@@ -32,8 +32,10 @@ WARM_UP = 3.0
 """The windows in which the slack is one RANGE, because too little is known."""
 REPAID = 40.0
 """The windows over which a debt is repaid, at least; a surplus is spent over two horizons."""
-TOLERATED = 1.15
-"""The share of the allowed losses up to which a candidate keeps the target."""
+TOLERATED = 0.002
+"""The share of rows that a candidate may lose beyond the allowed ones and still keep the target."""
+SLOW = 0.15
+"""The share of the horizon over which the budget moves, at least."""
 BETTER, BETTER_YOUNG = 0.03, 8.0
 """How much shorter a wait must be to change the candidate: this share, and more of few windows."""
 YOUNG, CAUTION = 60.0, 0.4
@@ -80,10 +82,14 @@ class Tournament:
         if self.windows < WARM_UP or self.given <= 0:
             self._advance(news.newest)
             return float(self.range)
-        allowed = self.allowed * (1 - CAUTION * np.exp(-self.windows / YOUNG))
+        care = 1 - CAUTION * np.exp(-self.windows / YOUNG)
+        allowed = self.allowed * care
         budget, price = self._aims(allowed, passed)
         for one in range(len(self.slack)):
-            self.slack[one] = self._slack(one, budget[one], price[one])
+            slack = self._slack(one, budget[one], price[one])
+            careless = self._slack(one, budget[one] / care, price[one])
+            # Care may double a wait; it must not buy a wait of another order of magnitude.
+            self.slack[one] = min(slack, max(2 * careless, self.range))
         self._advance(news.newest)
         self._choose(allowed)
         return self._obey(allowed, budget, price)
@@ -124,7 +130,7 @@ class Tournament:
         surplus = allowed * self.given - self.lost_by
         error = np.clip(surplus / (allowed * self.given), -2.0, 1.0)
         gain = passed * np.where(error > 0, SPENDING, 1.0)
-        self.offset += gain / np.maximum(0.3 * horizon, delay) * error
+        self.offset += gain / np.maximum(SLOW * horizon, delay) * error
         self.offset = np.clip(self.offset, -3.0, 0.5)
         self.price *= np.exp(-1.5 * gain / np.maximum(0.2 * horizon, delay) * error)
         self.price = np.clip(self.price, self.range * 1e-3, self.range * 1e7)
@@ -155,7 +161,7 @@ class Tournament:
     def _choose(self, allowed: float) -> None:
         """Obey the candidate that keeps the target with the shortest wait."""
         lost, wait = self.lost_by / self.given, self.wait / max(self.waited, 1e-9)
-        keeps = lost <= TOLERATED * allowed
+        keeps = lost <= allowed + TOLERATED
         best = int(np.where(keeps, wait, np.inf).argmin()) if keeps.any() else int(lost.argmin())
         better = 1 - BETTER - BETTER_YOUNG / max(self.windows, BETTER_YOUNG)
         if not keeps[self.obeyed] or wait[best] < wait[self.obeyed] * better:
