@@ -12,9 +12,8 @@ from rich.table import Table
 
 from experiments.arena.families import FAMILIES
 from experiments.arena.recordings import RECORDINGS
-from experiments.arena.simulate import MakeRule
+from experiments.arena.rules import RULES
 from experiments.arena.stream import ArenaStream
-from experiments.arena.tournament import Tournament
 from experiments.arena.verdict import (
     CHANGING,
     STEADY,
@@ -24,9 +23,6 @@ from experiments.arena.verdict import (
     mean_ratio,
 )
 from experiments.streams.recordings import AbsentError
-
-RULES: dict[str, MakeRule] = {"tournament": Tournament}
-"""The rules that the arena judges, by name."""
 
 
 def streams(seeds: Sequence[int], console: Console) -> Iterator[ArenaStream]:

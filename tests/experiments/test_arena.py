@@ -15,7 +15,8 @@ from experiments.arena.constants import Frontier
 from experiments.arena.families import FAMILIES
 from experiments.arena.play import play
 from experiments.arena.recordings import RECORDINGS
-from experiments.arena.report import RULES, by_stream, in_the_mean
+from experiments.arena.report import by_stream, in_the_mean
+from experiments.arena.rules import RULES
 from experiments.arena.simulate import FixedSlack, Simulation
 from experiments.arena.stream import ArenaStream
 from experiments.arena.verdict import judge, judge_all
