@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lowwater.cli.run.sources import SourceArgs, files_of, source_format, source_schema, time_of
+from lowwater.cli.run.source_args import SourceArgs, time_of
+from lowwater.cli.run.sources import files_of, source_format, source_schema
 from lowwater.errors import SpecError
 from lowwater.sources.formats import read_table
 from lowwater.windows.axis import Axis

@@ -12,6 +12,7 @@ from typing import Any
 
 import lowwater as lw
 from lowwater.cli.policy_text import early_of, restart_of, shed_of, sideline_of
+from lowwater.cli.run.recordings import Playback
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import ReadOptions, streams_of
 from lowwater.early.estimates import estimates_of
@@ -35,6 +36,8 @@ class Settings:
 
     query: str | None = None
     source: tuple[str, ...] = ()
+    arrival: str | None = None
+    epoch: str | None = None
     watermark: str | None = None
     quality: str | None = None
     # Addresses of outputs may hold passwords.
@@ -159,7 +162,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
         return _sources(value, path)
     kind: type = bool if name in _FLAGS else int if name in _NUMBERS else str
     wanted = {bool: "true or false", int: "a whole number", str: "text"}[kind]
-    if name == "quality" and isinstance(value, float):
+    if name in ("quality", "epoch") and type(value) in (int, float):
         value = str(value)
     if type(value) is not kind:
         # A list or table for an output may hold a password.
@@ -231,6 +234,11 @@ class RunRequest:
     """Warnings that are printed before the run starts."""
 
     @property
+    def playback(self) -> Playback | None:
+        """How the recordings of the run are played; None unless all sources are recordings."""
+        return Playback.of(self.assembly.sources)
+
+    @property
     def shows_table(self) -> bool:
         """Whether results are printed as a table."""
         return self.targets["sink"].form == TABLE
@@ -241,7 +249,9 @@ def query_of(settings: Settings) -> lw.Stream:
     text = settings.text()
     if settings.epoch_rows is not None and settings.epoch_rows < 1:
         raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")
-    read_options = ReadOptions(settings.epoch_rows, settings.follow)
+    read_options = ReadOptions(
+        settings.epoch_rows, settings.follow, settings.arrival, settings.epoch
+    )
     streams = streams_of(settings.source, settings.watermark_text, read_options)
     return lw.sql(text, **streams)
 
