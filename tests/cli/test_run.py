@@ -72,7 +72,7 @@ def ran(*arguments, source="s=readings.parquet", watermark="slack 10 seconds"):
 
 
 def expected(epoch_rows=None, slack="10 seconds"):
-    """The same query by the library, on the same epochs: two seconds of event time, or so many rows.
+    """The same query by the library, on the same epochs: 2 s of event time, or so many rows.
 
     Rows behind the row before them move the clock of event time no further: they come with it.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -55,9 +55,8 @@ class Playback:
         epochs = replays[0].epochs
         assert epochs is not None  # noqa: S101
         progress = any(s.clock is not None and s.clock.progress for s in replays)
-        numbers = progress and _counts_numbers(replays[0])
-        length = _number_text(replays[0], epochs.length) if numbers else spoken(epochs.length)
-        return cls(epochs, length, progress)
+        axis = _axis(replays[0]) if _counts_numbers(replays[0]) else None
+        return cls(epochs, length_text(epochs.length, axis), progress)
 
 
 def recording_of(
@@ -104,9 +103,8 @@ def in_epochs(
     for numbers in (False, True):
         alike = {n: s for n, s in played.items() if _counts_numbers(s) == numbers}
         if alike:
-            arrivals = [arrivals_of(source) for source in alike.values()]
-            length = _length(epoch, next(iter(alike.values())), arrivals)
-            epochs = ArrivalEpochs.of(arrivals, length)
+            axis = _axis(next(iter(alike.values()))) if numbers else None
+            epochs = epochs_of([arrivals_of(source) for source in alike.values()], epoch, axis)
             cut |= {name: replace(source, epochs=epochs) for name, source in alike.items()}
     return cut
 
@@ -140,21 +138,30 @@ def _counts_numbers(source: Replay) -> bool:
     return clock is not None and clock.progress and _axis(source).kind == "number"
 
 
-def _length(epoch: str | None, source: Replay, arrivals: Iterable[Ticks]) -> int:
-    """Return the length of an epoch in ticks of the arrival clock."""
-    if not _counts_numbers(source):
-        return default_length(arrivals) if epoch is None else length_of(epoch)
-    axis = _axis(source)
-    if epoch is None:
-        return default_length(arrivals, axis.per_unit)
+def epochs_of(
+    arrivals: Sequence[Ticks], epoch: str | None, numbers: Axis | None = None
+) -> ArrivalEpochs:
+    """Return the epochs of recordings that arrive together; `epoch` is their length as text.
+
+    `numbers` is the arrival clock if it is a number that is not a time.
+    """
+    if epoch is not None:
+        length = length_of(epoch) if numbers is None else _number_of(epoch, numbers)
+    else:
+        unit = TICKS_PER_SECOND if numbers is None else numbers.per_unit
+        length = default_length(arrivals, unit)
+    return ArrivalEpochs.of(arrivals, length)
+
+
+def _number_of(epoch: str, axis: Axis) -> int:
     try:
-        length = axis.span(float(epoch), name="--epoch")
+        length = float(epoch)
     except ValueError:
         raise SpecError(
             f"--epoch {epoch!r}: {axis.column!r} is a number without a unit; write a number of "
-            f"its units, or name its unit, as in time={axis.column}:ms"
+            f"its units, or name its unit, as in {axis.column}:ms"
         ) from None
-    return _positive(epoch, length)
+    return _positive(epoch, axis.span(length, name="--epoch"))
 
 
 def length_of(epoch: str) -> int:
@@ -188,5 +195,6 @@ def _plain_seconds() -> Iterator[int]:
     yield from (PLAIN_SECONDS[-1] << doubled for doubled in count(1))
 
 
-def _number_text(source: Replay, length: int) -> str:
-    return f"{length / _axis(source).per_unit:g}"
+def length_text(length: int, numbers: Axis | None = None) -> str:
+    """Return the length of an epoch as text; `numbers` is a clock that is not a time."""
+    return spoken(length) if numbers is None else f"{length / numbers.per_unit:g}"

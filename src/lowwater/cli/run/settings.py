@@ -12,6 +12,7 @@ from typing import Any
 
 import lowwater as lw
 from lowwater.cli.policy_text import early_of, restart_of, shed_of, sideline_of
+from lowwater.cli.run.query_text import SUFFIXES, is_text, query_text, read_text
 from lowwater.cli.run.recordings import Playback
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import ReadOptions, streams_of
@@ -26,8 +27,6 @@ from lowwater.sinks.sink import Existing
 from lowwater.sources.files import Files
 from lowwater.sources.formats import Format, row_count
 from lowwater.sources.replay import Replay
-
-SUFFIXES = (".toml", ".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -66,15 +65,7 @@ class Settings:
         """Return the text of the query: `query` itself, or the content of the file `query`."""
         if self.query is None:
             raise SpecError("QUERY is missing; give its text, or the name of a .cql file, as QUERY")
-        if _is_text(self.query):
-            return self.query
-        if Path(self.query).suffix in SUFFIXES:
-            raise SpecError(
-                f"QUERY {self.query!r} is a settings file, not a query; give settings with "
-                f"--config {self.query}"
-            )
-        remedy = "give an existing file, or a text that begins with SELECT"
-        return _read(Path(self.query), "the query", remedy)
+        return query_text(self.query)
 
     @property
     def watermark_text(self) -> str | None:
@@ -95,12 +86,6 @@ _FLAGS = ("follow", "ui", "ui_control", "json")
 _NUMBERS = ("epoch_rows", "ui_port")
 
 
-def _is_text(query: str) -> bool:
-    """Return whether `query` is the text of a query, not the name of a file."""
-    words = query.split(maxsplit=1)
-    return len(words) > 1 and words[0].lower().lstrip("(") == "select"
-
-
 def settings_of(options: Mapping[str, Any]) -> Settings:
     """Return the settings from `options`, which override the settings in the file `--config`."""
     config = options.get("config")
@@ -117,7 +102,7 @@ def _from_file(path: Path) -> Settings:
     if path.suffix not in SUFFIXES:
         problem = "the ending must show its format; name it .toml or .yaml"
         raise SpecError(f"--config {str(path)!r}: {problem}")
-    content = _parse(path, _read(path, "the settings", "name an existing file"))
+    content = _parse(path, read_text(path, "the settings", "name an existing file"))
     if not isinstance(content, dict):
         raise SpecError(f"{str(path)!r} has no settings; write each on a line, as NAME: VALUE")
     given = {}
@@ -173,7 +158,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
 
 def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
     """Return `value` with relative paths resolved in `folder`, the folder of the settings file."""
-    if name == "checkpoint" or (name == "query" and not _is_text(value)):
+    if name == "checkpoint" or (name == "query" and not is_text(value)):
         return str(folder / value)
     if name in OUTPUTS:
         form, colon, place = value.partition(":")
@@ -202,16 +187,6 @@ def _sources(given: object, path: Path) -> tuple[str, ...]:
         rest = "".join(f",{option}={v}" for option, v in options.items() if option != "path")
         sources.append(f"{name}={options['path']}{rest}")
     return tuple(sources)
-
-
-def _read(path: Path, what: str, remedy: str) -> str:
-    try:
-        return path.read_text("utf-8")
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(f"{what} {str(path)!r} cannot be read: {reason}; {remedy}") from problem
-    except UnicodeDecodeError as problem:
-        raise SpecError(f"{what} {str(path)!r} is not UTF-8 text; save it as UTF-8") from problem
 
 
 HOSTS: tuple[HostName, ...] = ("spark", "local")
