@@ -53,7 +53,7 @@ AIM = 0.97
 CARE, YOUNG = 0.4, 60.0
 """At first the rule aims at fewer losses by `CARE`; that ends in about `YOUNG` windows."""
 REPAID, SPENT = 1 / 75, 1.1
-"""The parts of the horizon over which a full debt raises the price, and no loss lowers it, e-fold."""
+"""The parts of the horizon in which the price rises e-fold in full debt, and falls without loss."""
 URGENCY, EASE = 2.0, 0.3
 """The exponent by which a full debt raises the price at once, and by which a surplus lowers it."""
 DEAREST = 4.5
