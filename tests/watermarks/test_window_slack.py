@@ -1,4 +1,4 @@
-"""The slack for windows: the engine chooses what the rule alone chooses, however work is divided."""
+"""The slack for windows: the engine chooses what the rule alone chooses."""
 
 from __future__ import annotations
 
