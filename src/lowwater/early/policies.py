@@ -136,6 +136,27 @@ class EarlyOnDemand(ProdPolicy):
 
 
 @dataclass(frozen=True)
+class EarlyWanted(ProdPolicy):
+    """A policy that requests windows up to the ends in `wanted`, {operator: end}."""
+
+    wanted: Mapping[int, int] = field(default_factory=dict)
+
+    def tuned(self, values: Mapping[str, Any]) -> Self:  # noqa: D102
+        return replace(self, wanted=values["wanted"]) if "wanted" in values else self
+
+    def advance(self, memory: ProdMemory, asked: Outputs, moment: Moment) -> Due:  # noqa: D102
+        del moment
+        outputs, prods = dict(memory.outputs), []
+        for one in (one for one in asked if one.operator in self.wanted):
+            upto = self.wanted[one.operator]
+            last = outputs.get(one.operator, OutputMemory()).last
+            if last is None or upto > last:
+                prods.append(Prod(last, upto, operator=one.operator))
+                outputs[one.operator] = OutputMemory(upto)
+        return replace(memory, outputs=outputs), prods
+
+
+@dataclass(frozen=True)
 class EarlyEvery(ProdPolicy):
     """A policy that requests the window that ends next, every `period` ticks of system time."""
 

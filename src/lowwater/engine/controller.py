@@ -24,8 +24,11 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.engine.need_news import need_news
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
+from lowwater.needs.memory import NeedMemory
+from lowwater.needs.policy import NeedPolicy
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
@@ -47,11 +50,12 @@ class Controller:
     sideliner: Sideliner | None = None
     adapter: SlackAdapter | None = None
     shedder: LoadShedder | None = None
+    needs: NeedPolicy | None = None
 
     @classmethod
     def of(cls, plan: PhysicalPlan, log: ControlLog) -> Controller:
         """Return a controller with the policies of `plan` that appends entries to `log`."""
-        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder
+        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder, plan.needs
         return cls(log, plan.gauges, plan.flow, *policies)
 
     def begin(self, now: int) -> None:
@@ -61,7 +65,7 @@ class Controller:
     @property
     def settings(self) -> dict[str, Any]:
         """The values of the parameters that `run.retune()` can change, by name."""
-        policies = (self.prodder, self.adapter, self.shedder)
+        policies = (self.prodder, self.adapter, self.shedder, self.needs)
         return {n: v for one in policies if one is not None for n, v in one.settings.items()}
 
     def tuned(self, overrides: Mapping[str, Override]) -> Controller:
@@ -77,6 +81,7 @@ class Controller:
             prodder=self.prodder and self.prodder.tuned(values),
             adapter=self.adapter and self.adapter.tuned(values),
             shedder=self.shedder and self.shedder.tuned(values),
+            needs=self.needs and self.needs.tuned(values),
         )
 
     def decide(
@@ -143,6 +148,7 @@ class Controller:
             open=_something_open(accounts),
             ended=all(i.ended for i in inputs),
         )
+        need = self._needed(before, report, adapting)
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
         if self.sideliner is not None:
@@ -155,7 +161,10 @@ class Controller:
         if self.shedder is not None:
             shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
-        early, control = self._with_prods(_with_releases(hold, risen), before, report)
+        asking = self.having(self._requests(need))
+        early, control = asking._with_prods(  # noqa: SLF001
+            _with_releases(hold, risen), before, report
+        )
         in_force = tuple(p.only_above() for p in ports)
         return Entry(
             before.epoch + 1,
@@ -168,6 +177,7 @@ class Controller:
             adapting=adapting,
             sideline=sideline,
             shed=shed,
+            need=need,
             clock=now,
         )
 
@@ -192,6 +202,19 @@ class Controller:
             for port in range(len(as_if))
         }
 
+    def _needed(
+        self, before: Entry, report: EpochReport, adapting: AdapterMemory | None
+    ) -> NeedMemory | None:
+        """Return the memory of needs after an epoch; None without needs."""
+        if self.needs is None:
+            return None
+        news = need_news(self.needs, report, self.flow, self.adapter, adapting)
+        return self.needs.advance(before.need or self.needs.begin(), news, hurried=not before.quiet)
+
+    def _requests(self, need: NeedMemory | None) -> Mapping[str, Any]:
+        """Return the settings with the early results that the needs request."""
+        return {} if self.needs is None or need is None else self.needs.requests(need)
+
     def foresee(self, entry: Entry, measured: InputMeasure) -> Entry:
         """Return `entry` advanced by one block of an input, as if the block were a separate epoch.
 
@@ -213,6 +236,8 @@ class Controller:
         if self.prodder is not None and self.prodder.due(
             _early(entry), EpochReport(entry.standing.inputs, Measures(), now)
         ):
+            return True
+        if self.needs is not None and self.needs.due(entry.need or self.needs.begin(), now):
             return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):
@@ -272,24 +297,15 @@ class Controller:
         if self.adapter is None:
             return each, None
         remembered = before.adapting or self.adapter.begin()
-        memory, with_slack = self.adapter.advance(remembered, each, measured)
+        memory, with_slack = self._limited(before).advance(remembered, each, measured)
         return with_slack, memory
 
-
-class Forecast:
-    """A function that returns the context after each block, as if each block were an epoch."""
-
-    def __init__(self, controller: Controller, before: Entry) -> None:
-        self.controller, self.before = controller, before
-        self.entries: dict[int, Entry] = {}
-
-    def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
-        """Return the context after the next block of an input, given the block's measurements."""
-        entry = self.entries.get(number, self.before)
-        self.entries[number] = self.controller.foresee(entry, measured)
-        now = self.before.standing
-        context = self.entries[number].standing
-        return replace(context, opened=now.opened, limits=now.limits, set_aside=now.set_aside)
+    def _limited(self, before: Entry) -> SlackAdapter:
+        """Return the adapter with the largest slacks that the needs allow."""
+        assert self.adapter is not None  # noqa: S101
+        if self.needs is None or before.need is None:
+            return self.adapter
+        return self.adapter.tuned(self.needs.limits(before.need))
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from lowwater.control.measures import Measures
 from lowwater.control.report import InputReport
 from lowwater.control.watermark import SourceKey
+from lowwater.learners.slack_frontier import SlackFrontier
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
 from lowwater.watermarks.adaptive.monitor import source_lateness
@@ -79,6 +80,11 @@ class SlackAdapter:
             for one in self.decisions
         ]
         return SlackAdapter(list(self.inputs.values()), decisions)
+
+    def frontier(self, memory: AdapterMemory, operator: int) -> SlackFrontier:
+        """Return the completeness of an operator's windows by slack."""
+        del memory, operator
+        return SlackFrontier()
 
     def begin(self) -> AdapterMemory:
         """Return the memory before the first epoch."""
