@@ -78,10 +78,10 @@ class Loss:
             for end, moment in zip(ends[judged].tolist(), began[judged].tolist(), strict=True)
         ]
         table = np.array(flags, bool).reshape(-1, 4)
-        shares = table.mean(axis=0)
+        dropped, late, wrong, inexact = table.mean(axis=0).tolist()
         kept = table[~table[:, 0]]
-        in_time = 1 - kept[:, 1].mean() if len(kept) else 1.0
-        return cls(*shares.tolist(), float(table.any(axis=1).mean()), float(in_time))
+        in_time = float(1 - kept[:, 1].mean()) if len(kept) else 1.0
+        return cls(dropped, late, wrong, inexact, float(table.any(axis=1).mean()), in_time)
 
 
 def _given_up(

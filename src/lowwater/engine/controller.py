@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lowwater.codec import decode
-from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.context import EpochContext, InputProgress, SlackReference
 from lowwater.control.hold import HeldInterval, HoldDecision
 from lowwater.control.measures import InputMeasure, Measures
 from lowwater.control.message import ControlMessage
@@ -24,10 +23,10 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
-from lowwater.engine.need_news import need_news
+from lowwater.engine.need_news import limited, need_after, requests
+from lowwater.engine.slack_references import memories, newest_at_ports, slack_references
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
-from lowwater.needs.memory import NeedMemory
 from lowwater.needs.policy import NeedPolicy
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
@@ -60,7 +59,13 @@ class Controller:
 
     def begin(self, now: int) -> None:
         """Append the entry before the first epoch, unless the log has entries already."""
-        self.log.begin(self._wall(now))
+        references = dict.fromkeys(self._measured, SlackReference())
+        self.log.begin(EpochContext(wall=self._wall(now), references=references))
+
+    @property
+    def _measured(self) -> tuple[int, ...]:
+        """The ports at which needed slacks are measured."""
+        return () if self.adapter is None else self.adapter.ports
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -148,7 +153,7 @@ class Controller:
             open=_something_open(accounts),
             ended=all(i.ended for i in inputs),
         )
-        need = self._needed(before, report, adapting)
+        need = need_after(self.needs, before, report, self.flow, self.adapter, adapting)
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
         if self.sideliner is not None:
@@ -161,7 +166,7 @@ class Controller:
         if self.shedder is not None:
             shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
-        asking = self.having(self._requests(need))
+        asking = self.having(requests(self.needs, need))
         early, control = asking._with_prods(  # noqa: SLF001
             _with_releases(hold, risen), before, report
         )
@@ -169,7 +174,14 @@ class Controller:
         return Entry(
             before.epoch + 1,
             control,
-            EpochContext(tuple(inputs), in_force, self._wall(now), hold.held, dropped),
+            EpochContext(
+                tuple(inputs),
+                in_force,
+                self._wall(now),
+                hold.held,
+                dropped,
+                references=slack_references(self.flow, self.gauges, before, self._measured),
+            ),
             tuple(memory),
             accounts,
             ended=report.ended,
@@ -201,19 +213,6 @@ class Controller:
             )
             for port in range(len(as_if))
         }
-
-    def _needed(
-        self, before: Entry, report: EpochReport, adapting: AdapterMemory | None
-    ) -> NeedMemory | None:
-        """Return the memory of needs after an epoch; None without needs."""
-        if self.needs is None:
-            return None
-        news = need_news(self.needs, report, self.flow, self.adapter, adapting)
-        return self.needs.advance(before.need or self.needs.begin(), news, hurried=not before.quiet)
-
-    def _requests(self, need: NeedMemory | None) -> Mapping[str, Any]:
-        """Return the settings with the early results that the needs request."""
-        return {} if self.needs is None or need is None else self.needs.requests(need)
 
     def foresee(self, entry: Entry, measured: InputMeasure) -> Entry:
         """Return `entry` advanced by one block of an input, as if the block were a separate epoch.
@@ -267,15 +266,12 @@ class Controller:
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
         """Return (policy memory by input, progress by input, memory of adaptive slack)."""
         memory, progress = [], []
-        reports, adapting = self._reports(before, measured)
+        remembered = memories(self.gauges, before)
+        reports, adapting = self._reports(before, measured, remembered)
         for number, (gauge, known, report) in enumerate(
             zip(self.gauges, self._inputs(before), reports, strict=True)
         ):
-            tracker = gauge.tracker
-            remembered = tracker.begin()
-            if before.memory:
-                remembered = decode(tracker.memory_type, before.memory[number])
-            kept, raw = tracker.advance(remembered, report, now)
+            kept, raw = gauge.tracker.advance(remembered[number], report, now)
             marks = known.marks.raised(raw).only_above()
             by_clock = not report.rows and report.marks == Watermarks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
@@ -288,7 +284,7 @@ class Controller:
         return memory, progress, adapting
 
     def _reports(
-        self, before: Entry, measured: Measures
+        self, before: Entry, measured: Measures, trackers: Sequence[Any]
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
         """Return (a report with the slack for each input, the memory of adaptive slack)."""
         known = self._inputs(before)
@@ -296,16 +292,15 @@ class Controller:
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
         if self.adapter is None:
             return each, None
-        remembered = before.adapting or self.adapter.begin()
-        memory, with_slack = self._limited(before).advance(remembered, each, measured)
+        newest = newest_at_ports(self.flow, self.gauges, known, trackers, each)
+        memory, with_slack = limited(self.adapter, self.needs, before).advance(
+            before.adapting or self.adapter.begin(),
+            each,
+            measured,
+            newest=newest,
+            references=before.standing.references,
+        )
         return with_slack, memory
-
-    def _limited(self, before: Entry) -> SlackAdapter:
-        """Return the adapter with the largest slacks that the needs allow."""
-        assert self.adapter is not None  # noqa: S101
-        if self.needs is None or before.need is None:
-            return self.adapter
-        return self.adapter.tuned(self.needs.limits(before.need))
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

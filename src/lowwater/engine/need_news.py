@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.dataflow.answer_prods import window_ticks
 from lowwater.dataflow.graph import Dataflow
+from lowwater.engine.entry import Entry
 from lowwater.learners.slack_frontier import SlackFrontier
+from lowwater.needs.memory import NeedMemory
 from lowwater.needs.part import NeedPart, PartNews
 from lowwater.needs.policy import NeedNews, NeedPolicy
 from lowwater.operators.packet import Kind, Packet, tables
@@ -34,17 +37,33 @@ def answered(needs: NeedPolicy | None, packets: Sequence[Packet]) -> Iterator[Ep
         yield EpochMeasure(answers=found)
 
 
-def need_news(
-    needs: NeedPolicy,
+def need_after(
+    needs: NeedPolicy | None,
+    before: Entry,
     report: EpochReport,
     flow: Dataflow,
     adapter: SlackAdapter | None,
     adapting: AdapterMemory | None,
-) -> NeedNews:
-    """Return the news of an epoch for `needs`."""
+) -> NeedMemory | None:
+    """Return the memory of `needs` after the epoch that follows `before`; None without needs."""
+    if needs is None:
+        return None
     took = [m.took for m in report.measured.epoch if m.took is not None]
     parts = [_part(one, report, flow, adapter, adapting) for one in needs.parts]
-    return NeedNews(report.now, parts, took[0] if took else None)
+    news = NeedNews(report.now, parts, took[0] if took else None)
+    return needs.advance(before.need or needs.begin(), news, hurried=not before.quiet)
+
+
+def requests(needs: NeedPolicy | None, memory: NeedMemory | None) -> dict[str, Any]:
+    """Return the setting with the early results that `needs` request."""
+    return {} if needs is None or memory is None else needs.requests(memory)
+
+
+def limited(adapter: SlackAdapter, needs: NeedPolicy | None, before: Entry) -> SlackAdapter:
+    """Return `adapter` with the largest slacks that `needs` allow after `before`."""
+    if needs is None or before.need is None:
+        return adapter
+    return adapter.limited(needs.limits(before.need))
 
 
 def _part(

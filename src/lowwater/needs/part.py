@@ -63,6 +63,7 @@ class NeedPart:
     - `windows`: The windows, whose ends are known in advance.
     - `inputs`: The inputs whose rows they hold.
     - `gives`: What may be given up, in order.
+    - `waits`: Whether the need chooses the slack of all of these inputs.
     """
 
     name: str
@@ -71,6 +72,7 @@ class NeedPart:
     windows: tuple[ScheduledWindow, ...]
     inputs: tuple[int, ...]
     gives: tuple[str, ...]
+    waits: bool = True
 
     @property
     def slide(self) -> int:

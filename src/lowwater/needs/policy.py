@@ -80,10 +80,10 @@ class NeedPolicy:
         parts = zip(self.parts, memory.parts, strict=True)
         return {"wanted": {p.operator: k.asked for p, k in parts if k.asked is not None}}
 
-    def limits(self, memory: NeedMemory) -> dict[str, Any]:
-        """Return the setting with the largest slack of each operator that has one."""
+    def limits(self, memory: NeedMemory) -> dict[int, int]:
+        """Return the largest slack of each operator that has one."""
         parts = zip(self.parts, memory.parts, strict=True)
-        return {"slack_caps": {p.operator: k.cap for p, k in parts if k.cap is not None}}
+        return {p.operator: k.cap for p, k in parts if p.waits and k.cap is not None}
 
     @property
     def settings(self) -> dict[str, Any]:

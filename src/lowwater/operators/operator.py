@@ -83,6 +83,8 @@ class OperatorPlan(Protocol):
     """Whether the quality target of an input stream applies to the results of this operator."""
     sorts: bool = False
     """Whether the operator emits rows in the order of their time."""
+    books_quality: bool = False
+    """Whether the kernel counts the rows of each window, and the rows that missed it."""
     aggregates_rows: bool = False
     """Whether results are aggregates instead of input rows or pairs of input rows."""
 

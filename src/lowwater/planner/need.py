@@ -7,7 +7,7 @@ results of queries without `early=`, and drops of queries without `shed=`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.dataflow.graph import Dataflow, Output
@@ -21,7 +21,7 @@ from lowwater.planner.compatibility import refuse, rule_for
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.policy import ShedPolicy, shed
 from lowwater.ticks import spoken, ticks
-from lowwater.watermarks.functions import quality
+from lowwater.watermarks.adaptive.policies import Quality
 from lowwater.watermarks.policy import WatermarkPolicy
 
 Needs = Need | Mapping[str, Need] | None
@@ -32,9 +32,16 @@ LONGEST_GAP = 100
 """The largest number of consecutive windows that a need drops."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NeedSlack(Quality):
+    """The watermark policy of a stream whose slack a need limits."""
+
+    target: float = FINAL
+
+
 def watermark_of(need: Needs) -> WatermarkPolicy | None:
     """Return the policy for streams without `watermark=`; None without a need."""
-    return None if need is None else quality(FINAL)
+    return None if need is None else NeedSlack()
 
 
 def need_parts(
@@ -45,7 +52,7 @@ def need_parts(
         return ()
     outputs = {output.name: output for output in assembly.flow.outputs}
     given = _by_name(need, outputs)
-    return tuple(_part(assembly.flow, outputs[n], one, sideline) for n, one in given.items())
+    return tuple(_part(assembly, outputs[n], one, sideline) for n, one in given.items())
 
 
 def _by_name(need: Any, outputs: Mapping[str, Output]) -> Mapping[str, Need]:
@@ -72,7 +79,8 @@ def _by_name(need: Any, outputs: Mapping[str, Output]) -> Mapping[str, Need]:
     return need  # type: ignore[no-any-return]
 
 
-def _part(flow: Dataflow, output: Output, need: Need, sideline: Any) -> NeedPart:
+def _part(assembly: PhysicalPlan, output: Output, need: Need, sideline: Any) -> NeedPart:
+    flow = assembly.flow
     plan = flow.operators[output.operator].plan
     labels = plan.labels if plan.aggregates_rows else {"rows"}
     refuse("need", labels, f"need={need.describe()!r}")
@@ -87,7 +95,9 @@ def _part(flow: Dataflow, output: Output, need: Need, sideline: Any) -> NeedPart
         n for n, i in enumerate(flow.inputs) if output.operator in _behind(flow, i.routes)
     )
     gives = tuple(_gives(flow, output, need, sideline))
-    return NeedPart(output.name, output.operator, need, plan.scheduled_windows, inputs, gives)
+    waits = all(isinstance(assembly.policies[n], NeedSlack) for n in inputs)
+    windows = plan.scheduled_windows
+    return NeedPart(output.name, output.operator, need, windows, inputs, gives, waits)
 
 
 def _refuse_unjudged(plan: OperatorPlan, need: Need) -> None:
@@ -184,7 +194,7 @@ def need_lines(
 
 def _slack(assembly: PhysicalPlan, number: int) -> str:
     policy = assembly.policies[number]
-    if policy == quality(FINAL):
+    if isinstance(policy, NeedSlack):
         return f"input {number + 1} waits for {FINAL:g} of its rows, as long as the need allows"
     return f"input {number + 1} has a watermark= of its own, which wins: the need sets no slack"
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.errors import SpecError
+from lowwater.operators.window.needed_slack import OWN_SOURCES
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
 from lowwater.watermarks.adaptive.rules import FeedbackRule, PdController, PdRule
+from lowwater.watermarks.adaptive.window_slack import WindowSlack
 from lowwater.watermarks.per_source import PerSource
 from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
@@ -34,19 +36,27 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
         return assembly
     flow = assembly.flow
     targets = {n: c for n, c in policies.items() if not isinstance(c, Adaptive)}
+    parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
+    places = list(_places(flow, targets))
+    windows = [_window_slack(flow, p, targets, parts) for p in places if _ruled(flow, p, targets)]
+    modelled = [p for p in places if not _ruled(flow, p, targets)]
+    monitored = {n for p in modelled for port in p.ports for n in port} | (
+        policies.keys() - targets
+    )
     spans = [c.spans(flow.inputs[n].axis) for n, c in targets.items()]
     granule = min((granule for _, granule in spans), default=UNTARGETED)
     inputs = tuple(
-        replace(i, granule=granule if n in policies else None) for n, i in enumerate(flow.inputs)
+        replace(i, granule=granule if n in monitored else None) for n, i in enumerate(flow.inputs)
     )
-    parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
-    monitored = [
+    each = [
         MonitoredInput(n, granule, c.decay, n in parts, n not in targets)
         for n, c in policies.items()
+        if n in monitored
     ]
-    decisions = [_deciding(flow, p, targets, granule, parts) for p in _places(flow, targets)]
-    tracked = replace(flow, inputs=inputs, operators=_tracked(flow, decisions))
-    return replace(assembly, flow=tracked, adapter=SlackAdapter(monitored, decisions))
+    decisions = [_deciding(flow, p, targets, granule, parts) for p in modelled]
+    operators = _booked(_tracked(flow, decisions), windows)
+    tracked = replace(flow, inputs=inputs, operators=operators)
+    return replace(assembly, flow=tracked, adapter=SlackAdapter(each, decisions, windows))
 
 
 def refuse_unfed(assembly: PhysicalPlan) -> None:
@@ -54,6 +64,7 @@ def refuse_unfed(assembly: PhysicalPlan) -> None:
     if assembly.adapter is None:
         return
     fed = {n for d in assembly.adapter.decisions for port in d.ports for n in port}
+    fed |= {n for one in assembly.adapter.windows for n in one.inputs}
     for n, policy in enumerate(assembly.policies):
         one = chosen(policy)
         if one is not None and not isinstance(one, Adaptive) and n not in fed:
@@ -156,6 +167,47 @@ def _deciding(
     )
 
 
+def _ruled(flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack]) -> bool:
+    """Return whether the slack of a place follows from the slacks that its rows need."""
+    mine = [targets[n] for port in place.ports for n in port]
+    shares = all(isinstance(one, Quality) and one.error is None for one in mine)
+    return shares and flow.operators[place.operator].plan.aggregates_rows
+
+
+def _window_slack(
+    flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack], parts: frozenset[int]
+) -> WindowSlack:
+    """Return the choice of the slack for the windows of `place`; raise SpecError if none fits."""
+    operator = flow.operators[place.operator]
+    (inputs,) = place.ports
+    one = max((targets[n] for n in inputs), key=_target)
+    refuse("quality share", operator.plan.labels, f"lw.{_word(one)}")
+    windows = [window for _, window in operator.plan.fixed_windows]
+    return WindowSlack(
+        place.operator,
+        flow.numbers[place.operator, 0],
+        operator.name,
+        inputs,
+        _target(one),
+        max(window.range for window in windows),
+        min(window.slide for window in windows),
+        OWN_SOURCES if parts.intersection(inputs) else 0,
+    )
+
+
+def _booked(
+    operators: tuple[Operator, ...], windows: Sequence[WindowSlack]
+) -> tuple[Operator, ...]:
+    """Return the operators, of which those of `windows` count rows by window if they can."""
+    ruled = {one.operator for one in windows}
+    return tuple(
+        replace(o, plan=o.plan.counting_losses("windows", 0))
+        if n in ruled and o.plan.loss_count(0.0, ordered=False) is not None
+        else o
+        for n, o in enumerate(operators)
+    )
+
+
 def _target(one: AdaptiveSlack) -> float:
     if isinstance(one, Quality) and one.target is None:
         return one.share
@@ -168,8 +220,7 @@ def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule
         proportional, derivative = (gain / granule for gain in one.gains(axis))
         control = PdController(target=one.target, proportional=proportional, derivative=derivative)
         return PdRule(control, one.decay)
-    overall = isinstance(one, Quality) and one.overall
-    return FeedbackRule(target=_target(one), decay=one.decay, overall=overall)
+    return FeedbackRule(target=_target(one), decay=one.decay)
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:

@@ -40,8 +40,9 @@ class Observer:
 class LossCount(Observer):
     """An observer that counts the rows in closed windows, and the rows that missed windows.
 
-    With `plan.tracked` "windows", it counts rows by window. With "rows", it counts rows in total;
-    the key is then any window's id. If sources close groups, it also counts rows by source.
+    With `plan.tracked` "windows", it counts rows by the end of their window. With "rows", it counts
+    rows in total; the key is then any window's id. If sources close groups, it also counts rows by
+    source.
     """
 
     def __init__(self, plan: WindowPlan) -> None:
@@ -66,7 +67,7 @@ class LossCount(Observer):
             by_group = np.bincount(windows.code, rows, minlength=len(keys))
             self.sources["closed"] += self._by_source(keys, by_group)
         if self.plan.tracked == "windows":
-            self.windows["closed"] += _by_window(windows.wid, rows)
+            self.windows["closed"] += self._by_end(windows.wid, rows)
         else:
             self.windows["closed"].append((int(windows.wid[0]), int(rows.sum())))
 
@@ -76,9 +77,14 @@ class LossCount(Observer):
             self.sources["missed"] += self._by_source(rows, end - first)
         if self.plan.tracked == "windows":
             wid, _ = spread(first, end)
-            self.windows["missed"] += _by_window(wid, np.ones_like(wid))
+            self.windows["missed"] += self._by_end(wid, np.ones_like(wid))
         else:
             self.windows["missed"].append((int(first[0]), int((end - first).sum())))
+
+    def _by_end(self, wid: np.ndarray, rows: np.ndarray) -> Tally[int]:
+        """Return pairs (end of window, sum of `rows`) for each window id."""
+        end = self.plan.positioned.end
+        return [(int(end(w)), n) for w, n in _by_window(wid, rows)]
 
     def _by_source(self, table: pa.Table, rows: np.ndarray) -> Tally[SourceKey]:
         """Return pairs (source, sum of `rows`) for each source in `table`."""

@@ -110,6 +110,11 @@ class WindowPlan(WindowAnswers):
         return replace(self, spec=window, name=name)
 
     @property
+    def books_quality(self) -> bool:  # type: ignore[override]
+        """Whether the kernel counts the rows of each window, and those that missed it."""
+        return self.tracked == "windows"
+
+    @property
     def several(self) -> bool:
         """Whether windows have names, because the query has several windows."""
         return isinstance(self.spec, Shared) or self.name is not None

@@ -17,6 +17,11 @@ from lowwater.watermarks.slack import TimeSlack, TimeSlackMemory
 from lowwater.watermarks.tracker import Tracker
 from lowwater.windows.axis import Axis
 
+UNSET = {"interval": "1 second", "granularity": "10 milliseconds"}
+"""The options of a policy by which no user has set them."""
+UNITS = 100
+"""The default interval of a target on numbers, in units of these numbers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveSlack(WatermarkPolicy):
@@ -43,6 +48,8 @@ class AdaptiveSlack(WatermarkPolicy):
     def spans(self, axis: Axis) -> tuple[int, int]:
         """Return `interval` and `granularity` in ticks."""
         named = {"interval": self.interval, "granularity": self.granularity}
+        if axis.kind != "time" and named == UNSET:
+            return UNITS * axis.per_unit, axis.per_unit
         spans = {name: axis.span(value, name=name) for name, value in named.items()}
         for name, span in spans.items():
             if span <= 0:
@@ -66,13 +73,11 @@ class Quality(AdaptiveSlack):
     - `target`: The share of results that must be produced: pairs of a join, or rows in windows.
     - `error`, `share`: Instead of `target`, the largest relative error of a final, and the share of
       windows that must have at most this error.
-    - `overall`: Whether the target applies to the whole run instead of each interval.
     """
 
     target: float | None = None
     error: float | None = None
     share: float = 0.95
-    overall: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

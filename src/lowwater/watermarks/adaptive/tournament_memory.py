@@ -92,6 +92,11 @@ class TournamentMemory:
         short = np.maximum(total - np.cumsum(self.counts, axis=1), 0.0)
         return np.asarray(short / total)
 
+    @property
+    def kept(self) -> float:
+        """The share of the rows of the horizon that were in time; 1 before the first row."""
+        return 1.0 - self.lost / self.given if self.given > 0 else 1.0
+
     @cached_property
     def rate(self) -> Floats:
         """The rows in a window, as each candidate remembers them."""
