@@ -22,7 +22,7 @@ from experiments.arena.stream import ArenaStream
 from lowwater.needs.statement import Need
 from lowwater.query.options import RunOptions
 
-WINDOWS = 150
+WINDOWS = 70
 """The windows of a stream."""
 WARM_UP = 20
 """The windows that are not judged."""

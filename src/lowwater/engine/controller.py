@@ -153,7 +153,9 @@ class Controller:
             open=_something_open(accounts),
             ended=all(i.ended for i in inputs),
         )
-        need = need_after(self.needs, before, report, self.flow, self.adapter, adapting)
+        need = need_after(
+            self.needs, before, report, self.flow, adapter=self.adapter, adapting=adapting
+        )
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
         if self.sideliner is not None:

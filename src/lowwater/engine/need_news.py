@@ -42,6 +42,7 @@ def need_after(
     before: Entry,
     report: EpochReport,
     flow: Dataflow,
+    *,
     adapter: SlackAdapter | None,
     adapting: AdapterMemory | None,
 ) -> NeedMemory | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lowwater.control.retune import in_force
 from lowwater.dataflow.graph import Dataflow
@@ -14,9 +14,6 @@ from lowwater.needs.memory import NeedMemory, PartMemory
 from lowwater.needs.part import DELAY, NeedPart
 from lowwater.needs.policy import NeedPolicy
 from lowwater.needs.tally import Tally
-
-if TYPE_CHECKING:
-    from lowwater.engine.status import Accuracy
 
 SHORT = 0.01
 """A promise counts as limited if more than this share of the windows missed it."""
@@ -64,10 +61,14 @@ def need_status(
     entry: Entry,
     flow: Dataflow,
     needs: NeedPolicy | None,
-    accuracy: Mapping[str, Accuracy],
+    accuracy: Mapping[str, float],
     behind: Collection[int] | None,
 ) -> dict[str, NeedStatus]:
-    """Return the status of each need, by the name of its output."""
+    """Return the status of each need, by the name of its output.
+
+    `accuracy` is the mean accuracy of early results by the name of an aggregate, with several
+    operators by `operator.aggregate`.
+    """
     memory = entry.need
     if needs is None or memory is None:
         return {}
@@ -84,7 +85,7 @@ def need_status(
 
 
 def _status(
-    part: NeedPart, kept: PartMemory, memory: NeedMemory, accuracy: list[Accuracy], dropped: int
+    part: NeedPart, kept: PartMemory, memory: NeedMemory, accuracy: list[float], dropped: int
 ) -> NeedStatus:
     tally, need = kept.tally, part.need
     exact = need.exact_ticks
@@ -126,11 +127,11 @@ def _overdue(part: NeedPart, kept: PartMemory, memory: NeedMemory) -> int:
     return sum(not kept.has_answered(end) for end in ends)
 
 
-def _right(tally: Tally, accuracy: list[Accuracy]) -> float | None:
+def _right(tally: Tally, accuracy: list[float]) -> float | None:
     """Return the mean accuracy of first answers; a final that is the first answer counts as 1."""
     if not tally.first:
         return None
-    early = min((one.mean for one in accuracy), default=None)
+    early = min(accuracy, default=None)
     if early is None:
         return None if tally.early else 1.0
     return (tally.early * early + (tally.first - tally.early)) / tally.first

@@ -141,7 +141,9 @@ class Status:
             _bad_files(entry, flow, behind),
             sum(progress.jumps for progress in entry.standing.inputs),
             sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
-            needs=need_status(entry, flow, needs, accuracy, behind),
+            needs=need_status(
+                entry, flow, needs, {n: one.mean for n, one in accuracy.items()}, behind
+            ),
         )
 
     def __getitem__(self, name: str) -> int:

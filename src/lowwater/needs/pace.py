@@ -32,10 +32,10 @@ class Pace:
     lengths: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
 
-    def after(self, length: int, step: int) -> Pace:
-        """Return the pace after an epoch."""
+    def after(self, length: int | None, step: int) -> Pace:
+        """Return the pace after an epoch, of which the length may be unknown."""
         return Pace(
-            (*self.lengths, length)[-REMEMBERED:],
+            self.lengths if length is None else (*self.lengths, length)[-REMEMBERED:],
             (*self.steps, step)[-REMEMBERED:] if step > 0 else self.steps,
         )
 

@@ -20,6 +20,7 @@ from typing import Any
 from lowwater.control.watermark import latest
 from lowwater.errors import unknown_name
 from lowwater.needs.memory import NeedMemory, PartMemory
+from lowwater.needs.pace import Pace
 from lowwater.needs.part import EpochTimes, NeedPart, PartNews
 
 
@@ -107,9 +108,19 @@ def _times(memory: NeedMemory, news: NeedNews, newest: int | None, *, hurried: b
     """Return the times of an epoch; after a pause, the epoch began when its work did."""
     elapsed = None if memory.now is None else news.now - memory.now
     step = 0 if newest is None or memory.newest is None else newest - memory.newest
-    length = elapsed if hurried else news.took
-    pace = memory.pace if length is None else memory.pace.after(length, step)
+    pace = memory.pace.after(_length(memory.pace, elapsed, news.took, hurried=hurried), step)
     spent = pace.length if news.took is None else max(news.took, pace.length)
     within = spent if elapsed is None else min(elapsed, spent)
     stopped = elapsed is not None and elapsed > 2 * spent
     return EpochTimes(news.now - within, news.now, pace, memory.now, stopped)
+
+
+def _length(pace: Pace, elapsed: int | None, took: int | None, *, hurried: bool) -> int | None:
+    """Return the length of an epoch; None if it shows nothing.
+
+    An epoch that begins after a pause shows how long it took, but not how long a host waits between
+    two epochs. So it counts only if it took longer than the epochs without a pause.
+    """
+    if hurried or not pace.lengths:
+        return elapsed
+    return took if took is not None and took > pace.length else None
