@@ -168,6 +168,7 @@ class Controller:
         if self.shedder is not None:
             shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
+        report = replace(report, closing=ports)
         asking = self.having(requests(self.needs, need))
         early, control = asking._with_prods(  # noqa: SLF001
             _with_releases(hold, risen), before, report
@@ -234,9 +235,9 @@ class Controller:
         return self.tuned(entry.overrides)._due(entry, now)  # noqa: SLF001
 
     def _due(self, entry: Entry, now: int) -> bool:
-        if self.prodder is not None and self.prodder.due(
-            _early(entry), EpochReport(entry.standing.inputs, Measures(), now)
-        ):
+        standing = entry.standing
+        report = EpochReport(standing.inputs, Measures(), now, closing=standing.ports)
+        if self.prodder is not None and self.prodder.due(_early(entry), report):
             return True
         if self.needs is not None and self.needs.due(entry.need or self.needs.begin(), now):
             return True

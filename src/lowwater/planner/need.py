@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.dataflow.graph import Dataflow, Output
-from lowwater.early.policies import EarlyWanted, ProdPolicy
+from lowwater.early.policies import ProdPolicy
+from lowwater.early.request import EarlyWanted
 from lowwater.errors import SpecError
 from lowwater.needs.part import NeedPart
 from lowwater.needs.policy import NeedPolicy
