@@ -29,11 +29,11 @@ WARM_UP = 20
 ERROR, SHARE = 0.05, 0.95
 FRESH, EXACT = 1.0, 6.0
 """The promises of the need, in windows."""
-SLACKS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 5.0)
+SLACKS = (0.0, 0.25, 0.5, 0.75, 1.5, 5.0)
 """The fixed slacks, in windows."""
-LEADS = (None, 0.0, 0.1, 0.3)
+LEADS = (None, 0.0, 0.2)
 """The fixed leads of early results, in slides; None for runs without early results."""
-DROPS = (0.1, 0.25, 0.4, 0.6)
+DROPS = (0.15, 0.35, 0.6)
 """The fixed shares of windows dropped, where the machine is too slow."""
 
 

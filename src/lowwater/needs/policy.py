@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowwater.control.watermark import latest
-from lowwater.errors import unknown_name
+from lowwater.errors import SpecError
 from lowwater.needs.memory import NeedMemory, PartMemory
 from lowwater.needs.pace import Pace
 from lowwater.needs.part import EpochTimes, NeedPart, PartNews
@@ -100,7 +100,10 @@ class NeedPolicy:
         by_name = given if len(names) > 1 else {names[0]: given}
         for name in by_name:
             if name not in names:
-                raise unknown_name("query", name, names)
+                raise SpecError(
+                    f"need={{{name!r}: ...}}: this query has no need; those with one are: "
+                    f"{', '.join(names)}"
+                )
         return NeedPolicy(tuple(part.tuned(by_name.get(part.name, {})) for part in self.parts))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
-from lowwater.errors import SpecError, unknown_name
+from lowwater.errors import SpecError
 from lowwater.ticks import Duration, spoken, ticks
 
 GIVES = ("exact", "right", "windows")
@@ -133,7 +133,10 @@ class Need:
         names = [f.name for f in fields(self)]
         for name in parts:
             if name not in names:
-                raise unknown_name("argument", name, names)
+                raise SpecError(
+                    f"need={{{name!r}: ...}}: lw.need has no such argument; it has: "
+                    f"{', '.join(names)}"
+                )
         given: dict[str, Any] = {
             n: tuple(v) if isinstance(v, list) else v for n, v in parts.items()
         }
