@@ -176,3 +176,19 @@ def test_memory_is_bounded():
     kept = run.memory.parts[0]
     assert len(kept.sections) <= MOST
     assert len(kept.answered) <= MOST
+
+
+def test_work_may_take_all_of_fresh_if_right_gives_before_windows():
+    run = Run(part(gives=("exact", "right", "windows"))).play(steady(60))
+    assert run.memory.parts[0].latency == 8 * SECOND
+    assert run.policy.load(run.memory) == {}  # shed= decides
+    assert NeedPolicy((run.part,), drops=True).load(run.memory) == {"latency": "8 seconds"}
+
+
+def test_windows_that_give_first_leave_the_wait_for_rows_alone():
+    frontier = SlackFrontier((0, 2 * SECOND, 20 * SECOND), (0.5, 0.95, 0.999))
+    first = Run(part(gives=("windows", "exact", "right")), frontier=frontier).play(steady(60))
+    assert first.memory.parts[0].latency == (8 - 2) * SECOND
+    tight = part(exact="22 seconds", gives=("windows",))
+    assert Run(tight, frontier=frontier).play(steady(60)).memory.parts[0].latency == 3 * SECOND
+    assert Run(part(gives=("exact",))).play(steady(60)).memory.parts[0].latency is None

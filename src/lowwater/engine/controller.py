@@ -23,7 +23,7 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
-from lowwater.engine.need_news import limited, need_after, requests
+from lowwater.engine.need_news import limited, loads, need_after, requests
 from lowwater.engine.slack_references import memories, newest_at_ports, slack_references
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
@@ -166,7 +166,8 @@ class Controller:
         shed: ShedMemory | None = None
         dropped = standing.dropped
         if self.shedder is not None:
-            shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
+            shedder = self.shedder.tuned(loads(self.needs, before))
+            shed, dropped = shedder.advance(before.shed or shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
         report = replace(report, closing=ports)
         asking = self.having(requests(self.needs, need))

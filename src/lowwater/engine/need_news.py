@@ -60,6 +60,11 @@ def requests(needs: NeedPolicy | None, memory: NeedMemory | None) -> dict[str, A
     return {} if needs is None or memory is None else needs.requests(memory)
 
 
+def loads(needs: NeedPolicy | None, before: Entry) -> dict[str, Any]:
+    """Return the setting with the time that work may take after `before`."""
+    return {} if needs is None or before.need is None else needs.load(before.need)
+
+
 def limited(adapter: SlackAdapter, needs: NeedPolicy | None, before: Entry) -> SlackAdapter:
     """Return `adapter` with the largest slacks that `needs` allow after `before`."""
     if needs is None or before.need is None:

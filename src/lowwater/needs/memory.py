@@ -36,6 +36,7 @@ class PartMemory:
     - `answered`: Window ends with an early answer, as intervals that contain their upper end.
     - `alone`: Whether finals are right enough by `fresh`, so that they are the first answers.
     - `cap`: The largest slack that the need allows; None if it allows any.
+    - `latency`: How long work on a window may take before windows are dropped; None for any time.
     - `tally`: The account of the need.
     """
 
@@ -47,6 +48,7 @@ class PartMemory:
     answered: Intervals = ()
     alone: bool = False
     cap: int | None = None
+    latency: int | None = None
     tally: Tally = field(default_factory=Tally)
 
     def section(self, end: int) -> Section | None:

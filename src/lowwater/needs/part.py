@@ -16,6 +16,8 @@ from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 DELAY = 3
 """Epochs from the arrival of a row to the effect of a decision on it."""
+FINAL = 0.999
+"""The completeness of finals for which the slack is chosen, up to the largest slack of a need."""
 SURE = 0.25
 """Finals become first answers if they exceed what is needed by this share of what may be wrong."""
 
@@ -161,7 +163,31 @@ class NeedPart:
         alone = share is not None and share >= sure
         exact = self.need.exact_ticks
         cap = None if exact is None else max(exact - delay, 0)
-        return replace(memory, alone=alone, cap=within if alone else cap)
+        latency = self._latency(frontier, delay)
+        return replace(memory, alone=alone, cap=within if alone else cap, latency=latency)
+
+    def _latency(self, frontier: SlackFrontier, delay: int) -> int | None:
+        """Return how long the work on a window may take before windows are dropped.
+
+        If `right` gives way before windows, an answer may be requested as early as the work needs,
+        so all of `fresh` is left for it. Otherwise the rows that make it right must be waited for.
+        """
+        if "windows" not in self.gives:
+            return None
+        before = self.need.gives_before("windows", self.gives)
+        fresh, exact = self.need.fresh_ticks, self.need.exact_ticks
+        left = fresh if "right" in before else fresh - self._wait(frontier, fresh, delay)
+        if exact is not None and "exact" not in before:
+            left = min(left, exact - self._wait(frontier, exact, delay, FINAL))
+        return max(left, delay, 1)
+
+    def _wait(
+        self, frontier: SlackFrontier, within: int, delay: int, share: float | None = None
+    ) -> int:
+        """Return the slack for a completeness, at most what `within` leaves of it."""
+        needed = frontier.least(self.need.completeness if share is None else share)
+        most = max(within - delay, 0)
+        return most if needed is None else min(needed, most)
 
     # -- the account ------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ The policy is a pure function of its memory, which the control log holds, and th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lowwater.control.watermark import latest
@@ -22,6 +22,7 @@ from lowwater.errors import SpecError
 from lowwater.needs.memory import NeedMemory, PartMemory
 from lowwater.needs.pace import Pace
 from lowwater.needs.part import EpochTimes, NeedPart, PartNews
+from lowwater.ticks import spoken
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class NeedPolicy:
     """
 
     parts: tuple[NeedPart, ...]
+    drops: bool = False
+    """Whether the needs decide when windows are dropped."""
 
     def begin(self) -> NeedMemory:
         """Return the memory before the first epoch."""
@@ -81,6 +84,11 @@ class NeedPolicy:
         parts = zip(self.parts, memory.parts, strict=True)
         return {"wanted": {p.operator: k.asked for p, k in parts if k.asked is not None}}
 
+    def load(self, memory: NeedMemory) -> dict[str, Any]:
+        """Return the setting with the time that work may take, if the needs choose it."""
+        known = [part.latency for part in memory.parts if part.latency is not None]
+        return {"latency": spoken(min(known))} if self.drops and known else {}
+
     def limits(self, memory: NeedMemory) -> dict[int, int]:
         """Return the largest slack of each operator that has one."""
         parts = zip(self.parts, memory.parts, strict=True)
@@ -104,7 +112,8 @@ class NeedPolicy:
                     f"need={{{name!r}: ...}}: this query has no need; those with one are: "
                     f"{', '.join(names)}"
                 )
-        return NeedPolicy(tuple(part.tuned(by_name.get(part.name, {})) for part in self.parts))
+        tuned = tuple(part.tuned(by_name.get(part.name, {})) for part in self.parts)
+        return replace(self, parts=tuned)
 
 
 def _times(memory: NeedMemory, news: NeedNews, newest: int | None, *, hurried: bool) -> EpochTimes:

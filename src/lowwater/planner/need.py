@@ -14,7 +14,7 @@ from lowwater.dataflow.graph import Dataflow, Output
 from lowwater.early.policies import ProdPolicy
 from lowwater.early.request import EarlyWanted
 from lowwater.errors import SpecError
-from lowwater.needs.part import NeedPart
+from lowwater.needs.part import FINAL, NeedPart
 from lowwater.needs.policy import NeedPolicy
 from lowwater.needs.statement import GIVES, Need
 from lowwater.operators.operator import OperatorPlan
@@ -27,8 +27,6 @@ from lowwater.watermarks.policy import WatermarkPolicy
 
 Needs = Need | Mapping[str, Need] | None
 """A need, needs by the name of a query, or None."""
-FINAL = 0.999
-"""The completeness of finals for which the slack is chosen, up to the largest slack of a need."""
 LONGEST_GAP = 100
 """The largest number of consecutive windows that a need drops."""
 
@@ -174,9 +172,12 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
     return shed(latency=spoken(min(p.need.fresh_ticks for p in giving)), max_gap=LONGEST_GAP)
 
 
-def with_needs(assembly: PhysicalPlan, parts: tuple[NeedPart, ...]) -> PhysicalPlan:
-    """Return `assembly` with the policy of needs; unchanged without needs."""
-    return replace(assembly, needs=NeedPolicy(parts)) if parts else assembly
+def with_needs(assembly: PhysicalPlan, parts: tuple[NeedPart, ...], shed: Any) -> PhysicalPlan:
+    """Return `assembly` with the policy of needs, which decides on drops unless `shed` does."""
+    if not parts:
+        return assembly
+    drops = shed is None and assembly.shedder is not None
+    return replace(assembly, needs=NeedPolicy(parts, drops))
 
 
 def need_lines(

@@ -67,4 +67,4 @@ class RunOptions:
         parts = need_parts(assembly, self.need, sideline=self.sideline)
         early, shed = early_of(parts, self.early), shed_of(parts, assembly.flow, self.shed)
         held = sidelined(shedding(assembly, shed, self.sideline), self.sideline, early)
-        return with_needs(prodded(held, early, self.estimate), parts)
+        return with_needs(prodded(held, early, self.estimate), parts, self.shed)
