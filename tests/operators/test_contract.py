@@ -261,6 +261,7 @@ PLANNED = {
     "windows around holds": held(1),
     "windows by intervals": Planned.of(counted, lw.punctuated("f", since="i")),
     "windows that count losses": Planned.of(counted, _MEASURED),
+    "windows that compare values": Planned.of(counted, Quality(error=0.1)),
     "join that counts losses": Planned.of(met, _MEASURED),
     "join, slow flush": Planned.of(lambda s: met(s, how="full", flush=_SLOW)),
     "join, lazy flush": Planned.of(lambda s: met(s, how="left", flush=_LAZY)),

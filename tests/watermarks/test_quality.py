@@ -299,20 +299,6 @@ def test_each_source_has_a_slack_of_its_own():
     assert told.of_sources[0] == 1.0 > told.of_sources[3] >= 0.9
 
 
-def test_windows_are_within_the_error_that_is_allowed():
-    table = rows(6, n=10_000, seconds=20)
-    _, (stream,) = streams(1, lw.quality(error=0.02))
-    query = stream.window(range="1 second").agg(n=lw.count())
-    local = ran(query, table, epochs=70)
-    told = local.status().quality["window"]
-    true = np.bincount(np.asarray(table["ts"].cast(pa.int64())) // 1_000_000)
-    found = local.status().operators["window"]
-    assert told.overall >= 0.95
-    assert told.target == 0.95
-    assert found["late"] < 0.02 * len(table)
-    assert len(true) == found["results"]
-
-
 def test_what_is_known_of_late_rows_survives_the_log():
     """An entry that was written and read decides the rest as the one in memory does."""
     table = rows(7)
@@ -352,7 +338,10 @@ def test_a_query_says_what_its_target_means():
     assert "chosen every 1 second or, if longer, epoch" in text
     assert "finds the other evicted" in joined(None, quality=0.95).explain()
     assert "when its time is passed" in joined(None, quality=0.95, order="time").explain()
-    assert "error of at most 0.01" in windowed(lw.quality(error=0.01)).explain()
+    text = windowed(lw.quality(error=0.01)).explain()
+    assert "at least 0.95 of results with at most 0.01 error, by the values of n" in text
+    text = windowed(lw.quality(0.9, by_window=True, share=0.8)).explain()
+    assert "at least 0.8 of results with at most 0.1 of their rows missing" in text
 
 
 def test_an_epoch_that_is_longer_than_a_track_is_said():
@@ -381,6 +370,8 @@ def test_streams_that_never_meet_are_said():
         (lambda: lw.quality(0.9, error=0.1), "needs either a target"),
         (lambda: lw.quality(error=0), "error=0 must be"),
         (lambda: lw.quality(error=-1), "error=-1 must be"),
+        (lambda: lw.quality(error=0.1, by_window=True), "applies to each result anyway"),
+        (lambda: joined(lw.quality(0.9, by_window=True)), "bounds the values of windows"),
         (lambda: lw.quality(error=0.1, share=1.5), "share=1.5"),
         (lambda: lw.pd_controller(2), "target=2 must be"),
         (

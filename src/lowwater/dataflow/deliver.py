@@ -7,7 +7,7 @@ because they may be emitted as late rows. Other operators receive only whole row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from lowwater.operators.packet import Packet, measure_packet, table_packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.cells import PackedCells, lift
 from lowwater.operators.window.layout_row import RowEnds
-from lowwater.operators.window.needed_slack import needed_slacks
+from lowwater.operators.window.needed_slack import additions, needed_slacks
 from lowwater.operators.window.plan import SECOND, WindowPlan
 
 
@@ -62,9 +62,19 @@ def deliver(
     if ahead:
         packets += _cell_packets(plan, _together(ahead), ahead[0].seq)
     if reference is not None and entering:
-        measured = needed_slacks(plan, entering, reference)
-        packets += [measure_packet(0, entering[0].seq, one) for one in measured]
+        packets += _measured(plan, entering, reference)
     return packets, outside
+
+
+def _measured(
+    plan: WindowPlan, rows: Sequence[Batch], reference: SlackReference
+) -> Iterator[Packet]:
+    """Yield packets with the slacks that rows need, or with what they add to results."""
+    if plan.bound is not None:
+        yield from additions(plan, rows, reference)
+        return
+    for one in needed_slacks(plan, rows, reference):
+        yield measure_packet(0, rows[0].seq, one)
 
 
 def _together(batches: Sequence[Batch]) -> RawRows:

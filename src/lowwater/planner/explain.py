@@ -96,6 +96,9 @@ def _rows(steps: Sequence[Any], origin: str) -> list[str]:
 def _window_quality(one: WindowSlack, plan: OperatorPlan) -> list[str]:
     """Return the lines on the quality target of windows."""
     what = "rows in their windows' finals" if plan.revise else "rows in time for their windows"
+    if one.bound is not None:
+        of = "of their rows missing" if one.bound.rows else f"error, by {plan.compared}"
+        what = f"results with at most {one.bound.error:.4g} {of}"
     counted = "on settled windows" if plan.books_quality else "by the slack rule"
     share = f", for each {plan.source_out or 'source'}" if one.sources else ""
     return [

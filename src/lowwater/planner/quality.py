@@ -8,11 +8,18 @@ from dataclasses import dataclass, replace
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.errors import SpecError
 from lowwater.operators.window.needed_slack import OWN_SOURCES
+from lowwater.operators.window.plan import WindowPlan
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
 from lowwater.watermarks.adaptive.decision import SlackDecision
-from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
+from lowwater.watermarks.adaptive.policies import (
+    Adaptive,
+    AdaptiveSlack,
+    PdSlack,
+    Quality,
+    ValueBound,
+)
 from lowwater.watermarks.adaptive.rules import FeedbackRule, PdController, PdRule
 from lowwater.watermarks.adaptive.window_slack import WindowSlack
 from lowwater.watermarks.per_source import PerSource
@@ -76,7 +83,9 @@ def _word(one: AdaptiveSlack) -> str:
     if isinstance(one, PdSlack):
         return f"pd_controller({one.target!r})"
     assert isinstance(one, Quality)  # noqa: S101
-    return f"quality({one.target!r})" if one.error is None else f"quality(error={one.error!r})"
+    if one.error is not None:
+        return f"quality(error={one.error!r})"
+    return f"quality({one.target!r}{', by_window=True' if one.by_window else ''})"
 
 
 # -- the operators that a stream feeds -------------------------------------------------------------
@@ -146,21 +155,19 @@ def _deciding(
             "choose the slacks of both; give both streams the same policy"
         )
     track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
-    error = one.error if isinstance(one, Quality) else None
     ordered = bool(place.orders)
-    feature = "quality share" if error is None else "quality error"
-    refuse(feature, plan.labels, f"lw.{_word(one)}")
+    bounded = any(isinstance(policy, Quality) and policy.bound for policy in mine)
+    refuse("quality error" if bounded else "quality share", plan.labels, f"lw.{_word(one)}")
     return SlackDecision(
         place.operator,
         name,
         place.ports,
-        plan.quality_model(granule, error, ordered=ordered),
+        plan.quality_model(granule, None, ordered=ordered),
         _rule(one, plan.axes[0], granule),
         _target(one),
         track,
         granule,
-        plan.loss_count(error, ordered=ordered),
-        error=error or 0.0,
+        plan.loss_count(None, ordered=ordered),
         orders=place.orders,
         remembered=plan.remembered(track),
         by_source=parts,
@@ -170,8 +177,8 @@ def _deciding(
 def _ruled(flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack]) -> bool:
     """Return whether the slack of a place follows from the slacks that its rows need."""
     mine = [targets[n] for port in place.ports for n in port]
-    shares = all(isinstance(one, Quality) and one.error is None for one in mine)
-    return shares and flow.operators[place.operator].plan.aggregates_rows
+    every = all(isinstance(one, Quality) for one in mine)
+    return every and flow.operators[place.operator].plan.aggregates_rows
 
 
 def _window_slack(
@@ -180,8 +187,10 @@ def _window_slack(
     """Return the choice of the slack for the windows of `place`; raise SpecError if none fits."""
     operator = flow.operators[place.operator]
     (inputs,) = place.ports
-    one = max((targets[n] for n in inputs), key=_target)
-    refuse("quality share", operator.plan.labels, f"lw.{_word(one)}")
+    every = [one for n in inputs if isinstance(one := targets[n], Quality)]
+    one, bound = max(every, key=_target), _bound(every)
+    feature = "quality share" if bound is None else "quality error"
+    refuse(feature, operator.plan.labels, f"lw.{_word(one)}")
     windows = [window for _, window in operator.plan.fixed_windows]
     return WindowSlack(
         place.operator,
@@ -191,25 +200,39 @@ def _window_slack(
         _target(one),
         max(window.range for window in windows),
         min(window.slide for window in windows),
-        OWN_SOURCES if parts.intersection(inputs) else 0,
+        OWN_SOURCES if bound is None and parts.intersection(inputs) else 0,
+        bound,
     )
+
+
+def _bound(policies: Sequence[Quality]) -> ValueBound | None:
+    """Return the bound on results that all policies of some windows have; None if they have none.
+
+    Raise SpecError if they differ.
+    """
+    bounds = {policy.bound for policy in policies}
+    if len(bounds) > 1:
+        raise SpecError(
+            "lw.quality(...) with different error= or by_window= on the streams of the same "
+            "windows: their results have one error; give all of these streams the same policy"
+        )
+    return bounds.pop()
 
 
 def _booked(
     operators: tuple[Operator, ...], windows: Sequence[WindowSlack]
 ) -> tuple[Operator, ...]:
     """Return the operators, of which those of `windows` count rows by window if they can."""
-    ruled = {one.operator for one in windows}
-    return tuple(
-        replace(o, plan=o.plan.counting_losses("windows", 0))
-        if n in ruled and o.plan.loss_count(0.0, ordered=False) is not None
-        else o
-        for n, o in enumerate(operators)
-    )
+    found = list(operators)
+    for one in windows:
+        plan = found[one.operator].plan
+        assert isinstance(plan, WindowPlan)  # noqa: S101
+        found[one.operator] = replace(found[one.operator], plan=plan.judged_by(one.bound))
+    return tuple(found)
 
 
 def _target(one: AdaptiveSlack) -> float:
-    if isinstance(one, Quality) and one.target is None:
+    if isinstance(one, Quality) and one.bound is not None:
         return one.share
     assert isinstance(one, Quality | PdSlack)  # noqa: S101
     return one.target or 0.0

@@ -134,6 +134,7 @@ _LEARNED = "the policy learns how often to choose a slack, how finely, and how l
 def quality(
     target: float | None = None,
     *,
+    by_window: bool = False,
     error: float | None = None,
     share: float = 0.95,
     by: str | None = None,
@@ -153,9 +154,14 @@ def quality(
     target
         The share of results that must be produced: pairs of a join, or rows in windows. 0.95 allows
         the loss of one result in twenty.
-    error, share
-        Instead of `target`, for windows: the largest relative error of a final result, and the
-        share of windows that must have at most this error.
+    by_window
+        For windows: the target applies to the rows of each result, and a `share` of the results
+        must meet it.
+    error
+        Instead of `target`, for windows: the largest relative error of a final result, by its
+        values; a `share` of the results must be within it.
+    share
+        The share of results that must meet `by_window` or `error`.
     by
         The column that identifies sources, as in `lw.per_source`: each source has its own slack and
         must meet the target. The first 63 sources have a slack of their own, all others share one.
@@ -163,7 +169,7 @@ def quality(
     >>> quality(0.95).target
     0.95
     """
-    policy = Quality(target=target, error=error, share=share)
+    policy = Quality(target=target, by_window=by_window, error=error, share=share)
     rest: dict[str, Any] = {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "clock": clock}
     return replace(policy, **rest) if by is None else PerSource(column=by, each=policy, **rest)
 

@@ -5,16 +5,19 @@ The quality tracker computes the share of lost rows from both counts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.values import spread
-from lowwater.control.measures import ShardMeasure
+from lowwater.control.measures import NeededSlack, ShardMeasure
 from lowwater.control.watermark import SourceKey
 from lowwater.operators.group_codes import group_values
+from lowwater.operators.packet import Packet
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.plan import WindowPlan
 
@@ -26,14 +29,25 @@ Tally = list[tuple[K, int]]
 class Observer:
     """A window observer that measures nothing."""
 
+    changes: Mapping[str, bytes | None] = MappingProxyType({})
+    """The changes of the state that only the observer reads."""
+    needed: Sequence[NeededSlack] = ()
+    """The slacks that results needed."""
+
+    def receive(self, packets: Sequence[Packet]) -> None:
+        """Receive the packets of the epoch. Called first."""
+
     def missed(self, first: np.ndarray, end: np.ndarray, rows: pa.Table) -> None:
         """Called at admission: row i of `rows` missed the windows `first[i] <= wid < end[i]`."""
 
     def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
         """Called before `windows` are emitted; row i of `keys` is the group with code i."""
 
-    def observed(self, measure: ShardMeasure) -> ShardMeasure:
-        """Return the measurement of the epoch with the counts of the observer. Called last."""
+    def observed(self, measure: ShardMeasure, passed: int | None) -> ShardMeasure:
+        """Return the measurement of the epoch with the counts of the observer. Called last.
+
+        `passed` is the watermark after the epoch.
+        """
         return measure
 
 
@@ -50,8 +64,9 @@ class LossCount(Observer):
         self.windows: dict[str, Tally[int]] = {"closed": [], "missed": []}
         self.sources: dict[str, Tally[SourceKey]] = {"closed": [], "missed": []}
 
-    def observed(self, measure: ShardMeasure) -> ShardMeasure:
+    def observed(self, measure: ShardMeasure, passed: int | None) -> ShardMeasure:
         """Return the measurement with the counts by window and by source."""
+        del passed
         return replace(
             measure,
             closed=tuple(self.windows["closed"]),

@@ -8,7 +8,7 @@ counted by pane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,8 +22,10 @@ from lowwater.control.watermark import SourceKey, Watermarks
 from lowwater.learners.slack_bins import BINS, SlackBins
 from lowwater.operators.batch import Batch
 from lowwater.operators.group_codes import group_values
+from lowwater.operators.packet import Packet, table_packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.plan import WindowPlan
+from lowwater.operators.window.value_bound import additions_by_shard, criteria
 from lowwater.ticks import FIRST_TICK
 from lowwater.windows.sliding import Sliding
 
@@ -56,6 +58,37 @@ def needed_slacks(
         for source, (made, lost) in zip(named, counts, strict=True)
         if made.any() or lost.any()
     ]
+
+
+def additions(
+    plan: WindowPlan, batches: Sequence[Batch], reference: SlackReference
+) -> Iterator[Packet]:
+    """Yield packets of what rows that need slack add to windows, for the shards of the windows."""
+    assert plan.bound is not None  # noqa: S101
+    kinds = criteria(plan.aggregates, plan.schema, plan.bound)
+    bins = slack_bins(plan.fixed_windows)
+    ((_, window),) = plan.fixed_windows
+    for rows in batches:
+        every = _Rows.of(plan, rows, reference, [None])
+        old = np.flatnonzero(every.ticks < every.newest)
+        if not len(old):
+            continue
+        row, end, needed = _needs(window, bins, every.where(old))
+        table = rows.table.take(pa.array(old))
+        for shard, some in additions_by_shard(
+            table, plan.keys, kinds, (row, end, needed), plan.shards
+        ):
+            yield table_packet("additions", shard, rows.seq, some.to_table())
+
+
+def _needs(window: Sliding, bins: SlackBins, rows: _Rows) -> tuple[np.ndarray, ...]:
+    """Return (row, end, bin of the slack that it needs) for each window that a row needs it for."""
+    first, last = window.first(rows.ticks), window.last(rows.ticks)
+    upto = np.minimum(last + 1, window.first_open(rows.newest))
+    wid, one = spread(first, np.maximum(upto, first))
+    end = np.asarray(window.end(wid))
+    needed = np.searchsorted(bins.edges, rows.where(one).newest - end + 1)
+    return one, end, np.minimum(needed, BINS - 1)
 
 
 def slack_bins(windows: Iterable[tuple[str, Sliding]]) -> SlackBins:
@@ -134,15 +167,12 @@ def _count_old(
     window: Sliding, bins: SlackBins, rows: _Rows, times: np.ndarray, counts: Counts
 ) -> None:
     """Move rows from bin 0 of `counts` to the bins of their needs; row i stands for `times[i]`."""
-    first, last = window.first(rows.ticks), window.last(rows.ticks)
-    upto = np.minimum(last + 1, window.first_open(rows.newest))
-    wid, one = spread(first, np.maximum(upto, first))
-    these, end = rows.where(one), window.end(wid)
-    needed = np.searchsorted(bins.edges, these.newest - end + 1)
+    one, end, needed = _needs(window, bins, rows)
+    these = rows.where(one)
     lost = (end <= these.acting).astype(np.int64)
     kind, none = np.broadcast_to(these.kind, one.shape), np.zeros_like(one)
     np.subtract.at(counts, (kind, none, none), times[one])
-    np.add.at(counts, (kind, lost, np.minimum(needed, BINS - 1)), times[one])
+    np.add.at(counts, (kind, lost, needed), times[one])
 
 
 def _by_pane(window: Sliding, rows: _Rows) -> tuple[_Rows, np.ndarray]:

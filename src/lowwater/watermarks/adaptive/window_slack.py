@@ -17,6 +17,7 @@ from lowwater.control.measures import BinCounts, Measures, NeededSlack
 from lowwater.control.watermark import SourceKey, Watermarks
 from lowwater.learners.slack_frontier import SlackFrontier
 from lowwater.ticks import END
+from lowwater.watermarks.adaptive.policies import ValueBound
 from lowwater.watermarks.adaptive.quality_book import QualityBook
 from lowwater.watermarks.adaptive.tournament import SlackNews, Tournament
 from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
@@ -58,6 +59,7 @@ class WindowSlack:
     - `target`: The share of rows that must be in time for their windows.
     - `range`, `slide`: The longest range of the windows, and their shortest slide, in ticks.
     - `sources`: How many sources have a slack of their own; the others share one.
+    - `bound`: The bound on the error of results; the target is then the share of results within it.
     """
 
     operator: int
@@ -68,6 +70,7 @@ class WindowSlack:
     range: int
     slide: int
     sources: int = 0
+    bound: ValueBound | None = None
 
     @cached_property
     def rule(self) -> Tournament:
