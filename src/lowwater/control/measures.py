@@ -63,6 +63,7 @@ class InputMeasure:
     - `jumped`: Whether rows were admitted that are further ahead than `max_ahead`.
     - `last`: Whether the input has ended.
     - `waiting`: The number of rows that wait at the source; None if unknown.
+    - `behind`: The sum of the late degrees of rows, in ticks.
     - `bad_files`: The number of files that were reported instead of being read.
     """
 
@@ -85,6 +86,7 @@ class InputMeasure:
     jumped: bool = False
     last: bool = False
     waiting: int | None = None
+    behind: int = 0
     bad_files: int = 0
 
 
@@ -203,6 +205,7 @@ class EpochMeasure:
     - `learned`: By operator, new early results, and the finals of waiting early results.
     - `finals`: By operator, the finals that gap filling remembers.
     - `took`: The duration of the epoch in ticks.
+    - `run`: The number of epochs that the process had completed before, if durations are measured.
     """
 
     VERSION: ClassVar[int] = 1
@@ -212,6 +215,7 @@ class EpochMeasure:
     learned: Mapping[int, EarlyNews] = field(default_factory=dict)
     finals: Mapping[int, GapMemory] | None = None
     took: int | None = None
+    run: int | None = None
 
 
 @dataclass(frozen=True)

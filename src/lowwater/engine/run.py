@@ -17,6 +17,7 @@ from lowwater.errors import PlanError
 from lowwater.planner.early import demand
 from lowwater.shedding.policy import Gap
 from lowwater.sinks.sink import Outputs
+from lowwater.ticks import Duration
 
 
 class Run(ABC):
@@ -77,11 +78,12 @@ class Run(ABC):
         aggressiveness: float | None = None,
         accuracy: float | None = None,
         max_gap: Gap | Mapping[str, Gap] | None = None,
+        latency: Duration | None = None,
     ) -> None:
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are parameters of `lw.early_before`, `max_gap` is a parameter of `lw.shed`. The
+        `accuracy` are parameters of `lw.early_before`, `max_gap` and `latency` of `lw.shed`. The
         change takes effect when the running epoch ends. The control log records the change, so a
         restarted query keeps it. But if the value in the query's code was edited after the retune,
         the restarted query uses the value in the code.
@@ -91,6 +93,7 @@ class Run(ABC):
             "aggressiveness": aggressiveness,
             "accuracy": accuracy,
             "max_gap": max_gap,
+            "latency": latency,
         }
         self.asked.append(retuning(self.controller, given))
 
