@@ -89,6 +89,21 @@ def arena(
         raise typer.Exit(1)
 
 
+@app.command("load")
+def load_arena(
+    *,
+    seed: Annotated[
+        list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
+    ] = None,
+) -> None:
+    """Judge load shedding on simulated machines, beside a planner that knows all arrivals."""
+    from experiments.arena.load.report import load_arena as run_arena
+
+    verdicts = run_arena(seed or [0], Console(highlight=False, width=140))
+    if any(one.fails for one in verdicts):
+        raise typer.Exit(1)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; an error of Lowwater's is one paragraph without a trace."""
     try:

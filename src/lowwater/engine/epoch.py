@@ -76,6 +76,7 @@ class Epoch:
         clock: Clock,
     ) -> None:
         self.plan, self.tasks, self.outputs, self.clock = plan, tasks, outputs, clock
+        self.completed = 0
         self.controller = Controller.of(plan, log)
 
     def run(
@@ -129,6 +130,7 @@ class Epoch:
         self.outputs.forget(before)
         self.tasks.settle(measured.segments)
         reached("cleaned")
+        self.completed += 1
         return entry, packets
 
     def _run_tasks(
@@ -168,7 +170,8 @@ class Epoch:
         """Return a measurement of the epoch's duration; empty unless durations are measured."""
         if not self.timed:
             return []
-        return [EpochMeasure(took=self.clock.took(epoch, began))]  # type: ignore[attr-defined]
+        took = self.clock.took(epoch, began)  # type: ignore[attr-defined]
+        return [EpochMeasure(took=took, run=self.completed)]
 
     @property
     def timed(self) -> bool:

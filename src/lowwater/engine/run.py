@@ -18,6 +18,7 @@ from lowwater.needs.statement import Need
 from lowwater.planner.early import demand
 from lowwater.shedding.policy import Gap
 from lowwater.sinks.sink import Outputs
+from lowwater.ticks import Duration
 
 
 class Run(ABC):
@@ -82,11 +83,12 @@ class Run(ABC):
         accuracy: float | None = None,
         max_gap: Gap | Mapping[str, Gap] | None = None,
         need: Need | Mapping[str, Any] | None = None,
+        latency: Duration | None = None,
     ) -> None:
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are parameters of `lw.early_before`, `max_gap` is a parameter of `lw.shed`.
+        `accuracy` are parameters of `lw.early_before`, `max_gap` and `latency` of `lw.shed`.
         `need` is another need, or some of its arguments, such as {"fresh": "1 minute"}; for several
         queries, by the name of the query.
 
@@ -100,6 +102,7 @@ class Run(ABC):
             "accuracy": accuracy,
             "max_gap": max_gap,
             "need": need,
+            "latency": latency,
         }
         self.asked.append(retuning(self.controller, given))
 

@@ -187,7 +187,7 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
         "load": memory.load.load,
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
-        "in_reach": not memory.load.beyond,
+        "limited_by": memory.load.choice.limit,
     }
 
 

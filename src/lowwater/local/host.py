@@ -110,12 +110,21 @@ class LocalEpochs:
         self.memory.shards = shards
 
     def run(
-        self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Request] = ()
+        self,
+        blocks: Sequence[Blocks],
+        *,
+        last: Sequence[bool],
+        asked: Sequence[Request] = (),
+        waiting: int | None = None,
     ) -> list[Packet]:
-        """Run one epoch over the blocks of each input; return the packets that the epoch emits."""
+        """Run one epoch over the blocks of each input; return the packets that the epoch emits.
+
+        `waiting` is the number of rows that the first input has not delivered yet, if known.
+        """
         sized = [[b if isinstance(b, tuple) else (b, None) for b in mine] for mine in blocks]
         given = {n: [SourceBlock(t, rows=rows) for t, rows in mine] for n, mine in enumerate(sized)}
         ended = [InputMeasure(n, last=True) for n, is_last in enumerate(last) if is_last]
+        ended += [] if waiting is None else [InputMeasure(0, waiting=waiting)]
         before = self.log.before(self.epoch)
         _, packets = self.steps.run(before, Intake(given), lambda: ended, asked=lambda: asked)
         self.epoch += 1

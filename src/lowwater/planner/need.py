@@ -169,7 +169,11 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
     giving = [part for part in parts if "windows" in part.gives]
     if given is not None or not giving or len(giving) < len(flow.outputs):
         return given
-    return shed(latency=spoken(min(p.need.fresh_ticks for p in giving)), max_gap=LONGEST_GAP)
+    return shed(
+        latency=spoken(min(p.need.fresh_ticks for p in giving)),
+        max_gap=LONGEST_GAP,
+        gives="max_gap",
+    )
 
 
 def with_needs(assembly: PhysicalPlan, parts: tuple[NeedPart, ...], shed: Any) -> PhysicalPlan:

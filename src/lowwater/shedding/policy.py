@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from lowwater.errors import SpecError, renamed
 from lowwater.ticks import Duration, ticks
 
 Gap: TypeAlias = int | Duration
 """The length of a gap: a number of results, or a duration."""
+Gives: TypeAlias = Literal["latency", "max_gap"]
+"""The bound that gives way if both cannot be kept."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class ShedPolicy:
     latency: int | None = None
     seed: int = 0
     fill: bool = False
+    gives: Gives = "latency"
 
 
 @renamed(p="share")
@@ -33,6 +36,7 @@ def shed(
     latency: Duration | None = None,
     seed: int = 0,
     fill: Literal["linear"] | None = None,
+    gives: Gives = "latency",
 ) -> ShedPolicy:
     """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
@@ -44,15 +48,20 @@ def shed(
     share
         The share of windows to drop.
     latency
-        The largest age of a result when it is emitted. Give either `share` or `latency`.
+        The largest age of a result when it is emitted, from the moment at which the watermark could
+        have closed its window. Give either `share` or `latency`.
     seed
         The seed of the random choice of windows.
     fill
         "linear" also emits rows for dropped windows, interpolated between the nearest finals. These
         rows have the kind "filled", and `error` is a bound on their error.
 
-    >>> shed(max_gap=10, share=0.3)
-    ShedPolicy(max_gap=10, share=0.3, latency=None, seed=0, fill=False)
+    gives
+        The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
+        than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").
+
+    >>> shed(max_gap=10, share=0.3).share
+    0.3
     """
     if (share is None) == (latency is None):
         raise SpecError(
@@ -65,10 +74,21 @@ def shed(
         raise SpecError(f"shed(share={share!r}) must be a share from 0 to below 1")
     if fill not in (None, "linear"):
         raise SpecError(f"shed(fill={fill!r}) is unknown; write fill='linear', or leave it out")
-    bound = None if latency is None else ticks(latency, name="latency")
-    if bound is not None and bound <= 0:
+    bound = None if latency is None else bound_ticks(latency)
+    if gives not in get_args(Gives):
+        raise SpecError(
+            f"shed(gives={gives!r}) is unknown; write gives='latency' to let results get older, or "
+            f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
+        )
+    return ShedPolicy(max_gap, share, bound, seed, fill is not None, gives)
+
+
+def bound_ticks(latency: Duration) -> int:
+    """Return the bound on latency in ticks; raise SpecError unless it is greater than zero."""
+    bound = ticks(latency, name="latency")
+    if bound <= 0:
         raise SpecError(f"shed(latency={latency!r}) must be greater than zero")
-    return ShedPolicy(max_gap, share, bound, seed, fill is not None)
+    return bound
 
 
 def check_gaps(max_gap: Any) -> None:

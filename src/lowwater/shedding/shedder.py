@@ -12,16 +12,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from lowwater.control.drop import DropPlan
-from lowwater.control.measures import GapMemory
+from lowwater.control.measures import EpochMeasure, GapMemory
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.intervals import Intervals, difference, intersection, union
-from lowwater.shedding import load_model
+from lowwater.shedding.arrivals import rate
+from lowwater.shedding.choice import Choice, Limit, Search, rule
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
+from lowwater.shedding.costs import Epoch
 from lowwater.shedding.drop_geometry import Root, Slots
-from lowwater.shedding.load_model import PATIENCE, Bound, Epoch, LoadMemory
-from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, results_in
-from lowwater.ticks import BEGIN, END
+from lowwater.shedding.forecast import EPOCHS_TO_ANSWER
+from lowwater.shedding.load_model import Begun, LoadMemory, costliest
+from lowwater.shedding.policy import (
+    ShedPolicy,
+    bound_ticks,
+    check_gaps,
+    gap_of,
+    plain,
+    results_in,
+)
+from lowwater.ticks import BEGIN, END, spoken
 
 AHEAD = 4
 """The shedder decides ahead for `AHEAD` times as many slots as a recent epoch advanced."""
@@ -29,6 +39,8 @@ LEAST_RUNS, MOST_RUNS = 8, 500
 """The smallest and the largest number of runs for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals in memory; their late rows are counted as shed."""
+PATIENCE = 8
+"""A query is shut down after `max_gap` has limited the bound for this number of epochs."""
 TIRED = 0.7
 """A query restarts when the arrival rate is below this share of the rate at its shut-down."""
 
@@ -64,7 +76,7 @@ class ShedMemory:
     - `finals`: {operator: final results that gap filling needs}.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     load: LoadMemory = field(default_factory=LoadMemory)
     place: Place | None = None
@@ -103,13 +115,19 @@ class LoadShedder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change while the query runs."""
-        return {"max_gap": plain(self.how.max_gap)}
+        bound = {} if self.how.latency is None else {"latency": spoken(self.how.latency)}
+        return {"max_gap": plain(self.how.max_gap), **bound}
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return the shedder with the `max_gap` in `values`."""
-        if "max_gap" not in values:
-            return self
-        gap = values["max_gap"]
+        """Return the shedder with the `max_gap` and the `latency` in `values`."""
+        shedder = self
+        if "latency" in values and self.how.latency is not None:
+            bound = bound_ticks(values["latency"])
+            shedder = replace(shedder, how=replace(shedder.how, latency=bound))
+        return shedder.with_gap(values["max_gap"]) if "max_gap" in values else shedder
+
+    def with_gap(self, gap: Any) -> LoadShedder:
+        """Return the shedder with another `max_gap`."""
         check_gaps(gap)
         queries = list(dict.fromkeys(root.query for root in self.roots))
         roots = tuple(
@@ -124,37 +142,38 @@ class LoadShedder:
 
     def advance(self, memory: ShedMemory, report: EpochReport) -> tuple[ShedMemory, DropPlan]:
         """Return the memory after an epoch, and the windows to drop from the next epoch on."""
-        newest = latest(*(report.inputs[n].newest for n in self.inputs))
-        load = self._load(memory.load, report)
+        newest = self._newest(report)
         if newest is None:
+            load = self._load(memory.load, None, report)
             return replace(memory, load=load, news=()), report.dropped
         first = self.slots.first_after(newest)
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
-        rule, stride = self._rule(load), 0.0
+        load = self._load(memory.load, place, report)
+        drops, stride = self._rule(load), 0.0
         if memory.place is not None:
             stride = float(max(first - memory.place.slot, 0.8 * memory.stride))
-        run = rule.batch + 1
+        run = drops.batch + 1
         until = first + min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run)
-        chosen = [dropped for _, dropped in decide(place, rule, until)] if rule.share else []
+        chosen = [dropped for _, dropped in decide(place, drops, until)] if drops.share else []
         ahead = self._times(dropped_runs(first, chosen))
         over = intersection(report.dropped.intervals, ((BEGIN, start),))
         windows = memory.windows + self._windows(begun)
         news = tuple(self._news(begun, memory, report, start))
         finals = [m.finals for m in report.measured.epoch if m.finals is not None] or [{}]
-        after = ShedMemory(load, place, until, rule, stride, windows, news, finals[0])
+        after = ShedMemory(load, place, until, drops, stride, windows, news, finals[0])
         intervals = union([*_still_known(over, report), *ahead])
         return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
         """Return the state before slot `first`, and the dropped runs that began before it."""
-        place, rule = memory.place, memory.rule
-        if place is None or rule is None:
+        place, drops = memory.place, memory.rule
+        if place is None or drops is None:
             return Place(first), ()
         if first <= place.slot:
             return place, ()
-        rule = replace(rule, seed=self.how.seed)
-        steps = list(decide(place, rule, min(first, memory.until)))
+        drops = replace(drops, seed=self.how.seed)
+        steps = list(decide(place, drops, min(first, memory.until)))
         after = steps[-1][0] if steps else place
         return after.skipped_to(first), dropped_runs(place.slot, [drop for _, drop in steps])
 
@@ -185,54 +204,66 @@ class LoadShedder:
 
     def _rule(self, load: LoadMemory) -> Rule:
         """Return the rule of the next decisions: share to drop, batch size and longest run."""
-        most = self.most
         if self.how.latency is None:
-            return Rule(self.how.share or 0.0, most, most, self.how.seed)
-        return Rule(load.share, min(load.run, most), most, self.how.seed)
+            return rule(self.how.share or 0.0, self.most, self.most, self.how.seed)
+        return rule(load.choice.share, load.choice.run, self._longest, self.how.seed)
 
-    def _load(self, memory: LoadMemory, report: EpochReport) -> LoadMemory:
-        """Return the memory of the load model after an epoch."""
-        took = [m.took for m in report.measured.epoch if m.took is not None]
-        if self.how.latency is None or not took:
+    @property
+    def _longest(self) -> int | None:
+        """The longest run of dropped slots; None if gaps give way to the bound on latency."""
+        return None if self.how.gives == "max_gap" else self.most
+
+    def _load(self, memory: LoadMemory, place: Place | None, report: EpochReport) -> LoadMemory:
+        """Return the memory of the load model after an epoch, with the next choice."""
+        measured = [m for m in report.measured.epoch if m.took is not None]
+        latency = self.how.latency
+        if latency is None or not measured:
             return memory
-        epoch = self._epoch(memory, report, took[0])
-        costs, cost = load_model.learn(memory.costs, epoch)
-        coming, off = load_model.expected(memory, epoch), 0.0
-        if memory.cost is not None:
-            off = load_model.surprise(memory.surprise, memory.cost, epoch)
-        bound = Bound(self.slots.params, self.most, self.how.latency, off)
-        need = bound.needs(cost, coming, epoch)
-        beyond = 0 if need.reachable else memory.beyond + 1
-        return LoadMemory(
-            now=report.now,
-            elapsed=epoch.elapsed,
-            costs=costs,
-            cost=cost,
-            surprise=off,
-            rate=coming.rate,
-            results=coming.results,
-            waiting=epoch.waiting,
-            share=load_model.settled(memory.share, need.share),
-            run=need.run,
-            load=need.load,
-            beyond=beyond,
-            closed=self._shut(memory.closed, report, beyond, coming.rate),
-        )
+        epoch = self._epoch(memory, report, measured[0])
+        load = memory.after(epoch, self._newest(report), report.now, latency)
+        choice = self._choice(load, place, report, epoch.took)
+        beyond = memory.beyond + 1 if choice.limit == "max_gap" else 0
+        pace = rate(load.recent, latency).rows
+        closed = self._shut(memory.closed, report, beyond, pace)
+        return replace(load, choice=choice, beyond=beyond, closed=closed)
 
-    def _epoch(self, memory: LoadMemory, report: EpochReport, took: int) -> Epoch:
-        """Return the load model's measurements of an epoch that took `took` ticks."""
+    def _choice(
+        self, load: LoadMemory, place: Place | None, report: EpochReport, took: float
+    ) -> Choice:
+        """Return the share of windows to drop: none, unless the load asks for a forecast."""
+        latency = self.how.latency or 0
+        beyond = latency < (EPOCHS_TO_ANSWER + 1) * load.fixed
+        limit: Limit | None = "epochs" if beyond and load.costs.known else None
+        if place is None or not load.overloaded(latency):
+            return Choice(limit=limit)
+        inputs = [report.inputs[n] for n in self.inputs]
+        slack = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
+        lows = [w.low for w in report.ports if w.low is not None]
+        first_end = self.slots.first_end(self.roots)
+        begun = Begun(report.dropped.intervals, min(lows, default=BEGIN), slack, first_end)
+        outlook = load.outlook(self.slots, begun, took, latency)
+        if outlook is None:
+            return Choice(limit=limit)
+        found = Search(outlook, place, self._longest, self.how.seed).choice()
+        return found if limit is None else replace(found, limit=limit)
+
+    def _newest(self, report: EpochReport) -> int | None:
+        return latest(*(report.inputs[n].newest for n in self.inputs))
+
+    def _epoch(self, memory: LoadMemory, report: EpochReport, measured: EpochMeasure) -> Epoch:
+        """Return the load model's measurements of an epoch."""
+        took = measured.took or 0
         rows = sum(m.rows * self.inputs.get(m.input, 0) for m in report.measured.inputs)
         shed = sum(counts.get("shed", 0) for _, counts in report.measured.counts())
         sources = [m for m in report.measured.inputs if m.waiting is not None]
         waiting = sum((m.waiting or 0) * self.inputs.get(m.input, 0) for m in sources)
-        inputs = [report.inputs[n] for n in self.inputs]
-        behind = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
         elapsed = took if memory.now is None else report.now - memory.now
         operators = {root.operator for root in self.roots}
         mine = (m for m in report.measured.shards if m.operator in operators)
         results = sum(m.counts.get("results", 0) for m in mine)
         kept, unread = max(0, rows - shed), waiting if sources else None
-        return Epoch(took, elapsed, kept, shed, results, unread, behind, memory.share)
+        behind = sum(m.behind * self.inputs.get(m.input, 0) for m in report.measured.inputs)
+        return Epoch(took, elapsed, kept, shed, results, unread, measured.run, behind)
 
     def _shut(
         self, closed: Mapping[int, float], report: EpochReport, beyond: int, rate: float
@@ -244,7 +275,7 @@ class LoadShedder:
             for number, counts in report.measured.counts():
                 if number in rows:
                     rows[number] += counts.get("in", 0)
-            chosen = load_model.costliest(rows, list(shut))
+            chosen = costliest(rows, list(shut))
             if chosen is not None:
                 shut[chosen] = rate
         return shut
