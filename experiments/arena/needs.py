@@ -27,6 +27,8 @@ WINDOWS = 70
 WARM_UP = 20
 """The windows that are not judged."""
 ERROR, SHARE = 0.05, 0.95
+GIVES = ("exact", "windows", "right")
+"""A dropped window counts as much as a wrong one, so windows give before `right`."""
 FRESH, EXACT = 1.0, 6.0
 """The promises of the need, in windows."""
 SLACKS = (0.0, 0.25, 0.5, 0.75, 1.5, 5.0)
@@ -50,7 +52,7 @@ class NeedStream:
     def need(self) -> Need:
         """The need that is judged."""
         fresh, exact = (timedelta(microseconds=int(n * self.stream.range)) for n in (FRESH, EXACT))
-        return lw.need(fresh=fresh, error=ERROR, share=SHARE, exact=exact)
+        return lw.need(fresh=fresh, error=ERROR, share=SHARE, exact=exact, gives=GIVES)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,6 @@ def test_windows_that_give_first_leave_the_wait_for_rows_alone():
     frontier = SlackFrontier((0, 2 * SECOND, 20 * SECOND), (0.5, 0.95, 0.999))
     first = Run(part(gives=("windows", "exact", "right")), frontier=frontier).play(steady(60))
     assert first.memory.parts[0].latency == (8 - 2) * SECOND
-    tight = part(exact="22 seconds", gives=("windows",))
-    assert Run(tight, frontier=frontier).play(steady(60)).memory.parts[0].latency == 3 * SECOND
+    tight = part(exact="9 seconds", gives=("windows",))
+    assert Run(tight, frontier=frontier).play(steady(60)).memory.parts[0].latency == 4.5 * SECOND
     assert Run(part(gives=("exact",))).play(steady(60)).memory.parts[0].latency is None

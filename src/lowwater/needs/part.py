@@ -163,31 +163,26 @@ class NeedPart:
         alone = share is not None and share >= sure
         exact = self.need.exact_ticks
         cap = None if exact is None else max(exact - delay, 0)
-        latency = self._latency(frontier, delay)
+        latency = self._latency(frontier)
         return replace(memory, alone=alone, cap=within if alone else cap, latency=latency)
 
-    def _latency(self, frontier: SlackFrontier, delay: int) -> int | None:
+    def _latency(self, frontier: SlackFrontier) -> int | None:
         """Return how long the work on a window may take before windows are dropped.
 
         If `right` gives way before windows, an answer may be requested as early as the work needs,
-        so all of `fresh` is left for it. Otherwise the rows that make it right must be waited for.
+        so all of `fresh` is left for it. Otherwise the rows that make it right must be waited for,
+        in at most half of the time: with longer epochs no wait would help.
         """
         if "windows" not in self.gives:
             return None
         before = self.need.gives_before("windows", self.gives)
-        fresh, exact = self.need.fresh_ticks, self.need.exact_ticks
-        left = fresh if "right" in before else fresh - self._wait(frontier, fresh, delay)
-        if exact is not None and "exact" not in before:
-            left = min(left, exact - self._wait(frontier, exact, delay, FINAL))
-        return max(left, delay, 1)
-
-    def _wait(
-        self, frontier: SlackFrontier, within: int, delay: int, share: float | None = None
-    ) -> int:
-        """Return the slack for a completeness, at most what `within` leaves of it."""
-        needed = frontier.least(self.need.completeness if share is None else share)
-        most = max(within - delay, 0)
-        return most if needed is None else min(needed, most)
+        left = self.need.fresh_ticks
+        if "right" not in before:
+            left -= _wait(frontier, self.need.completeness, left // 2)
+        if self.need.exact_ticks is not None and "exact" not in before:
+            exact = self.need.exact_ticks
+            left = min(left, exact - _wait(frontier, FINAL, exact // 2))
+        return max(left, 1)
 
     # -- the account ------------------------------------------------------------------------------
 
@@ -225,3 +220,9 @@ class NeedPart:
         """Return whether a final that the epoch emits comes within `exact`."""
         exact, section = self.need.exact_ticks, memory.section(end)
         return exact is None or section is None or epoch.now - section.moment <= exact
+
+
+def _wait(frontier: SlackFrontier, share: float, most: int) -> int:
+    """Return the slack for a completeness, at most `most`."""
+    needed = frontier.least(share)
+    return most if needed is None else min(needed, most)
