@@ -10,15 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from experiments.arena.families import (
-    BEGIN,
-    FAMILIES,
-    TUNING_SEEDS,
-    Random,
-    drawn,
-    log_uniform,
-    poisson,
-)
+from experiments.arena.families import FAMILIES, TUNING_SEEDS
+from experiments.arena.families.family import BEGIN, Random, drawn, log_uniform, poisson
 from experiments.arena.stream import ArenaStream, Floats
 from lowwater.ticks import TICKS_PER_SECOND as SECOND
 

@@ -300,7 +300,9 @@ def early_before(share: float | None = None, *, accuracy: float | None = None) -
     """Return a policy that requests each window `share` · slide before the window's end.
 
     With `accuracy`, the policy requests windows as early as this mean accuracy of early results
-    allows; `share` is then the upper bound, by default 1.
+    allows; `share` is then the upper bound, by default 1. An accuracy of 1 requests windows as late
+    as possible, one epoch before their finals. No window is requested before it begins, and each is
+    requested until an early result has a row.
 
     >>> early_before(0.25)
     EarlyBefore(share=0.25)
