@@ -110,7 +110,7 @@ def grid(case: NeedStream) -> Iterator[tuple[tuple[Any, ...], Answers]]:
     for slack, lead, share in product(SLACKS, LEADS, drops):
         span = timedelta(microseconds=int(slack * case.stream.range))
         early = None if lead is None else lw.early_before(lead)
-        shed = lw.shed(share=share, max_gap=100) if share else None
+        shed = lw.shed(share=share, max_gap=4) if share else None
         options = RunOptions(early=early, shed=shed)
         answers = live(case.stream, options, watermark=lw.slack(span), prices=case.prices)
         yield (slack, lead, share), answers
