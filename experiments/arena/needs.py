@@ -180,14 +180,13 @@ def overloaded(stream: ArenaStream, profile: Profile, seed: int) -> tuple[ArenaS
     return replace(stream, **columns), prices
 
 
-def report(seeds: Sequence[int]) -> Iterable[str]:
-    """Yield a line for each stream, and the mean."""
+def report(seeds: Sequence[int], names: Sequence[str] = ()) -> Iterable[str]:
+    """Yield a line for each stream, or for those in `names`, and the mean."""
     verdicts = []
     for seed in seeds:
-        for case in cases(seed):
-            one = judge(case, seed)
-            verdicts.append(one)
-            yield line(one)
+        for case in (one for one in cases(seed) if not names or one.name in names):
+            verdicts.append(judge(case, seed))
+            yield line(verdicts[-1])
     more = np.array([one.more for one in verdicts])
     yield f"more than the best knobs: mean {more.mean():+.2%}, worst {more.max():+.2%}"
 
