@@ -75,9 +75,12 @@ def test_a_stream_that_the_machine_can_keep_up_with_loses_nothing():
     assert sum(lived((20, 150)).shed) == 0
 
 
-def test_queries_are_shut_down_costliest_first_if_the_bound_is_out_of_reach():
-    roots = tuple(Root(n, Sliding(range="1 second"), 0, 1, name) for n, name in enumerate("ab"))
-    shedder = LoadShedder(BOUND, roots, Slots.of(roots), {0: 2})
+@pytest.mark.parametrize(("weights", "first"), [({}, 1), ({"b": 5}, 0)])
+def test_queries_are_shut_down_costliest_first_if_the_bound_is_out_of_reach(weights, first):
+    spec = Sliding(range="1 second")
+    roots = tuple(Root(n, spec, 0, 1, name, name) for n, name in enumerate("ab"))
+    how = lw.shed(latency="5 seconds", max_gap=10, weights=weights)
+    shedder = LoadShedder(how, roots, Slots.of(roots), {0: 2})
     memory, dropped, told, now, waiting = shedder.begin(), DropPlan(), [], 0, 0
     for n in range(1, 40):
         rows = (900 + 200 * (n % 2)) if n < 30 else 10
@@ -95,7 +98,7 @@ def test_queries_are_shut_down_costliest_first_if_the_bound_is_out_of_reach():
         told += [(news.reason, news.operator) for news in memory.news]
         if n == 15:
             assert memory.load.choice.limit == "max_gap"
-            assert list(memory.load.closed) == [1]
+            assert list(memory.load.closed) == [first]
             assert dropped.of(0) != dropped.of(1)
-    assert ("closed", 1) in told
+    assert ("closed", first) in told
     assert not memory.load.closed  # rows come slowly again

@@ -151,6 +151,7 @@ class Controller:
             dropped=standing.dropped,
             clock=_early(before).clock,
             open=_something_open(accounts),
+            state_bytes=sum(shard.bytes for shard in accounts.shards.values()),
             ended=all(i.ended for i in inputs),
         )
         need = need_after(

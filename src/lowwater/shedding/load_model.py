@@ -167,14 +167,27 @@ class LoadMemory:
         least = (EPOCHS_TO_ANSWER + 1) * self.fixed
         return max(MARGIN * latency / (1 + self.costs.surprise / 2), least)
 
-    def outlook(self, slots: Slots, begun: Begun, took: float, latency: int) -> Outlook | None:
+    def event(self) -> tuple[float, float]:
+        """Return (the time of the rows that arrive now, the speed of event time)."""
+        assert self.newest is not None and self.now is not None and self.read is not None  # noqa: S101, PT018
+        fast = speed(self.recent)
+        event = self.newest + fast * (self.now - self.read)
+        if fast == 1 and self.lead is not None:
+            event = max(event, self.now + self.lead)
+        return event, fast
+
+    def reach(self, latency: int) -> float:
+        """Return how far after the newest time rows may be that arrive within `latency`."""
+        if self.newest is None or self.read is None:
+            return 0.0
+        event, fast = self.event()
+        return event + fast * latency - self.newest
+
+    def outlook(self, slots: Slots, begun: Begun, latency: int) -> Outlook | None:
         """Return the outlook, or None before the first row or while costs are not known."""
         if self.newest is None or self.costs.cost is None or self.now is None:
             return None
-        fast, unread = speed(self.recent), self.unread
-        event = self.newest + fast * took
-        if fast == 1 and self.lead is not None:
-            event = max(event, self.now + self.lead)
+        event, fast = self.event()
         return Outlook(
             slots,
             slots.first_after(self.newest),
@@ -184,7 +197,7 @@ class LoadMemory:
             fast,
             begun.slack,
             self.behind,
-            unread,
+            self.unread,
             rate(self.recent, latency),
             self.costs.cost,
             self.results or 0.0,
@@ -208,7 +221,10 @@ class Begun:
     first_end: int
 
 
-def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the operator not in `closed` with the most rows; None if fewer than two are open."""
+def costliest(rows: Mapping[int, float], closed: Sequence[int]) -> int | None:
+    """Return the operator not in `closed` with the most rows; None if fewer than two are open.
+
+    `rows` has the rows of each operator by its weight.
+    """
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

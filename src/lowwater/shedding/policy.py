@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -18,7 +19,10 @@ Gives: TypeAlias = Literal["latency", "max_gap"]
 
 @dataclass(frozen=True)
 class ShedPolicy:
-    """A policy that drops a `share` of windows, or as many as `latency` (in ticks) requires."""
+    """A policy that drops a `share` of windows, or as many as its bounds require.
+
+    `latency` is in ticks, `memory` in bytes.
+    """
 
     max_gap: Gap | Mapping[str, Gap]
     share: float | None = None
@@ -26,6 +30,8 @@ class ShedPolicy:
     seed: int = 0
     fill: bool = False
     gives: Gives = "latency"
+    memory: int | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @renamed(p="share")
@@ -37,6 +43,8 @@ def shed(
     seed: int = 0,
     fill: Literal["linear"] | None = None,
     gives: Gives = "latency",
+    memory: str | int | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> ShedPolicy:
     """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
@@ -49,13 +57,19 @@ def shed(
         The share of windows to drop.
     latency
         The largest age of a result when it is emitted, from the moment at which the watermark could
-        have closed its window. Give either `share` or `latency`.
+        have closed its window. Give either `share`, or `latency` or
+        `memory` or both.
     seed
         The seed of the random choice of windows.
     fill
         "linear" also emits rows for dropped windows, interpolated between the nearest finals. These
         rows have the kind "filled", and `error` is a bound on their error.
 
+    memory
+        The largest size of the state, as text ("4 GB") or in bytes, beside `latency` or alone.
+    weights
+        The weight of each of several queries by name, 1 by default. If a query must be shut down,
+        Lowwater chooses the one with the most rows per weight.
     gives
         The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
         than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").
@@ -63,11 +77,12 @@ def shed(
     >>> shed(max_gap=10, share=0.3).share
     0.3
     """
-    if (share is None) == (latency is None):
+    if (share is None) == (latency is None and memory is None):
         raise SpecError(
-            f"lw.shed(share={share!r}, latency={latency!r}) needs exactly one of the two: "
-            f"share=0.3 drops that share of windows, latency='5 seconds' drops as many as it takes "
-            f"to keep results younger"
+            f"lw.shed(share={share!r}, latency={latency!r}, memory={memory!r}) needs exactly "
+            f"one of the two: share=0.3 drops that share of windows, latency='5 seconds' drops as "
+            f"many as it takes to keep results younger, memory='4 GB' as many as keep the state "
+            f"smaller"
         )
     check_gaps(max_gap)
     if share is not None and not 0 <= share < 1:
@@ -80,7 +95,44 @@ def shed(
             f"shed(gives={gives!r}) is unknown; write gives='latency' to let results get older, or "
             f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
         )
-    return ShedPolicy(max_gap, share, bound, seed, fill is not None, gives)
+    size = None if memory is None else bytes_in(memory)
+    return ShedPolicy(
+        max_gap, share, bound, seed, fill is not None, gives, size, _checked(weights or {})
+    )
+
+
+_UNITS = {"B": 1} | {
+    f"{prefix}{unit}": base**power
+    for power, prefix in enumerate("kMGT", 1)
+    for unit, base in (("B", 1000), ("iB", 1024))
+}
+
+
+def bytes_in(memory: str | int) -> int:
+    """Return a size in bytes; raise SpecError unless it is greater than zero.
+
+    >>> bytes_in("4 GB"), bytes_in("1.5 KiB"), bytes_in(800)
+    (4000000000, 1536, 800)
+    """
+    units = {name.lower(): size for name, size in _UNITS.items()}
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(memory).lower())
+    size = 0
+    if found is not None and (found[2] in units or found[0].isdigit()):
+        size = int(float(found[1]) * units[found[2] or "b"])
+    if size <= 0:
+        raise SpecError(
+            f"shed(memory={memory!r}) is not a size; write one like '4 GB' or '800 MiB', or a "
+            f"number of bytes above 0"
+        )
+    return size
+
+
+def _checked(weights: Mapping[str, float]) -> Mapping[str, float]:
+    """Return `weights`; raise SpecError unless all are numbers above 0."""
+    for name, weight in weights.items():
+        if not 0 < weight < float("inf"):
+            raise SpecError(f"shed(weights={{{name!r}: {weight!r}}}) must be a number above 0")
+    return weights
 
 
 def bound_ticks(latency: Duration) -> int:
