@@ -99,9 +99,8 @@ class AskSimulation:
 
     @cached_property
     def closing(self) -> Ticks:
-        """The watermark that closes windows at each tick."""
-        decided = self.newest - self.slack
-        return np.concatenate([[-NEVER], decided[:-1]])
+        """The watermark that closes windows at each tick, and at one more."""
+        return np.concatenate([[-NEVER], self.newest - self.slack])
 
     @cached_property
     def windows(self) -> tuple[Ticks, Ticks, Ticks]:
@@ -126,7 +125,7 @@ class AskSimulation:
 
     @cached_property
     def finals(self) -> Ticks:
-        """The tick of the final of each window; the number of ticks for windows still open."""
+        """The tick of the final of each window; later than all ticks for windows still open."""
         return np.searchsorted(np.maximum.accumulate(self.closing), self.ends, side="left")
 
     @cached_property
@@ -208,7 +207,7 @@ class _Run:
     def asks(self) -> Asks:
         """Return the prods and answers of all windows."""
         sim = self.sim
-        bounds, closing = [0, *sim.bounds.tolist()], [*sim.closing.tolist(), NEVER]
+        bounds, closing = [0, *sim.bounds.tolist()], sim.closing.tolist()
         rising = np.append(np.diff(sim.closing) > 0, False).tolist()
         for tick, now in enumerate(sim.ticks.tolist()):
             if tick in self.restarts:

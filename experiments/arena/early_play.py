@@ -15,7 +15,6 @@ import pyarrow as pa
 
 import lowwater as lw
 from experiments.arena.early_asks import NEVER, Asks, AskSimulation
-from experiments.arena.play import SCHEMA
 from lowwater.control.prod import Prod
 from lowwater.early.policies import ProdPolicy
 from lowwater.engine.entry import Entry
@@ -23,6 +22,8 @@ from lowwater.local.host import LocalEpochs
 from lowwater.operators.packet import Packet, tables
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.query.options import RunOptions
+
+SCHEMA = lw.feed("ts timestamp, key bigint, value double").schema
 
 
 @dataclass
