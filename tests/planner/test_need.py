@@ -87,18 +87,25 @@ def test_what_a_query_cannot_give_up_is_left_out_or_refused():
             "fair_by='k'",
         ),
         (
-            lambda: query().explain(need=lw.need(fresh="1 minute", right=0.9, weight=2)),
-            "weight=2",
-        ),
-        (
-            lambda: query().explain(need=lw.need(fresh="1 minute", right=0.9, memory="1 GB")),
-            "memory='1 GB'",
+            lambda: query().explain(
+                need=lw.need(fresh="1 minute", right=0.9, memory="1 GB", gives=("right",))
+            ),
+            "memory='1 GB'.*add 'windows' to gives=",
         ),
     ],
 )
 def test_a_need_that_the_query_cannot_have_is_refused(build, told):
     with pytest.raises(lw.SpecError, match=told):
         build()
+
+
+def test_memory_and_weights_go_to_the_shedder():
+    rows = stream()
+    both = lw.together(board=query(rows), audit=query(rows, range="5 minutes"))
+    heavy = lw.need(fresh="1 minute", right=0.9, memory="2 GB", weight=3)
+    how = plan(both, need={"board": NEED, "audit": heavy}).shedder.how
+    assert (how.memory, how.weights) == (2 * 10**9, {"board": 1.0, "audit": 3})
+    assert (how.latency, how.gives) == (30_000_000, "max_gap")
 
 
 def test_queries_that_run_together_have_needs_by_name():

@@ -89,11 +89,11 @@ def _part(assembly: PhysicalPlan, output: Output, need: Need, sideline: Any) -> 
             f"its windows; take windows over a timestamp, or set watermark= and early="
         )
     _refuse_unjudged(plan, need)
-    _refuse_resources(need)
     inputs = tuple(
         n for n, i in enumerate(flow.inputs) if output.operator in _behind(flow, i.routes)
     )
     gives = tuple(_gives(flow, output, need, sideline))
+    _refuse_resources(need, gives)
     waits = all(isinstance(assembly.policies[n], NeedSlack) for n in inputs)
     windows = plan.scheduled_windows
     return NeedPart(output.name, output.operator, need, windows, inputs, gives, waits)
@@ -109,18 +109,18 @@ def _refuse_unjudged(plan: OperatorPlan, need: Need) -> None:
         )
 
 
-def _refuse_resources(need: Need) -> None:
+def _refuse_resources(need: Need, gives: Sequence[str]) -> None:
     """Raise SpecError for parts of a need that no policy keeps."""
-    for name, given in (("fair_by", need.fair_by), ("memory", need.memory)):
-        if given is not None:
-            raise SpecError(
-                f"need({name}={given!r}): windows are dropped for the time of their work only, and "
-                f"for all groups alike; leave {name}= out"
-            )
-    if need.weight != 1:
+    if need.fair_by is not None:
         raise SpecError(
-            f"need(weight={need.weight!r}): all queries of a run drop the same intervals of time, "
-            f"so no query has a weight; leave weight= out"
+            f"need(fair_by={need.fair_by!r}): windows are dropped for all groups alike; leave "
+            f"fair_by= out"
+        )
+    if need.memory is not None and "windows" not in gives:
+        raise SpecError(
+            f"need(memory={need.memory!r}): state gets smaller only if windows are dropped, and "
+            f"this query gives up {', '.join(gives) or 'nothing'}; leave memory= out, or add "
+            f"'windows' to gives="
         )
 
 
@@ -169,10 +169,13 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
     giving = [part for part in parts if "windows" in part.gives]
     if given is not None or not giving or len(giving) < len(flow.outputs):
         return given
+    sizes = [size for p in giving if (size := p.need.memory_bytes) is not None]
     return shed(
         latency=spoken(min(p.need.fresh_ticks for p in giving)),
         max_gap=LONGEST_GAP,
         gives="max_gap",
+        memory=min(sizes, default=None),
+        weights={p.name: p.need.weight for p in giving},
     )
 
 
