@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import lowwater as lw
 from tests.wait import wait_until
 
-SLOW = "length(regexp_replace(repeat(word, 400), '[aeiou]+[a-z]', '_'))"
-"""An expression that takes a machine about a tenth of a millisecond."""
+SLOW = "length(regexp_replace(repeat(word, 4000), '[aeiou]+[a-z]', '_'))"
+"""An expression that takes a machine about a millisecond."""
 
 
 def recorded(path, seconds, rate):
@@ -23,7 +23,7 @@ def recorded(path, seconds, rate):
 
 
 def start(path, tmp_path, sinks, **options):
-    replay = lw.replay(path, arrival="ts")
+    replay = lw.replay(path, arrival="ts", max_rows_per_epoch=500)
     stream = lw.stream(replay, time="ts", watermark=lw.slack("4500 milliseconds"))
     query = stream.with_columns(n=SLOW).window(range="200 milliseconds").agg(n=lw.sum("n"))
     return query.start(
@@ -44,7 +44,7 @@ def test_a_start_and_a_slack_near_the_bound_shed_nothing(spark, tmp_path):
 
 
 def test_an_overload_sheds(spark, tmp_path):
-    path = recorded(tmp_path / "busy.parquet", 60, 40_000)
+    path = recorded(tmp_path / "busy.parquet", 120, 5_000)
     sinks = lw.to_memory(), lw.to_memory()
     run = start(path, tmp_path, sinks, latency="4 seconds", max_gap=10, gives="max_gap")
     wait_until(lambda: run.status().dropped.get("windows", 0) > 0, 180)
