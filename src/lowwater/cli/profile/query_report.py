@@ -94,8 +94,8 @@ def sentences(profile: QueryProfile) -> list[str]:
 
 
 def _cost(profile: QueryProfile, one: Price) -> str:
-    share = percent(one.completeness).replace(".00", "")
-    return f"{share} costs {_length(profile, one.mean)}"
+    share = f"{min(one.completeness * 100, 100):.2f}".rstrip("0").rstrip(".")
+    return f"{share} % costs {_length(profile, one.mean)}"
 
 
 def _leads(profile: QueryProfile) -> Table:
