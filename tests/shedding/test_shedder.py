@@ -9,6 +9,8 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import lowwater as lw
 from experiments.streams.overload import Prices, live
@@ -32,10 +34,15 @@ def lived(*stretches, shed=BOUND, range="250 milliseconds"):
     for seconds, rate in stretches:
         arrivals.append(start + (np.arange(seconds * rate) + 0.5) / rate * SECOND)
         start += seconds * SECOND
+    return played(np.concatenate(arrivals).astype(np.int64), shed, range, until=start)
+
+
+def played(arrivals, shed, range, until):
+    """Run a count over windows of a stream that arrives at the given times."""
     feed = lw.feed("ts timestamp")
     stream = lw.stream(feed, time="ts", watermark=lw.ordered())
     query = stream.window(range=range).agg(n=lw.count())
-    return live(query, np.concatenate(arrivals).astype(np.int64), PRICES, shed, until=start)
+    return live(query, arrivals, PRICES, shed, until=until)
 
 
 @pytest.mark.parametrize("load", [2, 5])
@@ -73,6 +80,23 @@ def test_after_a_burst_shedding_ends_by_itself_and_does_not_come_back():
 
 def test_a_stream_that_the_machine_can_keep_up_with_loses_nothing():
     assert sum(lived((20, 150)).shed) == 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    bursts=st.lists(st.tuples(st.floats(0, 11), st.floats(0, 1), st.integers(1, 600)), max_size=4),
+    length=st.sampled_from(["100 milliseconds", "1 second", "7 seconds"]),
+)
+def test_below_four_fifths_of_the_load_lowwater_drops_nothing(bursts, length):
+    """The load is the work of 5 seconds, and the fixed costs of three epochs, by 5 seconds."""
+    even = np.arange(0, 12, 0.1)
+    times = [start + span * np.linspace(0, 1, rows) for start, span, rows in bursts]
+    arrivals = np.sort(np.concatenate([even, *times]))
+    most = (np.searchsorted(arrivals, arrivals + 5, "right") - np.arange(len(arrivals))).max()
+    assume(most * PRICES.row + 3 * PRICES.epoch < 0.8 * 5 * SECOND)
+    found = played((arrivals * SECOND).astype(np.int64), BOUND, length, until=12 * SECOND)
+    assert sum(found.shed) == 0
+    assert max(found.p) == 0
 
 
 @pytest.mark.parametrize(("weights", "first"), [({}, 1), ({"b": 5}, 0)])
