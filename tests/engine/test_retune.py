@@ -50,7 +50,7 @@ ROWS = rows()
 
 
 def query(quality=0.9, aggressiveness=0.5, max_gap=4, **window):
-    progress = lw.quality(quality, interval="4 seconds", granularity="100 milliseconds")
+    progress = lw.quality(quality)
     stream = lw.stream(FEED, time="ts", watermark=progress)
     made = stream.window(**(window or {"range": "1 second"})).agg(n=lw.count())
     shed = lw.shed(share=0.6, max_gap=max_gap)
@@ -100,10 +100,12 @@ def test_retuned_before_the_first_row_is_as_if_written_so(values):
 def test_each_parameter_changes_what_it_is_about():
     plain = decided({})
 
-    def late(entries):
-        return entries[-1].accounts.operators[0]["late"]
+    def slack(entries):
+        (window,) = entries[-1].adapting.windows
+        return window.one.slack
 
-    assert late(decided({2: {"quality": 0.5}})) > late(plain) > late(decided({2: {"quality": 1.0}}))
+    tuned = {quality: slack(decided({2: {"quality": quality}})) for quality in (0.5, 1.0)}
+    assert tuned[0.5] <= slack(plain) < tuned[1.0]
     long = {"range": "24 seconds", "slide": "12 seconds"}
     early, later = decided({4: {"aggressiveness": 1.0}}, **long), decided({}, **long)
     assert early[:4] == later[:4]

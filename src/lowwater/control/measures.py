@@ -106,7 +106,8 @@ class ShardMeasure:
 
     - `cells`, `bytes`: The size of the shard's state.
     - `counts`: The number of rows by outcome, of results, and of pairs that a join made and lost.
-    - `closed`, `missed`: (wid, count) of rows in closed windows, and of rows that missed windows.
+    - `closed`, `missed`: (end, count) of rows in closed windows, and of rows that missed windows,
+      by the end of the window.
     - `closed_of`, `missed_of`: (source, count) of the same rows.
     - `held`: By held interval, the number of rows that were held in the epoch.
     """
