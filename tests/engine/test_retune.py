@@ -15,7 +15,7 @@ from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Entry
 from lowwater.engine.retune import retuning
 from lowwater.local.host import LocalEpochs
-from lowwater.query.start import RunOptions
+from lowwater.query.options import RunOptions
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 EPOCHS, SECONDS = 9, 4
@@ -170,6 +170,7 @@ def test_a_value_that_cannot_be_is_refused(values, words):
         ("aggressiveness", "early=lw.early_before\\("),
         ("accuracy", "early=lw.early_before\\(accuracy="),
         ("max_gap", "shed=lw.shed"),
+        ("latency", "shed=lw.shed\\(latency="),
     ],
 )
 def test_a_parameter_that_the_query_does_not_have_is_refused(name, words):
@@ -189,3 +190,20 @@ def test_steered_prods_may_be_retuned_and_must_stay_possible():
     for wrong, words in [({"accuracy": 1.5}, "at most 1"), ({"aggressiveness": 0}, "above 0")]:
         with pytest.raises(lw.SpecError, match=words):
             retuning(controller, wrong)
+
+
+def test_the_bound_on_latency_is_retuned_and_a_fixed_share_has_none():
+    made = lw.stream(FEED, time="ts", watermark=lw.ordered()).window(range="1 second")
+    shed = lw.shed(latency="5 seconds")
+    assembly = RunOptions(shed=shed).plan(made.agg(n=lw.count()).assembly)
+    local = LocalEpochs(assembly.with_shards(1), CLOCK)
+    assert local.controller.settings == {"max_gap": 10, "latency": "5 seconds"}
+    asked = [retuning(local.controller, {"latency": timedelta(seconds=9)})]
+    local.run([[ROWS[0]]], last=[False], asked=asked)
+    tuned = local.controller.tuned(local.log.before(1).overrides)
+    assert tuned.settings == {"max_gap": 10, "latency": "9 seconds"}
+    assert tuned.shedder.how.latency == 9_000_000
+    with pytest.raises(lw.SpecError, match="greater than zero"):
+        retuning(local.controller, {"latency": "0 seconds"})
+    with pytest.raises(lw.PlanError, match="has no latency to change"):
+        retuning(LocalEpochs(query(), CLOCK).controller, {"latency": "5 seconds"})
