@@ -80,12 +80,15 @@ def arena(
     ] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge rules for the slack on tuning and held-out streams, beside the best constant."""
+    """Judge rules for the slack beside the best constant, and the times of early answers."""
+    from experiments.arena.early_report import early_arena
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
 
     console = Console(highlight=False, width=140)
-    if failures(run_arena(seed or [0], console, out)):
+    failed = failures(run_arena(seed or [0], console, out))
+    failed += sum(one.fails for one in early_arena(seed or [0], console))
+    if failed:
         raise typer.Exit(1)
 
 

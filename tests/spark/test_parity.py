@@ -60,9 +60,9 @@ CASES = {
         .group_by("key")
         .agg(n=lw.count())
     ),
-    "quality": lambda f: query_of(
-        f, lw.quality(0.8, interval="4 seconds"), range="2 seconds", slide="1 second"
-    ).agg(n=lw.count()),
+    "quality": lambda f: query_of(f, lw.quality(0.8), range="2 seconds", slide="1 second").agg(
+        n=lw.count()
+    ),
     "quality of each group": lambda f: (
         query_of(f, lw.quality(error=0.2, share=0.7, by="key"), range="2 seconds")
         .group_by("key")

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import SourceKey, Watermarks
+from lowwater.ticks import BEGIN
 
 Counts: TypeAlias = Mapping[str, int]
 """The number of rows by outcome, such as admitted or late."""
@@ -26,6 +27,17 @@ class ArrivalCounts:
     first: int = 0
     counts: tuple[int, ...] = ()
     late: tuple[int, ...] = ()
+
+    def times(self, width: int, rows: int) -> Iterator[tuple[int, int]]:
+        """Yield the bins with rows as intervals of time; bins have `width` ticks.
+
+        If the bins count fewer than all `rows`, also yield the time before the first bin.
+        """
+        if sum(self.counts) < rows:
+            yield BEGIN, self.first * width
+        for n, count in enumerate(self.counts, self.first):
+            if count:
+                yield n * width, (n + 1) * width
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,8 @@ class ShardMeasure:
 
     - `cells`, `bytes`: The size of the shard's state.
     - `counts`: The number of rows by outcome, of results, and of pairs that a join made and lost.
-    - `closed`, `missed`: (wid, count) of rows in closed windows, and of rows that missed windows.
+    - `closed`, `missed`: (end, count) of rows in closed windows, and of rows that missed windows,
+      by the end of the window.
     - `closed_of`, `missed_of`: (source, count) of the same rows.
     - `held`: By held interval, the number of rows that were held in the epoch.
     """
@@ -142,13 +155,17 @@ class NeededSlack:
 
 @dataclass(frozen=True)
 class RouteMeasure:
-    """Counts of an operator: rows as {next operator: {outcome: n}}, early results as {prod: n}."""
+    """Counts of an operator: rows as {next operator: {outcome: n}}, early results as {prod: n}.
+
+    `ends` are the ends of the windows with early results, by the number of the operator.
+    """
 
     VERSION: ClassVar[int] = 1
     KIND: ClassVar[str] = "route"
 
     counts: Mapping[int, Counts] = field(default_factory=dict)
     answers: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

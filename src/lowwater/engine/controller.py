@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lowwater.codec import decode
-from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.context import EpochContext, InputProgress, SlackReference
 from lowwater.control.hold import HeldInterval, HoldDecision
 from lowwater.control.measures import InputMeasure, Measures
 from lowwater.control.message import ControlMessage
@@ -24,6 +23,7 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.engine.slack_references import memories, newest_at_ports, slack_references
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -56,7 +56,13 @@ class Controller:
 
     def begin(self, now: int) -> None:
         """Append the entry before the first epoch, unless the log has entries already."""
-        self.log.begin(self._wall(now))
+        references = dict.fromkeys(self._measured, SlackReference())
+        self.log.begin(EpochContext(wall=self._wall(now), references=references))
+
+    @property
+    def _measured(self) -> tuple[int, ...]:
+        """The ports at which needed slacks are measured."""
+        return () if self.adapter is None else self.adapter.ports
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -156,12 +162,20 @@ class Controller:
         if self.shedder is not None:
             shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
+        report = replace(report, closing=ports)
         early, control = self._with_prods(_with_releases(hold, risen), before, report)
         in_force = tuple(p.only_above() for p in ports)
         return Entry(
             before.epoch + 1,
             control,
-            EpochContext(tuple(inputs), in_force, self._wall(now), hold.held, dropped),
+            EpochContext(
+                tuple(inputs),
+                in_force,
+                self._wall(now),
+                hold.held,
+                dropped,
+                references=slack_references(self.flow, self.gauges, before, self._measured),
+            ),
             tuple(memory),
             accounts,
             ended=report.ended,
@@ -211,9 +225,9 @@ class Controller:
         return self.tuned(entry.overrides)._due(entry, now)  # noqa: SLF001
 
     def _due(self, entry: Entry, now: int) -> bool:
-        if self.prodder is not None and self.prodder.due(
-            _early(entry), EpochReport(entry.standing.inputs, Measures(), now)
-        ):
+        standing = entry.standing
+        report = EpochReport(standing.inputs, Measures(), now, closing=standing.ports)
+        if self.prodder is not None and self.prodder.due(_early(entry), report):
             return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):
@@ -243,15 +257,12 @@ class Controller:
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
         """Return (policy memory by input, progress by input, memory of adaptive slack)."""
         memory, progress = [], []
-        reports, adapting = self._reports(before, measured)
+        remembered = memories(self.gauges, before)
+        reports, adapting = self._reports(before, measured, remembered)
         for number, (gauge, known, report) in enumerate(
             zip(self.gauges, self._inputs(before), reports, strict=True)
         ):
-            tracker = gauge.tracker
-            remembered = tracker.begin()
-            if before.memory:
-                remembered = decode(tracker.memory_type, before.memory[number])
-            kept, raw = tracker.advance(remembered, report, now)
+            kept, raw = gauge.tracker.advance(remembered[number], report, now)
             marks = known.marks.raised(raw).only_above()
             by_clock = not report.rows and report.marks == Watermarks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
@@ -264,7 +275,7 @@ class Controller:
         return memory, progress, adapting
 
     def _reports(
-        self, before: Entry, measured: Measures
+        self, before: Entry, measured: Measures, trackers: Sequence[Any]
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
         """Return (a report with the slack for each input, the memory of adaptive slack)."""
         known = self._inputs(before)
@@ -272,8 +283,14 @@ class Controller:
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
         if self.adapter is None:
             return each, None
-        remembered = before.adapting or self.adapter.begin()
-        memory, with_slack = self.adapter.advance(remembered, each, measured)
+        newest = newest_at_ports(self.flow, self.gauges, known, trackers, each)
+        memory, with_slack = self.adapter.advance(
+            before.adapting or self.adapter.begin(),
+            each,
+            measured,
+            newest=newest,
+            references=before.standing.references,
+        )
         return with_slack, memory
 
 

@@ -122,6 +122,9 @@ RULES = (
     Rule("quality error", ("join", "outer join", "ordered join", "both times"),
          "an error bounds the values of windows; a join has only a share of its pairs",
          "take quality(0.95)"),
+    Rule("quality error", ("named", "flush", "allowed_lateness"),
+         "the values of these windows are not compared with what their late rows add",
+         "take windows of one range without flush= and allowed_lateness=, or quality(0.95)"),
     *(
         Rule(feature, ("rows",),
              "the stream feeds neither windows nor a join, so no result could be incomplete",

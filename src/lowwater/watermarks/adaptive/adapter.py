@@ -11,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from lowwater.control.context import SlackReference
 from lowwater.control.measures import Measures
 from lowwater.control.report import InputReport
-from lowwater.control.watermark import SourceKey
+from lowwater.control.watermark import SourceKey, Watermarks
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
 from lowwater.watermarks.adaptive.monitor import source_lateness
 from lowwater.watermarks.adaptive.policies import number
+from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
 EPOCHS = 4
 """The number of last epochs from which the shortest epoch is computed."""
@@ -40,12 +42,17 @@ class MonitoredInput:
 
 @dataclass(frozen=True)
 class AdapterMemory:
-    """The memory of the adapter: the lateness of each input, and the memory of each decision."""
+    """The memory of the adapter.
 
-    VERSION: ClassVar[int] = 1
+    - `inputs`: The lateness of each monitored input.
+    - `decisions`, `windows`: The memory of each decision, and of each choice for windows.
+    """
+
+    VERSION: ClassVar[int] = 2
 
     inputs: dict[int, LatenessMemory] = field(default_factory=dict)
     decisions: tuple[DecisionMemory, ...] = ()
+    windows: tuple[WindowSlackMemory, ...] = ()
 
 
 class SlackAdapter:
@@ -54,15 +61,24 @@ class SlackAdapter:
     memory_type = AdapterMemory
 
     def __init__(
-        self, inputs: Sequence[MonitoredInput], decisions: Sequence[SlackDecision]
+        self,
+        inputs: Sequence[MonitoredInput],
+        decisions: Sequence[SlackDecision],
+        windows: Sequence[WindowSlack] = (),
     ) -> None:
         self.inputs = {one.number: one for one in inputs}
-        self.decisions = tuple(decisions)
+        self.decisions, self.windows = tuple(decisions), tuple(windows)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The numbers of the ports at which needed slacks are measured."""
+        return tuple(one.port for one in self.windows)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change at run time: {"quality": target, or {operator: target}}."""
         targets = {one.name: one.target for one in self.decisions}
+        targets |= {one.name: one.target for one in self.windows}
         if not targets:
             return {}
         different = set(targets.values())
@@ -78,24 +94,43 @@ class SlackAdapter:
             replace(one, target=float(target), rule=one.rule.aiming_at(float(target)))
             for one in self.decisions
         ]
-        return SlackAdapter(list(self.inputs.values()), decisions)
+        windows = [one.aiming_at(float(target)) for one in self.windows]
+        return SlackAdapter(list(self.inputs.values()), decisions, windows)
 
     def begin(self) -> AdapterMemory:
         """Return the memory before the first epoch."""
         inputs = {n: LatenessMemory() for n in self.inputs}
-        return AdapterMemory(inputs, tuple(d.begin() for d in self.decisions))
+        begun = tuple(d.begin() for d in self.decisions)
+        return AdapterMemory(inputs, begun, tuple(w.begin() for w in self.windows))
 
     def advance(
-        self, memory: AdapterMemory, reports: Sequence[InputReport], measured: Measures
+        self,
+        memory: AdapterMemory,
+        reports: Sequence[InputReport],
+        measured: Measures,
+        *,
+        newest: Sequence[Watermarks] = (),
+        references: Mapping[int, SlackReference] | None = None,
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
-        """Return the memory after an epoch, and `reports` with the chosen slacks filled in."""
+        """Return the memory after an epoch, and `reports` with the chosen slacks filled in.
+
+        By number of the port, `newest` are the watermarks after the epoch if all slacks were 0, and
+        `references` are what the needed slacks of the epoch count from.
+        """
         if measured:
             inputs = {n: self._gathered(n, one, measured) for n, one in memory.inputs.items()}
             decisions = tuple(
                 one.advance(before, inputs, measured)
                 for one, before in zip(self.decisions, memory.decisions, strict=True)
             )
-            memory = AdapterMemory(self._renewed(inputs, decisions), decisions)
+            known = references or {}
+            windows = tuple(
+                one.advance(
+                    before, measured, newest[one.port], known.get(one.port, SlackReference())
+                )
+                for one, before in zip(self.windows, memory.windows, strict=True)
+            )
+            memory = AdapterMemory(self._renewed(inputs, decisions), decisions, windows)
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
     def _gathered(self, number: int, memory: LatenessMemory, measured: Measures) -> LatenessMemory:
@@ -135,17 +170,20 @@ class SlackAdapter:
     def _with_slack(self, number: int, report: InputReport, memory: AdapterMemory) -> InputReport:
         """Return `report` with the chosen slacks of input `number`; the largest choice wins."""
         one = self.inputs.get(number)
-        if one is None:
-            return report
         slack, slacks = 0, dict[SourceKey, int]()
-        if one.largest:
+        if one is not None and one.largest:
             largest = memory.inputs[number].largest
             slack = max(largest.values(), default=0)
             slacks = dict(largest) if one.by_source else {}
         for decision, after in zip(self.decisions, memory.decisions, strict=True):
-            for port, chosen in zip(decision.ports, after.slacks, strict=True):
-                slack = max(slack, chosen) if number in port else slack
-            for (n, source), chosen in after.source_slacks.items():
+            for port, wait in zip(decision.ports, after.slacks, strict=True):
+                slack = max(slack, wait) if number in port else slack
+            for (n, source), wait in after.source_slacks.items():
                 if n == number:
-                    slacks[source] = max(chosen, slacks.get(source, 0))
+                    slacks[source] = max(wait, slacks.get(source, 0))
+        for window, chosen in zip(self.windows, memory.windows, strict=True):
+            if number in window.inputs:
+                slack = max(slack, chosen.one.slack)
+                for source, own in chosen.sources.items():
+                    slacks[source] = max(own.slack, slacks.get(source, 0))
         return replace(report, slack=slack, slacks=slacks)

@@ -82,6 +82,11 @@ class TournamentMemory:
         total = np.maximum(upto[:, -1:], 1e-9)
         return np.asarray(np.maximum(total - upto, 0.0) / total)
 
+    @property
+    def kept(self) -> float:
+        """The share of the rows of the horizon that were in time; 1 before the first row."""
+        return 1.0 - self.lost / self.given if self.given > 0 else 1.0
+
     @cached_property
     def rate(self) -> Floats:
         """The rows in a window, by memory."""
