@@ -15,7 +15,7 @@ from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Entry
 from lowwater.engine.retune import retuning
 from lowwater.local.host import LocalEpochs
-from lowwater.query.start import RunOptions
+from lowwater.query.options import RunOptions
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 EPOCHS, SECONDS = 9, 4

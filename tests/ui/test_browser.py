@@ -19,7 +19,8 @@ import pytest
 
 import lowwater as lw
 from lowwater.planner.early import prodded
-from lowwater.query.start import RESULTS, RunOptions, start
+from lowwater.query.options import RunOptions
+from lowwater.query.start import RESULTS, start
 from lowwater.sinks.sink import Outputs
 from tests.wait import wait_until
 

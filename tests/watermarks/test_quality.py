@@ -393,7 +393,7 @@ def test_streams_that_never_meet_are_said():
         (lambda: joined(lw.slack("1 second"), quality=0.9), "leave watermark= out"),
         (lambda: joined(None, quality=2), "quality=2"),
         (lambda: joined(None, quality="much"), "quality='much'"),
-        (lambda: joined(None), "watermark= is missing"),
+        (lambda: joined(None).explain(), "watermark= is missing"),
         (lambda: streams(1, lw.quality(0.9))[1][0].distinct().explain(), "neither windows nor"),
     ],
 )

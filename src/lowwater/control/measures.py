@@ -215,6 +215,14 @@ class GapMemory:
 
 
 @dataclass(frozen=True)
+class AnsweredWindows:
+    """The ends of the windows of which an epoch emitted early results or finals, in ticks."""
+
+    early: tuple[int, ...] = ()
+    finals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class EpochMeasure:
     """The measurements of a whole epoch.
 
@@ -222,6 +230,7 @@ class EpochMeasure:
     - `learned`: By operator, new early results, and the finals of waiting early results.
     - `finals`: By operator, the finals that gap filling remembers.
     - `took`: The duration of the epoch in ticks.
+    - `answers`: By operator with a need, the windows that the epoch answered.
     - `run`: The number of epochs that the process had completed before, if durations are measured.
     """
 
@@ -232,6 +241,7 @@ class EpochMeasure:
     learned: Mapping[int, EarlyNews] = field(default_factory=dict)
     finals: Mapping[int, GapMemory] | None = None
     took: int | None = None
+    answers: Mapping[int, AnsweredWindows] = field(default_factory=dict)
     run: int | None = None
 
 

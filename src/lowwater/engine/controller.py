@@ -23,9 +23,11 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.engine.need_news import limited, loads, need_after, requests
 from lowwater.engine.slack_references import memories, newest_at_ports, slack_references
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
+from lowwater.needs.policy import NeedPolicy
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
@@ -47,11 +49,12 @@ class Controller:
     sideliner: Sideliner | None = None
     adapter: SlackAdapter | None = None
     shedder: LoadShedder | None = None
+    needs: NeedPolicy | None = None
 
     @classmethod
     def of(cls, plan: PhysicalPlan, log: ControlLog) -> Controller:
         """Return a controller with the policies of `plan` that appends entries to `log`."""
-        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder
+        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder, plan.needs
         return cls(log, plan.gauges, plan.flow, *policies)
 
     def begin(self, now: int) -> None:
@@ -67,7 +70,7 @@ class Controller:
     @property
     def settings(self) -> dict[str, Any]:
         """The values of the parameters that `run.retune()` can change, by name."""
-        policies = (self.prodder, self.adapter, self.shedder)
+        policies = (self.prodder, self.adapter, self.shedder, self.needs)
         return {n: v for one in policies if one is not None for n, v in one.settings.items()}
 
     def tuned(self, overrides: Mapping[str, Override]) -> Controller:
@@ -83,6 +86,7 @@ class Controller:
             prodder=self.prodder and self.prodder.tuned(values),
             adapter=self.adapter and self.adapter.tuned(values),
             shedder=self.shedder and self.shedder.tuned(values),
+            needs=self.needs and self.needs.tuned(values),
         )
 
     def decide(
@@ -150,6 +154,9 @@ class Controller:
             state_bytes=sum(shard.bytes for shard in accounts.shards.values()),
             ended=all(i.ended for i in inputs),
         )
+        need = need_after(
+            self.needs, before, report, self.flow, adapter=self.adapter, adapting=adapting
+        )
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
         if self.sideliner is not None:
@@ -160,10 +167,14 @@ class Controller:
         shed: ShedMemory | None = None
         dropped = standing.dropped
         if self.shedder is not None:
-            shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
+            shedder = self.shedder.tuned(loads(self.needs, before))
+            shed, dropped = shedder.advance(before.shed or shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
         report = replace(report, closing=ports)
-        early, control = self._with_prods(_with_releases(hold, risen), before, report)
+        asking = self.having(requests(self.needs, need))
+        early, control = asking._with_prods(  # noqa: SLF001
+            _with_releases(hold, risen), before, report
+        )
         in_force = tuple(p.only_above() for p in ports)
         return Entry(
             before.epoch + 1,
@@ -183,6 +194,7 @@ class Controller:
             adapting=adapting,
             sideline=sideline,
             shed=shed,
+            need=need,
             clock=now,
         )
 
@@ -228,6 +240,8 @@ class Controller:
         standing = entry.standing
         report = EpochReport(standing.inputs, Measures(), now, closing=standing.ports)
         if self.prodder is not None and self.prodder.due(_early(entry), report):
+            return True
+        if self.needs is not None and self.needs.due(entry.need or self.needs.begin(), now):
             return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):
@@ -284,7 +298,7 @@ class Controller:
         if self.adapter is None:
             return each, None
         newest = newest_at_ports(self.flow, self.gauges, known, trackers, each)
-        memory, with_slack = self.adapter.advance(
+        memory, with_slack = limited(self.adapter, self.needs, before).advance(
             before.adapting or self.adapter.begin(),
             each,
             measured,
@@ -292,22 +306,6 @@ class Controller:
             references=before.standing.references,
         )
         return with_slack, memory
-
-
-class Forecast:
-    """A function that returns the context after each block, as if each block were an epoch."""
-
-    def __init__(self, controller: Controller, before: Entry) -> None:
-        self.controller, self.before = controller, before
-        self.entries: dict[int, Entry] = {}
-
-    def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
-        """Return the context after the next block of an input, given the block's measurements."""
-        entry = self.entries.get(number, self.before)
-        self.entries[number] = self.controller.foresee(entry, measured)
-        now = self.before.standing
-        context = self.entries[number].standing
-        return replace(context, opened=now.opened, limits=now.limits, set_aside=now.set_aside)
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

@@ -90,6 +90,7 @@ class LocalEpochs:
 
     def __init__(self, assembly: PhysicalPlan, clock: Clock, kernel: StepFunction = step) -> None:
         self.flow, self.adapter, self.clock = assembly.flow, assembly.adapter, clock
+        self.needs = assembly.needs
         self.memory = MemoryState(self.flow)
         readers = dict.fromkeys(range(len(self.flow.inputs)), _TableReader())
         tasks = LocalTasks(self.flow, readers, self.memory, kernel)
@@ -132,7 +133,7 @@ class LocalEpochs:
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status of the query, or only of the operators with numbers in `behind`."""
         newest = self.log.before(self.epoch)
-        return Status.of(newest, self.flow, behind=behind, adapter=self.adapter)
+        return Status.of(newest, self.flow, behind=behind, adapter=self.adapter, needs=self.needs)
 
 
 class _TableReader:

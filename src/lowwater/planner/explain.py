@@ -7,6 +7,7 @@ from typing import Any
 
 from lowwater.operators.operator import OperatorPlan, spec_text
 from lowwater.planner.compatibility import features_of
+from lowwater.planner.need import NeedSlack
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
 from lowwater.planner.shedding import shed_lines
@@ -15,6 +16,7 @@ from lowwater.sources.source import BlockSource
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.tournament import HORIZON
 from lowwater.watermarks.adaptive.window_slack import WindowSlack
+from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
 
 
@@ -45,7 +47,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         plan = operator.plan
         lines = rows + plan.explain()
         lines += [f"files       {text}" for text in _sources(assembly, number)]
-        lines += [f"watermark   {spec_text(policy)}" for _, _, policy in starts]
+        lines += [f"watermark   {_watermark(policy)}" for _, _, policy in starts]
         for one in () if assembly.adapter is None else assembly.adapter.decisions:
             lines += _quality(one, plan.axes[0]) if one.operator == number else []
         for window in () if assembly.adapter is None else assembly.adapter.windows:
@@ -62,6 +64,10 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
     if assembly.shedder is not None:
         sections += shed_lines(assembly.shedder, flow)
     return "\n".join(sections)
+
+
+def _watermark(policy: WatermarkPolicy) -> str:
+    return "as need= allows" if isinstance(policy, NeedSlack) else spec_text(policy)
 
 
 def _sources(assembly: PhysicalPlan, operator: int) -> list[str]:

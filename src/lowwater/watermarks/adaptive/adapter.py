@@ -15,12 +15,18 @@ from lowwater.control.context import SlackReference
 from lowwater.control.measures import Measures
 from lowwater.control.report import InputReport
 from lowwater.control.watermark import SourceKey, Watermarks
+from lowwater.learners.slack_frontier import SlackFrontier
+from lowwater.ticks import BEGIN, END
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
 from lowwater.watermarks.adaptive.monitor import source_lateness
 from lowwater.watermarks.adaptive.policies import number
 from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
+LONGEST = END - BEGIN
+"""A slack that is longer than any."""
+NO_FRONTIER = SlackFrontier()
+"""The frontier before the first rows."""
 EPOCHS = 4
 """The number of last epochs from which the shortest epoch is computed."""
 
@@ -65,8 +71,10 @@ class SlackAdapter:
         inputs: Sequence[MonitoredInput],
         decisions: Sequence[SlackDecision],
         windows: Sequence[WindowSlack] = (),
+        most: Mapping[int, int] | None = None,
     ) -> None:
         self.inputs = {one.number: one for one in inputs}
+        self.most = most or {}
         self.decisions, self.windows = tuple(decisions), tuple(windows)
 
     @property
@@ -96,6 +104,15 @@ class SlackAdapter:
         ]
         windows = [one.aiming_at(float(target)) for one in self.windows]
         return SlackAdapter(list(self.inputs.values()), decisions, windows)
+
+    def limited(self, most: Mapping[int, int]) -> SlackAdapter:
+        """Return an adapter whose slacks for the windows of {operator: slack} are at most these."""
+        return SlackAdapter(list(self.inputs.values()), self.decisions, self.windows, most)
+
+    def frontier(self, memory: AdapterMemory, operator: int) -> SlackFrontier:
+        """Return the completeness of an operator's windows by slack; empty if it is unknown."""
+        pairs = zip(self.windows, memory.windows, strict=True)
+        return next((w.frontier(kept) for w, kept in pairs if w.operator == operator), NO_FRONTIER)
 
     def begin(self) -> AdapterMemory:
         """Return the memory before the first epoch."""
@@ -183,7 +200,8 @@ class SlackAdapter:
                     slacks[source] = max(wait, slacks.get(source, 0))
         for window, chosen in zip(self.windows, memory.windows, strict=True):
             if number in window.inputs:
-                slack = max(slack, chosen.one.slack)
+                most = self.most.get(window.operator, LONGEST)
+                slack = max(slack, min(chosen.one.slack, most))
                 for source, own in chosen.sources.items():
-                    slacks[source] = max(own.slack, slacks.get(source, 0))
+                    slacks[source] = max(min(own.slack, most), slacks.get(source, 0))
         return replace(report, slack=slack, slacks=slacks)

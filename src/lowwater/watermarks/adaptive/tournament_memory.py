@@ -119,13 +119,11 @@ class TournamentMemory:
         kept[0] = True
         return replace(self, bins=bins[kept], counts=counts[:, kept])
 
-    def decided(self, newest: int, slacks: Whole) -> TournamentMemory:
-        """Return the memory with the virtual watermarks after an epoch."""
-        return replace(
-            self,
-            newest=newest,
-            virtual=np.vstack([self.virtual[1], np.maximum(self.virtual[1], newest - slacks)]),
-        )
+    def decided(self, newest: int, slacks: Whole, **chosen: Any) -> TournamentMemory:
+        """Return the memory with the virtual watermarks after an epoch, and what was chosen."""
+        latest = np.maximum(self.virtual[1], newest - slacks)
+        virtual = np.stack([self.virtual[1], latest])
+        return replace(self, newest=newest, virtual=virtual, **chosen)
 
     def rounded(self) -> TournamentMemory:
         """Return the memory with short numbers, as the log holds them."""

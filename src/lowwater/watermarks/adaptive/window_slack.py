@@ -15,11 +15,15 @@ from typing import ClassVar
 from lowwater.control.context import SlackReference
 from lowwater.control.measures import BinCounts, Measures, NeededSlack
 from lowwater.control.watermark import SourceKey, Watermarks
+from lowwater.learners.slack_frontier import SlackFrontier
 from lowwater.ticks import END
 from lowwater.watermarks.adaptive.policies import ValueBound
 from lowwater.watermarks.adaptive.quality_book import QualityBook
 from lowwater.watermarks.adaptive.tournament import SlackNews, Tournament
 from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
+
+KNOWN = 20.0
+"""The number of windows after which the frontier is known."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,14 @@ class WindowSlack:
         closed = summed(m.closed for m in shards)
         book = memory.book.plus(closed, summed(m.missed for m in shards), memory.one.slack)
         return WindowSlackMemory(one, sources, book)
+
+    def frontier(self, memory: WindowSlackMemory) -> SlackFrontier:
+        """Return the completeness by slack, from the longest memory; empty while it is young."""
+        rule = memory.one.rule
+        if rule.windows < KNOWN or rule.counts[-1].sum() <= 0:
+            return SlackFrontier()
+        kept = 1 - rule.beyond[-1]
+        return SlackFrontier(tuple(self.rule.bins.edges[rule.bins].tolist()), tuple(kept.tolist()))
 
     def _stepped(
         self,
