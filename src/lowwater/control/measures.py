@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import SourceKey, Watermarks
@@ -146,6 +146,17 @@ class WaitingResult:
     at: int
     raw: Mapping[str, float]
     said: Mapping[str, float]
+
+    def to_json(self) -> list[Any]:
+        """Return the fields in their order, which is shorter in JSON than an object."""
+        *plain, raw, said = vars(self).values()
+        return [*plain, list(raw), list(raw.values()), [said[name] for name in raw]]
+
+    @classmethod
+    def from_json(cls, written: Sequence[Any]) -> WaitingResult:
+        """Return the result that `to_json` wrote."""
+        *plain, names, raw, said = written
+        return cls(*plain, *(dict(zip(names, v, strict=True)) for v in (raw, said)))
 
 
 @dataclass(frozen=True)

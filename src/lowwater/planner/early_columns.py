@@ -10,8 +10,9 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.operators.late import free
 
 KIND = "kind"
-KNOWN = ("completeness", "expected_accuracy", "low", "high")
-"""Columns with the completeness, the expected accuracy and the interval of an early row."""
+KNOWN = ("completeness", "expected_accuracy", "low", "high", "settled")
+"""Columns with the completeness of an early row, its expected accuracy, the interval of its final,
+and the probability that its values so far are final."""
 HIDDEN = "__"
 """The prefix that the columns of KNOWN have inside the dataflow."""
 
@@ -34,7 +35,7 @@ class EarlyColumns:
     def fields(self) -> list[pa.Field]:
         """The extra columns, with names that are not in `schema`."""
         each = pa.struct([(name, pa.float64()) for name in self.numbers])
-        types = (pa.float64(), *([each] * 3))
+        types = (pa.float64(), *([each] * (len(KNOWN) - 1)))
         known = [pa.field(free(n, self.schema.names), t) for n, t in zip(KNOWN, types, strict=True)]
         label = [] if KIND in self.schema.names else [pa.field(KIND, pa.string())]
         return [*label, *(known if self.numbers else known[:1])]
