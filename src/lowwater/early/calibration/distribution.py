@@ -33,9 +33,9 @@ from lowwater.learners.error_bins import (
 )
 from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
 
-LONG, SHORT, CREDITED = 400, 12, 60
+LONG, SHORT, CREDITED = 400, 12, 12
 """The numbers of windows after which errors of a class, recent errors and weights are halved."""
-LEAN, LEAN_WEIGHTS = 40.0, 60.0
+LEAN, LEAN_WEIGHTS = 40.0, 15.0
 """How many errors, and how many responsibilities, of all classes are added to those of a class."""
 LEAST = 0.005
 """The least weight of a prediction."""
@@ -46,7 +46,7 @@ _EDGES = np.array(
 _STRATA, _MASS = (_EDGES[1:] + _EDGES[:-1]) / 2, np.diff(_EDGES)
 _PAST = (np.arange(CLASSES) >= FAMILIAR).astype(np.int64)
 """For each class, 0 if its groups have a past, 1 for strangers."""
-_FREE = 1.0
+_FREE = 2.0
 _WIDEST = 3.0
 """Errors up to this size are about equally likely, on the axis of bins, before any is known."""
 
@@ -105,8 +105,8 @@ class Distribution:
     @cached_property
     def _weights(self) -> Floats:
         """The weight of each prediction, as classes × predictions."""
-        free = np.full(2 * self.ways, 1.0)
-        free[0] = 30.0
+        free = np.full(2 * self.ways, 0.2)
+        free[0] = 10.0
         every = _share(_by_past(self._responsible) / _FINE + free)
         mine = _share(self._responsible / _FINE + LEAN_WEIGHTS * every[_PAST])
         return LEAST + (1 - LEAST * 2 * self.ways) * mine

@@ -24,7 +24,7 @@ from lowwater.control.completeness import Floats, Ticks
 from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
 
 SLOTS = 256
-SIZES = (3.0, 12.0, 48.0, 200.0)
+SIZES = (3.0, 12.0, 48.0, 200.0, 1_000.0, 5_000.0)
 """The borders between sizes of groups, in rows per window."""
 LATENESS = (0.5, 2.0)
 """The borders between latenesses of groups, as multiples of the usual lateness."""
@@ -39,8 +39,8 @@ LEAN = 8.0
 """The number of rows by which the lateness of a slot leans towards that of all slots."""
 _LATE = (0.02, 50.0)
 _MOST = 48
-_FINE = 8
-_LEVELS = 64.0
+_FINE = 64
+"""Everything is counted in so many parts, so that halving does not round means away."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Slots:
         lean = LEAN * _FINE
         usual = np.clip((missing.sum() + lean) / (expected.sum() + lean), *_LATE)
         late = ((missing + lean * usual) / (expected + lean))[slot]
-        sure = (slot >= 0) & (self.counts[0][slot] >= KNOWN)
+        sure = (slot >= 0) & (self.counts[0][slot] >= KNOWN * _FINE)
         late = np.clip(np.where(sure, late, usual), *_LATE)
         behind = late * odds
         alone = rows * behind
@@ -125,7 +125,7 @@ class Slots:
         if sizes is None:
             return instead
         count, total = sizes[0][slot], sizes[1][slot]
-        usual = np.exp2(total / np.maximum(count, 1) / _LEVELS)
+        usual = np.exp2(total / np.maximum(count, 1))
         return np.where(view.known & (count > 0), usual, instead)
 
     def taught(
@@ -137,20 +137,24 @@ class Slots:
         sums = (
             np.ones(len(slot)),
             whole[mine],
-            np.maximum(whole - rows, 0)[mine] * _FINE,
-            (rows * _odds(share))[mine] * _FINE,
+            np.maximum(whole - rows, 0)[mine],
+            (rows * _odds(share))[mine],
         )
-        counts = self.counts + np.stack([_summed(slot, part) for part in sums])
-        counts = np.where(counts[0] > _MOST, counts >> 1, counts)
+        counts = _halved(self.counts + np.stack([_summed(slot, part) for part in sums]))
         levels = {n: self._level(n, slot, final[mine]) for n, final in finals.items()}
         return GroupMemory(WholeNumbers(counts), levels)
 
     def _level(self, name: str, slot: Ticks, final: Floats) -> WholeNumbers:
         before = self.levels.get(name, np.zeros((2, SLOTS), np.int64))
         sound = np.isfinite(final) & (final != 0)
-        logs = np.round(np.log2(np.abs(final[sound])) * _LEVELS)
-        after = before + np.stack([_summed(slot[sound], v) for v in (np.ones(len(logs)), logs)])
-        return WholeNumbers(np.where(after[0] > _MOST, after >> 1, after))
+        logs = np.log2(np.abs(final[sound]))
+        news = [_summed(slot[sound], part) for part in (np.ones(len(logs)), logs)]
+        return WholeNumbers(_halved(before + np.stack(news)))
+
+
+def _halved(counts: Counts) -> Counts:
+    """Return the sums; those of slots with many windows are halved."""
+    return np.where(counts[0] > _MOST * _FINE, counts >> 1, counts)
 
 
 def _odds(share: Floats) -> Floats:
@@ -159,4 +163,6 @@ def _odds(share: Floats) -> Floats:
 
 
 def _summed(slot: Ticks, values: Floats) -> Counts:
-    return np.round(np.bincount(slot, np.round(values), SLOTS)).astype(np.int64)
+    """Return the sum of `values` in each slot, as a whole number of parts."""
+    parts = np.round(values * _FINE)
+    return np.bincount(slot, parts, SLOTS).astype(np.int64)
