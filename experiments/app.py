@@ -78,13 +78,14 @@ def arena(
     seed: Annotated[
         list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
     ] = None,
+    out: Folder = _FOLDER,
 ) -> None:
     """Judge rules for the slack on tuning and held-out streams, beside the best constant."""
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
 
     console = Console(highlight=False, width=140)
-    if failures(run_arena(seed or [0], console)):
+    if failures(run_arena(seed or [0], console, out)):
         raise typer.Exit(1)
 
 

@@ -17,30 +17,32 @@ def closing_epochs(stream: ArenaStream, reach: Ticks) -> Ticks:
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
-    """Fixed slacks in ascending order, the completeness and the mean wait in ticks of each."""
+class Constants:
+    """All fixed slacks that some row needs, in ascending order, and the completeness of each.
 
+    `ends` are the ends of the windows over which completeness and wait are means.
+    """
+
+    stream: ArenaStream
+    ends: Ticks
     slack: Ticks
     completeness: Floats
-    wait: Floats
 
     @classmethod
-    def of(cls, stream: ArenaStream, found: Incidences, judged: np.ndarray) -> Frontier:
-        """Return the frontier over the windows of the mask `judged`."""
-        needed = np.sort(found.needed[judged[found.window]])
-        if not len(needed):
-            return cls(np.zeros(1, np.int64), np.ones(1), np.zeros(1))
-        shares = np.unique(np.concatenate([np.linspace(0, 1, 201), 1 - np.logspace(-4, -0.3, 200)]))
-        at = np.minimum((shares * len(needed)).astype(int), len(needed) - 1)
-        slack = np.unique(np.concatenate([[0], needed[at]]))
-        kept = np.searchsorted(needed, slack, side="right") / len(needed)
-        ends = found.ends[judged]
-        waits = [
-            float((stream.cuts[closing_epochs(stream, ends + k)] - ends).mean()) for k in slack
-        ]
-        return cls(slack, kept, np.array(waits))
+    def of(cls, stream: ArenaStream, found: Incidences, judged: np.ndarray) -> Constants:
+        """Return the constants over the windows of the mask `judged`."""
+        mine = judged[found.window]
+        slack, place = np.unique(np.append(found.needed[mine], 0), return_inverse=True)
+        rows = np.bincount(place, np.append(found.count[mine], 0))
+        kept = np.cumsum(rows) / max(rows.sum(), 1)
+        return cls(stream, found.ends[judged], slack, kept)
 
     def least(self, completeness: float) -> int:
-        """Return the place of the smallest slack with at least this completeness."""
+        """Return the smallest slack with at least this completeness."""
         place = int(np.searchsorted(self.completeness, completeness - 1e-12))
-        return min(place, len(self.slack) - 1)
+        return int(self.slack[min(place, len(self.slack) - 1)])
+
+    def wait(self, slack: int) -> float:
+        """Return the mean wait of the windows under a slack, in ticks."""
+        closed = self.stream.cuts[closing_epochs(self.stream, self.ends + slack)]
+        return float((closed - self.ends).mean())

@@ -3,7 +3,8 @@
 The watermark that is decided after epoch m is the newest time minus the slack. It closes windows
 at the end of epoch m + 1, after the rows of that epoch. So a row of epoch i reaches a window that
 ends at e if no watermark decided up to epoch i - 2 was at or past e: if the slack is more than the
-newest time after epoch i - 2 minus e. That is the *needed* slack of the row for this window.
+newest time after epoch i - 2 minus e. That is the *needed* slack of the row for this window. It is
+the same for all rows of an epoch and a window, so these are counted together.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ DELAY = 2
 
 @dataclass(frozen=True, eq=False)
 class Incidences:
-    """The pairs of a row and one of its windows, in order of arrival.
+    """The pairs of an epoch and a window with rows, by epoch; `count` rows each.
 
     `window` counts from the first window that holds a row; `ends` are the ends of these windows,
-    and `rows` the number of rows of each. `needed` is the slack that a row needs for a window.
+    and `rows` the number of rows of each. `needed` is the slack that the rows need for the window.
     """
 
     ends: Ticks
@@ -32,20 +33,28 @@ class Incidences:
     window: Ticks
     epoch: Ticks
     needed: Ticks
+    count: Ticks
 
     @classmethod
     def of(cls, stream: ArenaStream) -> Incidences:
         """Return all incidences of a stream."""
-        per_row = -(-stream.range // stream.slide)
-        last = stream.ts // stream.slide
-        number = (last[:, None] - np.arange(per_row)[::-1]).ravel()
-        at = np.repeat(np.arange(len(stream.ts)), per_row)
-        inside = (number * stream.slide + stream.range) > stream.ts[at]
-        number, at = number[inside], at[inside]
+        number, epoch = _pairs(stream)
         ids, window = np.unique(number, return_inverse=True)
+        places, count = np.unique(epoch * len(ids) + window, return_counts=True)
+        epoch, window = np.divmod(places, len(ids))
         ends = ids * stream.slide + stream.range
-        epoch = stream.row_epoch[at]
-        decided = np.maximum(epoch - DELAY, 0)
-        past = stream.newest[decided] - ends[window] + 1
+        past = stream.newest[np.maximum(epoch - DELAY, 0)] - ends[window] + 1
         needed = np.where(epoch >= DELAY, np.maximum(past, NONE_NEEDED), NONE_NEEDED)
-        return cls(ends, np.bincount(window), window, epoch, needed)
+        rows = np.bincount(window, count).astype(np.int64)
+        return cls(ends, rows, window, epoch, needed, count)
+
+
+def _pairs(stream: ArenaStream) -> tuple[Ticks, Ticks]:
+    """Return the number of each window of each row that passes the filter, and the row's epoch."""
+    ts, epoch = stream.ts[stream.matches], stream.row_epoch[stream.matches]
+    per_row = -(-stream.range // stream.slide)
+    last = ts // stream.slide
+    number = (last[:, None] - np.arange(per_row)[::-1]).ravel()
+    at = np.repeat(np.arange(len(ts)), per_row)
+    inside = (number * stream.slide + stream.range) > ts[at]
+    return number[inside], epoch[at][inside]

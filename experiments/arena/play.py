@@ -13,7 +13,7 @@ from experiments.arena.incidence import Incidences
 from experiments.arena.stream import ArenaStream, Floats, Ticks
 from lowwater.watermarks.policy import WatermarkPolicy
 
-SCHEMA = lw.feed("ts timestamp, key bigint, value double").schema
+SCHEMA = lw.feed("ts timestamp, key bigint, value double, matches boolean").schema
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Finals:
 def epochs(stream: ArenaStream) -> list[pa.Table]:
     """Return the rows of each epoch."""
     columns = [pa.array(stream.ts), pa.array(stream.key), pa.array(stream.value)]
+    columns.append(pa.array(stream.matches))
     table = pa.table(columns, SCHEMA.names).cast(SCHEMA)
     places = np.searchsorted(stream.row_epoch, np.arange(len(stream.cuts) + 1))
     pairs = zip(places[:-1].tolist(), places[1:].tolist(), strict=True)
@@ -51,6 +52,7 @@ def play(stream: ArenaStream, watermark: WatermarkPolicy, found: Incidences) -> 
     range, slide = (timedelta(microseconds=span) for span in (stream.range, stream.slide))
     query = (
         lw.stream(feed, time="ts", watermark=watermark)
+        .where("matches")
         .window(range=range, slide=slide)
         .agg(n=lw.count())
     )

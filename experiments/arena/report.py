@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -12,7 +16,7 @@ from rich.table import Table
 
 from experiments.arena.families import FAMILIES
 from experiments.arena.recordings import RECORDINGS
-from experiments.arena.rules import RULES
+from experiments.arena.rules import BASELINES, RULES
 from experiments.arena.stream import ArenaStream
 from experiments.arena.verdict import (
     CHANGING,
@@ -24,28 +28,49 @@ from experiments.arena.verdict import (
 )
 from experiments.streams.recordings import AbsentError
 
-
-def streams(seeds: Sequence[int], console: Console) -> Iterator[ArenaStream]:
-    """Yield the streams of all families and seeds, and all recordings that are present."""
-    for seed in seeds:
-        for family in FAMILIES.values():
-            yield family.stream(seed)
-    for recording in RECORDINGS:
-        try:
-            yield recording.load()
-        except AbsentError as absent:
-            console.print(f"{recording.name}: {absent}", style="dim")
+PROCESSES = 2
+"""The number of streams that are judged at the same time."""
 
 
-def arena(seeds: Sequence[int], console: Console) -> list[Verdict]:
-    """Run all rules over all streams, print the tables, and return the verdicts."""
-    verdicts = []
-    for stream in streams(seeds, console):
-        with console.status(stream.name):
-            verdicts.extend(judge_all([stream], RULES))
-    console.print(by_stream(verdicts))
+def arena(seeds: Sequence[int], console: Console, folder: Path | None = None) -> list[Verdict]:
+    """Run all rules over all streams, print the tables, and return the verdicts.
+
+    `folder` receives the verdicts as JSON.
+    """
+    verdicts: list[Verdict] = []
+    sources = [
+        *((seed, name) for seed in seeds for name in FAMILIES),
+        *(r.name for r in RECORDINGS),
+    ]
+    with console.status("arena") as status, ProcessPoolExecutor(PROCESSES) as pool:
+        for source, found in zip(sources, pool.map(_verdicts, sources), strict=True):
+            status.update(str(source))
+            if isinstance(found, str):
+                console.print(f"{source}: {found}", style="dim")
+            else:
+                verdicts.extend(found)
+    console.print(by_stream([one for one in verdicts if one.rule in RULES]))
     console.print(in_the_mean(verdicts))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "arena.json").write_text(json.dumps([asdict(one) for one in verdicts]), "utf-8")
     return verdicts
+
+
+def _verdicts(source: tuple[int, str] | str) -> list[Verdict] | str:
+    """Return the verdicts on a stream, or why it is absent."""
+    try:
+        return judge_all([stream_of(source)], RULES | BASELINES)
+    except AbsentError as absent:
+        return str(absent)
+
+
+def stream_of(source: tuple[int, str] | str) -> ArenaStream:
+    """Return the stream of a seed and a family, or of a recording."""
+    if isinstance(source, str):
+        return {one.name: one for one in RECORDINGS}[source].load()
+    seed, family = source
+    return FAMILIES[family].stream(seed)
 
 
 def by_stream(verdicts: Sequence[Verdict]) -> Table:
@@ -101,5 +126,5 @@ def _table(*names: str) -> Table:
 
 
 def failures(verdicts: Iterable[Verdict]) -> int:
-    """Return the number of verdicts with a failure."""
-    return sum(bool(one.fails) for one in verdicts)
+    """Return the number of failures of the rules whose verdicts count."""
+    return sum(bool(one.fails) for one in verdicts if one.rule in RULES)

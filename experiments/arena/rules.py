@@ -1,12 +1,18 @@
-"""The rules that the arena judges, by name."""
+"""The rules that the arena judges, by name: the library's, and rules to compare with."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from experiments.arena.simulate import EpochNews, MakeRule
+from experiments.arena.constants import Constants
+from experiments.arena.incidence import Incidences
+from experiments.arena.simulate import EpochNews, FixedSlack, MakeRule
 from experiments.arena.stream import ArenaStream
+from experiments.arena.thesis_rule import ThesisRule
 from lowwater.watermarks.adaptive.tournament import SlackNews, Tournament
+
+PROPORTIONAL, DERIVATIVE = 20.0, 5.0
+"""Gains of the PD controller, in ranges per unit of quality: best over the tuning seeds."""
+TENTH = 10
+"""The fixed slack is read off the first tenth of the stream."""
 
 
 class LibraryRule:
@@ -18,11 +24,41 @@ class LibraryRule:
 
     def step(self, news: EpochNews) -> float:
         """Return the slack after an epoch."""
-        needed = self.rule.bins.count(news.needed, np.ones(len(news.needed), np.int64))
-        told = SlackNews(news.newest, news.decided, needed, float(news.late.sum()))
+        told = SlackNews(news.newest, news.decided, news.needed, float(news.late))
         self.memory, slack = self.rule.step(self.memory, told)
         return slack
 
 
+class PdControl:
+    """A proportional-derivative controller (QDJ 6.2.3), which reads the quality of each track."""
+
+    def __init__(self, target: float, stream: ArenaStream) -> None:
+        self.target = target
+        self.range, self.track = stream.range, stream.slide
+        self.slack, self.error = 0.0, 0.0
+        self.given = self.late = 0
+        self.ended: int | None = None
+
+    def step(self, news: EpochNews) -> float:
+        """Return the slack after an epoch."""
+        self.given, self.late = self.given + news.given, self.late + news.late
+        track = news.newest // self.track
+        if self.given and (self.ended is None or track > self.ended):
+            error = self.target - (1 - self.late / self.given)
+            change = PROPORTIONAL * error + DERIVATIVE * (error - self.error)
+            self.slack = max(self.slack + change * self.range, 0.0)
+            self.given, self.late, self.error, self.ended = 0, 0, error, track
+        return self.slack
+
+
+def profiled(target: float, stream: ArenaStream) -> FixedSlack:
+    """Return the smallest fixed slack that keeps the target over the first tenth of the windows."""
+    found = Incidences.of(stream)
+    first = found.ends <= found.ends[len(found.ends) // TENTH]
+    return FixedSlack(Constants.of(stream, found, first).least(target))
+
+
 RULES: dict[str, MakeRule] = {"tournament": LibraryRule}
-"""The rules that the arena judges, by name."""
+"""The rules whose verdicts count."""
+BASELINES: dict[str, MakeRule] = {"thesis": ThesisRule, "PD": PdControl, "profiled": profiled}
+"""Rules to compare with."""

@@ -27,6 +27,8 @@ class ArenaStream:
         Whether its lateness or rate changes in the long run, as its family or its source says.
     ts, arrived, key, value
         Event times, arrivals, groups and values of the rows.
+    matches
+        Which rows pass the filter before the windows; the others only show that time has passed.
     range, slide, epoch
         The windows that are judged, and the time of arrival between two epochs, in ticks.
     """
@@ -38,6 +40,7 @@ class ArenaStream:
     arrived: Ticks
     key: Ticks
     value: Floats
+    matches: npt.NDArray[np.bool_]
     range: int
     slide: int
     epoch: int
@@ -49,6 +52,7 @@ class ArenaStream:
         columns = {
             "key": np.zeros(len(ts), np.int64),
             "value": np.ones(len(ts)),
+            "matches": np.ones(len(ts), bool),
             **given,
         }
         sorted_columns = {

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.arena.constants import Frontier
+from experiments.arena.constants import Constants
+from experiments.arena.incidence import Incidences
 from experiments.arena.simulate import Course, MakeRule, Simulation
 from experiments.arena.stream import ArenaStream, Change, Split
 
@@ -73,9 +74,9 @@ def judge(sim: Simulation, rule: str, target: float, course: Course) -> Verdict:
     first = min(WARM_UP, len(found.ends) // 10)
     judged = np.arange(len(found.ends)) >= first
     mine = judged[found.window]
-    frontier = Frontier.of(stream, found, judged)
-    kept = float(1 - course.late[mine].mean())
-    needs = frontier.slack[frontier.least(target)]
+    constants = Constants.of(stream, found, judged)
+    kept = _share_in_time(found, course, mine)
+    needs = constants.least(target)
     return Verdict(
         stream.name,
         stream.split,
@@ -83,12 +84,18 @@ def judge(sim: Simulation, rule: str, target: float, course: Course) -> Verdict:
         rule,
         target,
         kept,
-        float(1 - course.late[~mine].mean()) if (~mine).any() else 1.0,
+        _share_in_time(found, course, ~mine),
         float(course.wait[judged].mean()),
-        float(frontier.wait[frontier.least(kept)]),
+        constants.wait(constants.least(kept)),
         stream.epoch,
         bool(found.ends[-1] - found.ends[0] >= LONG * needs),
     )
+
+
+def _share_in_time(found: Incidences, course: Course, some: np.ndarray) -> float:
+    """Return the share of the rows of some incidences that were in time; 1 if there are none."""
+    rows = found.count[some].sum()
+    return float(1 - found.count[some & course.late].sum() / rows) if rows else 1.0
 
 
 def judge_all(streams: Iterable[ArenaStream], rules: dict[str, MakeRule]) -> list[Verdict]:

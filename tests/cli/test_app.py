@@ -7,7 +7,7 @@ import pytest
 import lowwater as lw
 from lowwater.cli.app import app, main
 
-COMMANDS = {"run", "explain", "profile", "state"}
+COMMANDS = {"run", "explain", "profile", "try", "state"}
 
 
 def test_version_is_printed(capsys):

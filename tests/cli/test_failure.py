@@ -64,7 +64,7 @@ def test_a_sink_that_fails_is_one_line_with_sink_and_epoch(here, capfd, monkeypa
     monkeypatch.setattr("lowwater.sinks.files.FileSink.write_epoch", failing())
     assert ran("--sink", "json:out") == 1
     line = one_line(capfd.readouterr().err)
-    assert "epoch 1 failed in the sink of results: OSError: the disk is full. Start the " in line
+    assert "epoch 11 failed in the sink of results: OSError: the disk is full. Start the " in line
     (log,) = logs(here)
     assert str(log) in line
     assert "Traceback" in log.read_text()
@@ -93,7 +93,7 @@ def test_an_error_of_lowwater_names_its_place_too(here, capfd, monkeypatch):
     )
     assert ran("--sink", "json:out") == 1
     assert one_line(capfd.readouterr().err).startswith(
-        "lowwater: epoch 1 failed in the sink of results: no room. "
+        "lowwater: epoch 11 failed in the sink of results: no room. "
     )
 
 
@@ -254,7 +254,7 @@ def test_a_failing_database_is_one_line_without_the_password(here, capfd, monkey
     assert ran("--sink", f"postgres:{ADDRESS},table=t") == 1
     line = one_line(capfd.readouterr().err)
     assert "to_postgres(table='t'): " in line
-    assert "epoch 1 failed in the sink of results: " in line
+    assert "epoch 11 failed in the sink of results: " in line
     (log,) = logs(here)
     assert SECRET not in line + log.read_text()
 

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 
 import lowwater as lw
-from experiments.arena.constants import Frontier
+from experiments.arena.constants import Constants
 from experiments.arena.families import FAMILIES
 from experiments.arena.play import play
 from experiments.arena.recordings import RECORDINGS
 from experiments.arena.report import by_stream, in_the_mean
-from experiments.arena.rules import RULES
+from experiments.arena.rules import BASELINES, RULES
 from experiments.arena.simulate import FixedSlack, Simulation
 from experiments.arena.stream import ArenaStream
 from experiments.arena.verdict import judge, judge_all
@@ -27,11 +27,13 @@ def part(name, windows, seed=0):
     """The first windows of a stream."""
     whole = FAMILIES[name].stream(seed)
     mine = whole.ts < whole.ts.min() + windows * whole.slide
-    columns = {c: getattr(whole, c)[mine] for c in ("ts", "arrived", "key", "value")}
+    columns = {c: getattr(whole, c)[mine] for c in ("ts", "arrived", "key", "value", "matches")}
     return replace(whole, **columns)
 
 
-@pytest.mark.parametrize("name", ["low-rate", "silences", "exponential-sliding", "clock-steps"])
+@pytest.mark.parametrize(
+    "name", ["low-rate", "silences", "exponential-sliding", "clock-steps", "late-matches"]
+)
 @pytest.mark.parametrize("windows_waited", [0.0, 0.7])
 def test_the_simulation_gives_what_the_engine_gives(name, windows_waited):
     sim = Simulation(part(name, 60))
@@ -39,7 +41,8 @@ def test_the_simulation_gives_what_the_engine_gives(name, windows_waited):
     found = sim.incidences
     finals = play(sim.stream, lw.slack(timedelta(microseconds=slack)), found)
     course = sim.run(FixedSlack(slack))
-    rows = np.bincount(found.window[~course.late], minlength=len(found.ends))
+    in_time = np.where(course.late, 0, found.count)
+    rows = np.bincount(found.window, in_time, minlength=len(found.ends))
     assert finals.rows.tolist() == rows.tolist()
     some = rows > 0  # a window whose rows are all late has no final
     assert finals.wait[some].tolist() == course.wait[some].tolist()
@@ -52,24 +55,47 @@ def test_a_row_is_in_time_if_the_slack_is_what_it_needs():
         assert (course.late == (sim.incidences.needed > slack)).all()
 
 
-def test_the_frontier_is_that_of_the_constants():
+def test_constants_are_what_the_simulation_gives():
     sim = Simulation(part("bimodal", 100))
-    every = np.ones(len(sim.incidences.ends), bool)
-    frontier = Frontier.of(sim.stream, sim.incidences, every)
-    assert (np.diff(frontier.completeness) > 0).all()
-    assert (np.diff(frontier.wait) >= 0).all()
-    for place in (0, len(frontier.slack) // 2):
-        course = sim.run(FixedSlack(float(frontier.slack[place])))
-        assert 1 - course.late.mean() == pytest.approx(frontier.completeness[place])
-        assert course.wait.mean() == pytest.approx(frontier.wait[place])
+    found = sim.incidences
+    constants = Constants.of(sim.stream, found, np.ones(len(found.ends), bool))
+    assert (np.diff(constants.completeness) > 0).all()
+    for place in (0, len(constants.slack) // 2):
+        slack, kept = int(constants.slack[place]), constants.completeness[place]
+        course = sim.run(FixedSlack(slack))
+        assert 1 - found.count[course.late].sum() / found.count.sum() == pytest.approx(kept)
+        assert course.wait.mean() == pytest.approx(constants.wait(slack))
+        assert constants.least(kept) == slack
 
 
 def test_a_constant_is_as_good_as_the_best_constant():
     sim = Simulation(part("exponential", 150))
     found = sim.incidences
-    slack = float(Frontier.of(sim.stream, found, np.ones(len(found.ends), bool)).slack[40])
-    verdict = judge(sim, "fixed", 0.9, sim.run(FixedSlack(slack)))
+    slack = Constants.of(sim.stream, found, np.ones(len(found.ends), bool)).slack[40]
+    verdict = judge(sim, "fixed", 0.9, sim.run(FixedSlack(float(slack))))
     assert verdict.ratio == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_row_of_a_family_arrives_after_it_was_made_and_its_lateness_is_of_use(name):
+    stream = FAMILIES[name].stream(3)
+    assert (stream.arrived >= stream.ts).all()
+    assert len(stream.cuts) < 20_000
+    needs = Simulation(stream).incidences.needed
+    assert (needs > 0).any() == (name != "in-order")
+
+
+def test_there_are_24_families_of_both_kinds_at_least():
+    kinds = [family.change for family in FAMILIES.values()]
+    assert len(kinds) >= 24
+    assert min(kinds.count("steady"), kinds.count("changing")) >= 12
+
+
+def test_baselines_run_over_any_stream():
+    stream = part("exponential", 200)
+    verdicts = judge_all([stream], BASELINES)
+    assert [one.rule for one in verdicts] == [name for name in BASELINES for _ in range(3)]
+    assert all(one.completeness > 0.8 for one in verdicts)
 
 
 @pytest.mark.experiment

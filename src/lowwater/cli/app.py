@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from lowwater.cli.failure import MISTAKES, failure_line, write_trace
 from lowwater.cli.profile import profile
 from lowwater.cli.run import explain, run
 from lowwater.cli.state import state
+from lowwater.cli.trial.command import compare
 from lowwater.sinks.postgres_address import hide_passwords, may_hold_password
 
 _MOVED = {
@@ -65,8 +67,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (run, explain, profile, state):
-    app.command()(command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run,
+    "explain": explain,
+    "profile": profile,
+    "try": compare,
+    "state": state,
+}
+for name, command in _COMMANDS.items():
+    app.command(name)(command)
 OPTIONS = SimpleNamespace(debug=False)
 """The options before the name of the command."""
 MISTAKE = 2

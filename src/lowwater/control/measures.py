@@ -11,6 +11,8 @@ from lowwater.control.watermark import SourceKey, Watermarks
 
 Counts: TypeAlias = Mapping[str, int]
 """The number of rows by outcome, such as admitted or late."""
+BinCounts: TypeAlias = tuple[tuple[int, int], ...]
+"""The non-empty bins of a histogram, each as (number of the bin, count)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,30 @@ class ShardMeasure:
     missed_of: tuple[tuple[SourceKey, int], ...] = ()
     held: tuple[tuple[int, int], ...] = ()
     operator: int = 0
+
+
+@dataclass(frozen=True)
+class NeededSlack:
+    """The slacks with which the parts of an operator's results would have been in time.
+
+    A part is a row in one of its windows, or a pair of a join. It belongs to the port at which its
+    row, or the later row of the pair, arrived in the epoch. Bins are those of
+    `learners.slack_bins`; bin 0 counts the parts that need no slack.
+
+    - `operator`, `port`: The operator, and the port of the operator.
+    - `source`: The source of the rows, if each source has a slack of its own; otherwise None.
+    - `made`: The histogram of the slacks that parts of results needed.
+    - `lost`: The same for the parts that late rows have lost. Counts from a sample are weighted.
+    """
+
+    VERSION: ClassVar[int] = 1
+    KIND: ClassVar[str] = "needed slack"
+
+    operator: int
+    port: int = 0
+    source: SourceKey = None
+    made: BinCounts = ()
+    lost: BinCounts = ()
 
 
 @dataclass(frozen=True)
@@ -216,8 +242,10 @@ class SegmentMeasure:
     unused: tuple[str, ...] = ()
 
 
-Measure: TypeAlias = InputMeasure | ShardMeasure | RouteMeasure | EpochMeasure | SegmentMeasure
-_CLASSES = (InputMeasure, ShardMeasure, RouteMeasure, EpochMeasure, SegmentMeasure)
+Measure: TypeAlias = (
+    InputMeasure | ShardMeasure | NeededSlack | RouteMeasure | EpochMeasure | SegmentMeasure
+)
+_CLASSES = (InputMeasure, ShardMeasure, NeededSlack, RouteMeasure, EpochMeasure, SegmentMeasure)
 KINDS: Mapping[str, type[Measure]] = {kind.KIND: kind for kind in _CLASSES}
 
 
@@ -230,6 +258,7 @@ class Measures:
     routes: tuple[RouteMeasure, ...] = ()
     epoch: tuple[EpochMeasure, ...] = ()
     segments: tuple[SegmentMeasure, ...] = ()
+    needed: tuple[NeededSlack, ...] = ()
 
     @classmethod
     def of(cls, records: Iterable[Measure]) -> Measures:
@@ -241,6 +270,7 @@ class Measures:
             tuple([m for m in every if isinstance(m, RouteMeasure)]),
             tuple([m for m in every if isinstance(m, EpochMeasure)]),
             tuple([m for m in every if isinstance(m, SegmentMeasure)]),
+            tuple([m for m in every if isinstance(m, NeededSlack)]),
         )
 
     def __bool__(self) -> bool:
@@ -253,6 +283,10 @@ class Measures:
     def of_operator(self, number: int) -> list[ShardMeasure]:
         """Return the measurements of the shards of operator `number`."""
         return [m for m in self.shards if m.operator == number]
+
+    def needed_slacks(self, operator: int) -> list[NeededSlack]:
+        """Return the needed slacks at the ports of an operator."""
+        return [m for m in self.needed if m.operator == operator]
 
     def rows(self, number: int) -> int:
         """Return the number of rows of input `number`."""

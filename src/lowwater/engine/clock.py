@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+from lowwater.sources.arrival_clock import Ticks
 from lowwater.ticks import Duration, Instant, instant_ticks, ticks
 
 
@@ -26,6 +27,21 @@ class SystemClock:
     def took(self, epoch: int, began: float) -> int:
         """Return the number of ticks since `began`, a reading of `time.perf_counter`."""
         return round((time.perf_counter() - began) * 1e6)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedClock(SystemClock):
+    """The arrival clock of recordings: at the end of each of their epochs, the end of its span.
+
+    After the last epoch of the recordings, the clock advances by a tick each epoch.
+    """
+
+    cuts: Ticks
+
+    def now(self, epoch: int) -> int:
+        """Return the arrival clock at the end of epoch number `epoch`, in ticks."""
+        last = len(self.cuts) - 1
+        return (int(self.cuts[min(epoch, last)]) if last >= 0 else 0) + max(epoch - last, 0)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class Host(Protocol):
         *,
         checkpoint: str | None,
         trigger: str | None,
+        clock: Clock | None = None,
         ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; without a checkpoint, the local host keeps state in memory."""

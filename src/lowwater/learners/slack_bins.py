@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from lowwater.control.completeness import Floats, Ticks
+from lowwater.control.measures import BinCounts
 
 PER_OCTAVE = 12
 """The number of bins between a slack and twice that slack."""
@@ -27,9 +27,6 @@ BINS = 320
 """The number of bins; the last one also counts all longer slacks."""
 PARTS = 256
 """A window's range is divided into this many grains."""
-
-BinCounts: TypeAlias = tuple[tuple[int, int], ...]
-"""The non-empty bins of a histogram, each as (number of the bin, count)."""
 
 
 @dataclass(frozen=True)

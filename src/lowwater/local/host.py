@@ -69,11 +69,14 @@ class LocalHost:
         *,
         checkpoint: str | None,
         trigger: str | None,
+        clock: Clock | None = None,
         ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; without a checkpoint, state and control log are in memory."""
         with starting():
-            running = LocalRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
+            running = LocalRun(
+                assembly, sources, outputs, checkpoint, clock=clock, trigger=trigger, ahead=ahead
+            )
         running.begin()
         return running
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from lowwater.codec import decode, encode
-from lowwater.control.measures import KINDS, Measure, ShardMeasure
+from lowwater.control.measures import KINDS, Measure, NeededSlack, ShardMeasure
 
 Kind = Literal[
     "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
@@ -86,10 +86,10 @@ def measure_packet(shard: int, seq: int, measure: Measure) -> Packet:
 
 
 def measure_of(packet: Packet) -> Measure:
-    """Return the measurement in `packet`; a `ShardMeasure` gets the packet's operator number."""
+    """Return the measurement in `packet`, with the packet's operator if an operator took it."""
     kind, written = json.loads(packet.payload)
     measure = decode(KINDS[kind], written)
-    if isinstance(measure, ShardMeasure):
+    if isinstance(measure, ShardMeasure | NeededSlack):
         return replace(measure, operator=packet.operator)
     return measure
 

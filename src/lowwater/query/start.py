@@ -266,9 +266,10 @@ def start(
     checkpoint: str | None,
     trigger: str | None = None,
     host: HostName | None = None,
+    clock: Clock | None = None,
     ahead: Ahead | None = None,
 ) -> Run:
-    """Start a continuous run of a plan.
+    """Start a continuous run of a plan; `clock` replaces the wall clock for recordings.
 
     Only the local host allows `checkpoint=None`: state and control log are then in memory.
     """
@@ -281,7 +282,13 @@ def start(
     prepare(plan_writers(assembly), sinks)
     chosen, sources = host_named(host or "spark"), list(assembly.sources)
     return chosen.start(
-        assembly, sources, sinks, checkpoint=checkpoint, trigger=trigger, ahead=ahead
+        assembly,
+        sources,
+        sinks,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        clock=clock,
+        ahead=ahead,
     )
 
 

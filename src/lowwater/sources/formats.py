@@ -19,7 +19,7 @@ from lowwater.schema import schema_of
 from lowwater.sources.bad_file import BadFileError, reading
 from lowwater.sources.csv_reader import CsvFile, read_csv
 from lowwater.sources.json_reader import read_json
-from lowwater.sources.lines import Lines, content, split_faults, texts_of, with_faults
+from lowwater.sources.lines import Lines, content, texts_of, with_faults
 from lowwater.sources.text_values import fit_table, type_name
 
 Format = Literal["parquet", "csv", "json", "arrow"]
@@ -80,11 +80,6 @@ def read_rows(path: Path, form: Format, schema: pa.Schema, *, multiline: bool = 
         if form == "csv":
             return read_csv(str(path), data, schema, multiline=multiline)
         return read_json(data, schema)
-
-
-def read_table(path: Path, form: Format, schema: pa.Schema) -> pa.Table:
-    """Return the rows of the file `path`; values of malformed rows that do not fit are NULL."""
-    return split_faults(read_rows(path, form, schema))[0]
 
 
 def row_texts(path: Path, form: Format, rows: Iterable[int], *, multiline: bool) -> pa.Array:

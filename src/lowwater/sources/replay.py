@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,20 @@ import pyarrow.parquet as pq
 from xxhash import xxh3_128_hexdigest
 
 from lowwater.errors import HostError, SpecError, StateError, unknown_name
+from lowwater.sources.arrival_clock import ArrivalClock, ArrivalEpochs, Ticks
 from lowwater.sources.bad_file import BadFileError
 from lowwater.sources.formats import Format, declared_schema, read_rows, row_texts
 from lowwater.sources.lines import REASON, TEXT
 from lowwater.sources.source import BlockSource, SourceBlock
-from lowwater.windows.axis import Axis
+from lowwater.sources.unix_time import to_timestamps
 
 
 @dataclass(frozen=True)
 class Replay(BlockSource):
     """A source of recorded rows in arrival order, `speed` times as fast as they were recorded.
 
-    Without `arrival`, rows keep the order of the file. Without `speed`, all rows are ready at once.
+    Without `arrival`, rows keep the order of the file. Without `speed`, all rows are ready at once,
+    or those of the next of `epochs`, which are cut on the arrival clock `clock`.
     """
 
     path: str
@@ -44,6 +46,17 @@ class Replay(BlockSource):
     """The file that the rows of a prepared replay came from, and its format."""
     content: str = ""
     """The checksum of that file."""
+    stored: pa.Schema | None = None
+    """The columns of the file, if numbers of it become timestamps, by `units`."""
+    units: tuple[tuple[str, str], ...] = ()
+    clock: ArrivalClock | None = None
+    epochs: ArrivalEpochs | None = field(default=None, compare=False, repr=False)
+    row_ends: Ticks | None = field(default=None, compare=False, repr=False)
+    """The number of rows up to the end of each epoch, in a prepared replay."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors read rows, but never choose them.
+        return {**vars(self), "epochs": None, "row_ends": None}
 
     @property
     def paced(self) -> bool:
@@ -52,15 +65,12 @@ class Replay(BlockSource):
 
     def prepare(self, folder: str) -> Replay:  # noqa: D102
         content = xxh3_128_hexdigest(Path(self.path).read_bytes())
-        table = self._rows()
-        if self.format in _TEXT:
-            table = table.append_column(_LINE, pa.array(np.arange(len(table))))
+        table = self.recording()
         if self.arrival is not None:
-            ticks, valid = _arrivals(self, table)
-            order = np.argsort(np.where(valid, ticks, np.iinfo(np.int64).max), kind="stable")
-            table = table.take(pa.array(order))
+            table = table.take(pa.array(ArrivalClock(self.arrival).order(table)))
         # The name is that of the rows: the run that owns the checkpoint may be reading them.
-        identity = f"{content} {self.arrival} {self.format} {self.multiline} {self.schema}"
+        read_as = f"{self.format} {self.multiline} {self.schema} {self.units}"
+        identity = f"{content} {self.arrival} {read_as}"
         name = f"recording-{xxh3_128_hexdigest(identity.encode())}.arrow"
         target = Path(folder, name).absolute()
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,33 +79,57 @@ class Replay(BlockSource):
             writer.write_table(table, max_chunksize=65_536)
         aside.replace(target)
         came = self.path, self.format
-        return replace(self, path=str(target), format="arrow", recorded=came, content=content)
+        ends = None
+        if self.epochs is not None and self.clock is not None:
+            ends = self.epochs.rows(self.clock.read(table))
+        read = replace(self, path=str(target), format="arrow", recorded=came)
+        return replace(read, content=content, row_ends=ends)
 
-    def _rows(self) -> pa.Table:
+    def recording(self) -> pa.Table:
+        """Return all rows in the order of the file, with hidden columns for texts and faults."""
+        stored = self.stored or self.schema
         try:
-            return read_rows(Path(self.path), self.format, self.schema, multiline=self.multiline)
+            table = read_rows(Path(self.path), self.format, stored, multiline=self.multiline)
         except BadFileError as problem:
             raise HostError(f"{problem}; name another file") from problem
+        if self.format in _TEXT:
+            table = table.append_column(_LINE, pa.array(np.arange(len(table))))
+        return to_timestamps(table, dict(self.units))
 
     def rows(self) -> int | None:  # noqa: D102
         return len(_recording(self.path)) if self.format == "arrow" else None
 
     def begin(self) -> list[Any]:  # noqa: D102
-        return [0, self.content]
+        return [0, self.content] if self.epochs is None else [0, self.content, 0, *self._cut]
+
+    @property
+    def _cut(self) -> tuple[int, ...]:
+        """How the recording is cut into epochs: their length and their number."""
+        return () if self.epochs is None else (self.epochs.length, len(self.epochs.cuts))
 
     def _row(self, position: Sequence[Any]) -> int:
         """Return the row number of a position; raise StateError if it is of another file."""
-        row, content = position
+        row, content, *epoch = position
         if content != self.content:
             raise StateError(
                 f"{self.recorded[0] if self.recorded else self.path}: the recording has changed "
                 f"since {row:,} of its rows were read; put the old file back, or start with a new "
                 f"checkpoint"
             )
+        if tuple(epoch[1:]) != self._cut:
+            raise StateError(
+                f"{self.recorded[0] if self.recorded else self.path}: the recording was cut into "
+                f"other epochs when {row:,} of its rows were read; give the same arrival, epoch "
+                f"and epoch rows as then, or start with a new checkpoint"
+            )
         return int(row)
 
     def available(self, start: Sequence[Any]) -> list[Any]:  # noqa: D102
         row = self._row(start)
+        if self.row_ends is not None:
+            epoch = min(start[2] + 1, len(self.row_ends))
+            rows = int(self.row_ends[epoch - 1]) if epoch else 0
+            return [rows, self.content, epoch, *self._cut]
         clocked = self.speed is not None
         end = _Clock.of(self, row).row_now() if clocked else len(_recording(self.path))
         if self.max_rows_per_epoch is not None:
@@ -104,10 +138,16 @@ class Replay(BlockSource):
 
     def waiting(self, start: Sequence[Any]) -> int:  # noqa: D102
         row = self._row(start)
+        if self.epochs is not None:
+            return 0  # an epoch takes all rows that have arrived
         return max(0, _Clock.of(self, row).row_now() - row)
 
     def blocks(self, start: Sequence[Any], end: Sequence[Any]) -> Sequence[SourceBlock]:  # noqa: D102
         rows = [self._row(start), self._row(end)]
+        if self.row_ends is not None and list(start) != list(end):
+            # The stream ends with its last epoch, which has no rows.
+            last = end[2] == len(self.row_ends)
+            return [SourceBlock(rows, last=last)] if last or rows[0] < rows[1] else []
         if rows[0] == rows[1]:
             return []
         return [SourceBlock(rows, last=rows[1] == len(_recording(self.path)))]
@@ -207,25 +247,16 @@ def _recording(path: str) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(path)).read_all()
 
 
-def _arrivals(source: Replay, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    assert source.arrival is not None  # noqa: S101
-    axis = Axis(source.arrival, source.schema.field(source.arrival).type)
-    ticks, valid = axis.to_ticks(table.column(source.arrival))
-    per_second = 1_000_000 if axis.kind == "time" else axis.per_unit
-    return ticks * (1_000_000 // per_second), valid
-
-
 class _Clock:
     """The clock of a replay, started on creation; `row_now` returns how many rows have arrived."""
 
     def __init__(self, source: Replay, start: int) -> None:
-        ticks, valid = _arrivals(source, _recording(source.path))
-        # Rows without an arrival time are sorted last; they arrive with the last row that has one.
-        last = ticks[valid].max() if valid.any() else 0
-        self.arrivals = np.where(valid, ticks, last)
+        assert source.arrival is not None  # noqa: S101
+        self.arrivals = ArrivalClock(source.arrival).read(_recording(source.path))
         self.speed = source.speed or 1.0
         self.began = time.time()
-        self.from_tick = self.arrivals[start] if start < len(self.arrivals) else last
+        rows = len(self.arrivals)
+        self.from_tick = self.arrivals[min(start, rows - 1)] if rows else 0
 
     @classmethod
     def of(cls, source: Replay, start: int) -> _Clock:

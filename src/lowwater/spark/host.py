@@ -68,13 +68,16 @@ class SparkHost:
         *,
         checkpoint: str | None,
         trigger: str | None,
+        clock: Clock | None = None,
         ahead: Ahead | None = None,
     ) -> Run:
         """Start a continuous run; raise PlanError without a checkpoint."""
         if checkpoint is None:
             raise PlanError("a query that runs on Spark needs checkpoint=; name a folder for it")
         with starting(Py4JError, PySparkException):
-            running = SparkRun(assembly, sources, outputs, checkpoint, trigger=trigger, ahead=ahead)
+            running = SparkRun(
+                assembly, sources, outputs, checkpoint, clock=clock, trigger=trigger, ahead=ahead
+            )
         running.stop_at_the_end()
         return running
 

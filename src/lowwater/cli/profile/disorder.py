@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from lowwater.cli.run.sources import SourceArgs, files_of, source_format, source_schema, time_of
+from lowwater.cli.replay.read import Recording
 from lowwater.errors import SpecError
-from lowwater.sources.formats import read_table
-from lowwater.windows.axis import Axis
 
 COVERED = (0.95, 0.99, 0.999)
 """Shares of rows. For each share, the profile suggests a slack that covers it."""
@@ -234,18 +230,9 @@ def watermark_text(profile: Profile, share: float) -> str:
     return f"slack {length}{idle}"
 
 
-def read_profile(path: Path, time: str | None, arrival: str | None, form: str | None) -> Profile:
-    """Return the profile of the rows in the file or the folder `path`."""
-    if not path.exists():
-        raise SpecError(f"no file or folder {str(path)!r} exists; name an existing one")
-    given = {"time": time, "arrival": arrival, "format": form}
-    source = SourceArgs(path.name, str(path), {n: v for n, v in given.items() if v is not None})
-    known = source_format(source, path)
-    schema = source_schema(source, path, known)
-    names = [time_of(source, schema)] + ([] if arrival is None else [arrival])
-    narrow = pa.schema([schema.field(name) for name in dict.fromkeys(names)])
-    table = pa.concat_tables([read_table(p, known, narrow) for p in files_of(path, known)])
-    axes = [Axis(name, schema.field(name).type) for name in names]
-    times, *arrivals = (axis.to_ticks(table.column(axis.column)) for axis in axes)
-    timed, per_unit = axes[0].kind == "time", axes[0].per_unit
-    return profile_of(times, arrivals[0] if arrivals else None, timed=timed, per_unit=per_unit)
+def profile_recording(recording: Recording) -> Profile:
+    """Return the profile of the rows of a recording."""
+    table, clock, axis = recording.table, recording.clock, recording.axis
+    times = axis.to_ticks(table.column(recording.time))
+    arrivals = None if clock.progress else clock.ticks(table)
+    return profile_of(times, arrivals, timed=axis.kind == "time", per_unit=axis.per_unit)

@@ -26,6 +26,8 @@ def run(
     *,
     config: options.Config = None,
     source: options.Source = None,
+    arrival: options.Arrival = None,
+    epoch: options.EpochLength = None,
     watermark: options.Watermark = None,
     quality: options.Quality = None,
     sink: options.Sink = None,
@@ -57,7 +59,8 @@ def run(
     **lowwater run speeds.cql --source traffic=readings.csv,time=ts --watermark 'slack 10 seconds'
     --sink parquet:out**
 
-    Files and folders are read to their end, and then every window closes. Ctrl-C stops after the
+    A file is played as its rows arrived, epoch by epoch. Files and folders are read to their end,
+    and then every window closes. Ctrl-C stops after the
     current epoch. Exit codes: 0, 1 if the query failed, 2 for a mistake, 130 after Ctrl-C.
     """
     given = {**locals(), "json": as_json}
@@ -85,6 +88,8 @@ def explain(
     *,
     config: options.Config = None,
     source: options.Source = None,
+    arrival: options.Arrival = None,
+    epoch: options.EpochLength = None,
     watermark: options.Watermark = None,
     quality: options.Quality = None,
     sideline: options.Sideline = None,

@@ -33,10 +33,11 @@ _CONFIG = _input(
 _SOURCE = _input(
     "NAME=PATH[,…]",
     "A stream of the query: a file, a folder, or **-** for JSON lines on standard input. "
-    "Options follow the path: **time=** the column of event time, **arrival=** the column by "
-    "which rows are replayed, **speed=** the factor of the replay, **format=** parquet, csv or "
-    "json, **schema=** the columns, **multiline=true** for line ends inside quoted csv fields, "
-    "**watermark=** the policy of this source alone.",
+    "Options follow the path: **time=** the column of event time, **arrival=** the column of "
+    "arrival (*sent:ms* if it has numbers: s, ms, us, ns), **speed=** the factor of a replay by "
+    "this machine's clock, **format=** parquet, csv or json, **schema=** the columns, "
+    "**multiline=true** for line ends inside quoted csv fields, **watermark=** the policy of this "
+    "source alone.",
     "--source",
 )
 _WATERMARK = _input(
@@ -104,9 +105,19 @@ _HOST = _execution(
 )
 _EPOCH_ROWS = _execution(
     "N",
-    "The largest number of rows of a source in one epoch.",
+    "The largest number of rows of a source in one epoch; for a file, instead of --epoch.",
     min=1,
-    show_default="a twentieth of a file",
+)
+_ARRIVAL = _input(
+    "COLUMN",
+    "The column with the arrival of each row of a file, if --source names none.",
+    show_default="the order of the file",
+)
+_EPOCH = _input(
+    "LENGTH",
+    "Play files as they arrived: an epoch has the rows of this much time of the arrival column "
+    "or, without one, of event time.",
+    show_default="1 second, or a longer one for at most 1,000 epochs",
 )
 _FOLLOW = _input(
     "", "Wait for more files in a folder, instead of ending after the last.", "--follow"
@@ -119,6 +130,8 @@ _PORT = {"min": 0, "max": 65_535, "show_default": "any free port"}
 Query = Annotated[str | None, _QUERY]
 Config = Annotated[Path | None, _CONFIG]
 Source = Annotated[list[str] | None, _SOURCE]
+Arrival = Annotated[str | None, _ARRIVAL]
+EpochLength = Annotated[str | None, _EPOCH]
 Watermark = Annotated[str | None, _WATERMARK]
 Quality = Annotated[str | None, _QUALITY]
 Sink = Annotated[str | None, _SINK]

@@ -74,6 +74,7 @@ def execute(
             sinks,
             checkpoint=checkpoint,
             host=request.host,
+            clock=None if request.playback is None else request.playback.clock,
             ahead=request.outputs,
         )
         run = begin() if request.restart is None else RestartedRun(begin, request.restart)
@@ -181,7 +182,8 @@ def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
     text = f"{rows}{losses}, {ended.written['sink']:,}{more} results{early}"
     if not request.shows_table:
         text += f" in {request.targets['sink'].place}"
-    text += f"; {status.epoch + 1} epochs, {ended.seconds:.1f} s."
+    played = "" if request.playback is None else f" {request.playback}"
+    text += f"; {status.epoch + 1} epochs{played}, {ended.seconds:.1f} s."
     if not ended.interrupted:
         return text
     resume = "be able to resume, give --checkpoint FOLDER."
@@ -204,6 +206,7 @@ def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
     return jsonable(
         {
             "epochs": status.epoch + 1,
+            "played": None if request.playback is None else str(request.playback),
             "seconds": round(ended.seconds, 3),
             "interrupted": ended.interrupted,
             "ended": status.ended,

@@ -12,6 +12,8 @@ from typing import Any
 
 import lowwater as lw
 from lowwater.cli.policy_text import early_of, restart_of, shed_of, sideline_of
+from lowwater.cli.run.query_text import SUFFIXES, is_text, query_text, read_text
+from lowwater.cli.run.recordings import Playback
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
 from lowwater.cli.run.sources import ReadOptions, streams_of
 from lowwater.early.estimates import estimates_of
@@ -26,8 +28,6 @@ from lowwater.sources.files import Files
 from lowwater.sources.formats import Format, row_count
 from lowwater.sources.replay import Replay
 
-SUFFIXES = (".toml", ".yaml", ".yml")
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -35,6 +35,8 @@ class Settings:
 
     query: str | None = None
     source: tuple[str, ...] = ()
+    arrival: str | None = None
+    epoch: str | None = None
     watermark: str | None = None
     quality: str | None = None
     # Addresses of outputs may hold passwords.
@@ -63,15 +65,7 @@ class Settings:
         """Return the text of the query: `query` itself, or the content of the file `query`."""
         if self.query is None:
             raise SpecError("QUERY is missing; give its text, or the name of a .cql file, as QUERY")
-        if _is_text(self.query):
-            return self.query
-        if Path(self.query).suffix in SUFFIXES:
-            raise SpecError(
-                f"QUERY {self.query!r} is a settings file, not a query; give settings with "
-                f"--config {self.query}"
-            )
-        remedy = "give an existing file, or a text that begins with SELECT"
-        return _read(Path(self.query), "the query", remedy)
+        return query_text(self.query)
 
     @property
     def watermark_text(self) -> str | None:
@@ -92,12 +86,6 @@ _FLAGS = ("follow", "ui", "ui_control", "json")
 _NUMBERS = ("epoch_rows", "ui_port")
 
 
-def _is_text(query: str) -> bool:
-    """Return whether `query` is the text of a query, not the name of a file."""
-    words = query.split(maxsplit=1)
-    return len(words) > 1 and words[0].lower().lstrip("(") == "select"
-
-
 def settings_of(options: Mapping[str, Any]) -> Settings:
     """Return the settings from `options`, which override the settings in the file `--config`."""
     config = options.get("config")
@@ -114,7 +102,7 @@ def _from_file(path: Path) -> Settings:
     if path.suffix not in SUFFIXES:
         problem = "the ending must show its format; name it .toml or .yaml"
         raise SpecError(f"--config {str(path)!r}: {problem}")
-    content = _parse(path, _read(path, "the settings", "name an existing file"))
+    content = _parse(path, read_text(path, "the settings", "name an existing file"))
     if not isinstance(content, dict):
         raise SpecError(f"{str(path)!r} has no settings; write each on a line, as NAME: VALUE")
     given = {}
@@ -159,7 +147,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
         return _sources(value, path)
     kind: type = bool if name in _FLAGS else int if name in _NUMBERS else str
     wanted = {bool: "true or false", int: "a whole number", str: "text"}[kind]
-    if name == "quality" and isinstance(value, float):
+    if name in ("quality", "epoch") and type(value) in (int, float):
         value = str(value)
     if type(value) is not kind:
         # A list or table for an output may hold a password.
@@ -170,7 +158,7 @@ def _checked(path: Path, name: str, value: Any) -> Any:
 
 def _resolve_paths(folder: Path, name: str, value: Any) -> Any:
     """Return `value` with relative paths resolved in `folder`, the folder of the settings file."""
-    if name == "checkpoint" or (name == "query" and not _is_text(value)):
+    if name == "checkpoint" or (name == "query" and not is_text(value)):
         return str(folder / value)
     if name in OUTPUTS:
         form, colon, place = value.partition(":")
@@ -201,16 +189,6 @@ def _sources(given: object, path: Path) -> tuple[str, ...]:
     return tuple(sources)
 
 
-def _read(path: Path, what: str, remedy: str) -> str:
-    try:
-        return path.read_text("utf-8")
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise SpecError(f"{what} {str(path)!r} cannot be read: {reason}; {remedy}") from problem
-    except UnicodeDecodeError as problem:
-        raise SpecError(f"{what} {str(path)!r} is not UTF-8 text; save it as UTF-8") from problem
-
-
 HOSTS: tuple[HostName, ...] = ("spark", "local")
 
 
@@ -231,6 +209,11 @@ class RunRequest:
     """Warnings that are printed before the run starts."""
 
     @property
+    def playback(self) -> Playback | None:
+        """How the recordings of the run are played; None unless all sources are recordings."""
+        return Playback.of(self.assembly.sources)
+
+    @property
     def shows_table(self) -> bool:
         """Whether results are printed as a table."""
         return self.targets["sink"].form == TABLE
@@ -241,7 +224,9 @@ def query_of(settings: Settings) -> lw.Stream:
     text = settings.text()
     if settings.epoch_rows is not None and settings.epoch_rows < 1:
         raise SpecError(f"--epoch-rows {settings.epoch_rows} must be at least 1")
-    read_options = ReadOptions(settings.epoch_rows, settings.follow)
+    read_options = ReadOptions(
+        settings.epoch_rows, settings.follow, settings.arrival, settings.epoch
+    )
     streams = streams_of(settings.source, settings.watermark_text, read_options)
     return lw.sql(text, **streams)
 

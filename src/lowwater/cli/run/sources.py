@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,68 +15,38 @@ import pyarrow.parquet as pq
 
 import lowwater as lw
 from lowwater.cli.policy_text import watermark_of
-from lowwater.errors import SpecError, unknown_name
+from lowwater.cli.run.recordings import in_epochs, recording_of
+from lowwater.cli.run.source_args import OPTIONS, SourceArgs, multiline_of, time_column, time_of
+from lowwater.errors import SpecError
 from lowwater.schema import parse_schema, plain
-from lowwater.sources.formats import ENDINGS, Format, row_count
+from lowwater.sources.formats import ENDINGS, Format
 from lowwater.sources.infer_schema import infer_schema
 from lowwater.sources.source import BlockSource
 from lowwater.sources.stdin import StdinSource
+from lowwater.watermarks.policy import WatermarkPolicy
 
 FORMATS: tuple[Format, ...] = ("parquet", "csv", "json")
-OPTIONS = ("time", "arrival", "format", "schema", "speed", "multiline", "watermark")
-USUAL_TIMES = ("ts", "time", "timestamp", "event_time")
-_FEWEST_ROWS, _MOST_ROWS, _EPOCHS = 1_000, 250_000, 20
-"""A file is read in about `_EPOCHS` epochs of `_FEWEST_ROWS` to `_MOST_ROWS` rows."""
+_MOST_ROWS = 250_000
+"""The largest number of rows in an epoch of a folder or of standard input."""
 _FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class SourceArgs:
-    """A source: its name in the query, its path, and its options."""
-
-    name: str
-    path: str
-    options: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str) -> SourceArgs:
-        """Return the source that `text` describes: NAME=PATH, and options after commas.
-
-        >>> SourceArgs.of("s=a,b.csv,time=ts,schema=ts timestamp, n int").options
-        {'time': 'ts', 'schema': 'ts timestamp, n int'}
-        """
-        name, equals, rest = text.partition("=")
-        if not equals or not name.strip().isidentifier() or not rest:
-            raise SpecError(
-                f"--source {text!r} should be NAME=PATH, as in traffic=readings.parquet,time=ts; "
-                f"the path - is standard input"
-            )
-        path, *clauses = re.split(rf",\s*(?=(?:{'|'.join(OPTIONS)})\s*=)", rest)
-        options = {o.strip(): v.strip() for o, _, v in (c.partition("=") for c in clauses)}
-        return cls(name.strip(), path.strip(), options)
-
-
-@dataclass(frozen=True)
 class ReadOptions:
-    """The options for reading sources: rows per epoch, and whether to wait for new files."""
+    """The options for reading sources.
+
+    `epoch_rows` is the largest number of rows in an epoch; with `follow`, folders are watched for
+    new files. `arrival` is the column of arrival of files that name none, `epoch` the length of an
+    epoch of a recording.
+    """
 
     epoch_rows: int | None = None
     follow: bool = False
+    arrival: str | None = None
+    epoch: str | None = None
 
-    def stream(self, named: SourceArgs, watermark: str | None) -> lw.Stream:
-        """Return the stream of a source; its own option `watermark=` overrides the argument."""
-        text = named.options.get("watermark", watermark)
-        if text is None:
-            problem = f"source {named.name!r} has no watermark policy, so no window could close"
-            raise SpecError(f"{problem}; give one, as in --watermark 'slack 10 seconds'")
-        policy = watermark_of(text)
-        source = self._source(named)
-        stream = lw.stream(source, time=time_of(named, source.schema), watermark=policy)
-        # Bind the policy now: a later error would point at the text of the query.
-        policy.bind(stream.axis(stream.time), stream.schema)
-        return stream
-
-    def _source(self, named: SourceArgs) -> BlockSource:
+    def source(self, named: SourceArgs) -> BlockSource:
+        """Return the source that `named` describes."""
         if named.path == "-":
             return self._stdin(named)
         path = Path(named.path)
@@ -87,16 +57,15 @@ class ReadOptions:
             raise SpecError(f"source {named.name!r}: {problem}")
         form = source_format(named, path)
         schema = source_schema(named, path, form)
-        if path.is_file():
-            return lw.replay(
-                path,
-                arrival=named.options.get("arrival"),
-                speed=_speed(named),
-                max_rows_per_epoch=self.epoch_rows or _rows_per_epoch(path, form),
-                format=form,
-                schema=schema,
-                multiline=_multiline(named),
-            )
+        if path.is_dir():
+            return self._folder(named, path, form, schema)
+        recording = recording_of(named, path, form, schema, self.arrival)
+        return replace(recording, max_rows_per_epoch=self.epoch_rows)
+
+    def _folder(
+        self, named: SourceArgs, path: Path, form: Format, schema: pa.Schema
+    ) -> BlockSource:
+        _refuse_units(named, schema, "a folder")
         if "arrival" in named.options or "speed" in named.options:
             raise SpecError(
                 f"source {named.name!r}: arrival= and speed= replay one file, but {str(path)!r} is "
@@ -109,7 +78,7 @@ class ReadOptions:
             format=form,
             schema=schema,
             max_rows_per_epoch=rows,
-            multiline=_multiline(named),
+            multiline=multiline_of(named),
         )
         return source if self.follow else source.bounded()
 
@@ -122,11 +91,12 @@ class ReadOptions:
         for option in sorted({"arrival", "speed"} & options.keys()):
             problem = "replays a file, but rows of standard input are read as they arrive"
             raise SpecError(f"{source}: {option}= {problem}; remove it")
-        if _multiline(named):
+        if multiline_of(named):
             problem = "is for csv, but standard input is read as JSON lines"
             raise SpecError(f"{source}: multiline= {problem}; remove it")
         first = b"" if "schema" in options else _first_lines(sys.stdin.fileno())
         schema = _stdin_schema(named, first)
+        _refuse_units(named, schema, "standard input")
         limit, at = self.epoch_rows or _MOST_ROWS, sys.stdin.fileno()
         return StdinSource("", schema, max_rows_per_epoch=limit, descriptor=at, first=first)
 
@@ -162,18 +132,15 @@ def _columns_of(path: Path, form: Format) -> pa.Schema:
     raise SpecError(f"{str(paths[0])!r} is not a Parquet file; {remedy}")
 
 
-def time_of(named: SourceArgs, schema: pa.Schema) -> str:
-    """Return the column of event time: `time=`, else a usual name, else the only timestamp."""
-    if "time" in named.options:
-        return named.options["time"]
-    times = [f.name for f in schema if pa.types.is_timestamp(f.type)]
-    usual = [name for name in USUAL_TIMES if name in schema.names]
-    if len(times) == 1 or usual:
-        return (usual or times)[0]
-    raise SpecError(
-        f"source {named.name!r}: which column is its time? Name it, as in time={schema.names[0]}; "
-        f"it has: {', '.join(schema.names)}"
-    )
+def _refuse_units(named: SourceArgs, schema: pa.Schema, what: str) -> None:
+    """Raise SpecError if the time has a unit: only a file's numbers become timestamps."""
+    given = named.options.get("time")
+    unit = None if given is None else time_column("time", given, schema)[1]
+    if unit is not None:
+        raise SpecError(
+            f"source {named.name!r}: time={given} makes timestamps of the numbers of a file, but "
+            f"{named.path!r} is {what}; leave out :{unit} and write windows in {unit}"
+        )
 
 
 def source_format(named: SourceArgs, path: Path) -> Format:
@@ -193,33 +160,9 @@ def source_schema(named: SourceArgs, path: Path, form: Format) -> pa.Schema:
     schema = _columns_of(path, form) if text is None else parse_schema(text)
     for option in ("time", "arrival"):
         column = named.options.get(option)
-        if column is not None and column not in schema.names:
-            raise unknown_name(f"source {named.name!r}: {option}: column", column, schema.names)
+        if column is not None:
+            time_column(f"source {named.name!r}: {option}", column, schema)
     return schema
-
-
-def _speed(named: SourceArgs) -> float | None:
-    text = named.options.get("speed")
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        problem = f"source {named.name!r}: speed={text!r} is not a number"
-        raise SpecError(f"{problem}; write speed=10 for ten times as fast") from None
-
-
-def _multiline(named: SourceArgs) -> bool:
-    text = named.options.get("multiline", "false")
-    if text not in ("true", "false"):
-        problem = f"source {named.name!r}: multiline={text!r} is unknown"
-        raise SpecError(f"{problem}; write multiline=true or multiline=false")
-    return text == "true"
-
-
-def _rows_per_epoch(path: Path, form: Format) -> int:
-    """Return the number of rows per epoch that splits the file into about `_EPOCHS` epochs."""
-    return min(_MOST_ROWS, max(_FEWEST_ROWS, row_count(path, form) // _EPOCHS + 1))
 
 
 def _first_lines(descriptor: int) -> bytes:
@@ -258,4 +201,27 @@ def streams_of(
         raise SpecError(f"source {twice[0]!r} is given twice; give each source its own name")
     if sum(one.path == "-" for one in named) > 1:
         raise SpecError("two sources read standard input; only one can: name a file for the other")
-    return {one.name: read_options.stream(one, watermark) for one in named}
+    policies = {one.name: _policy(one, watermark) for one in named}
+    read = {one.name: read_options.source(one) for one in named}
+    times = {one.name: time_of(one, read[one.name].schema) for one in named}
+    if read_options.epoch_rows is None:
+        read = in_epochs(read, times, read_options.epoch)
+    elif read_options.epoch is not None:
+        raise SpecError("--epoch and --epoch-rows both set the length of epochs; give one of them")
+    return {name: _stream(read[name], times[name], policies[name]) for name in read}
+
+
+def _policy(named: SourceArgs, watermark: str | None) -> WatermarkPolicy:
+    """Return the policy of a source; its own option `watermark=` overrides the argument."""
+    text = named.options.get("watermark", watermark)
+    if text is None:
+        problem = f"source {named.name!r} has no watermark policy, so no window could close"
+        raise SpecError(f"{problem}; give one, as in --watermark 'slack 10 seconds'")
+    return watermark_of(text)
+
+
+def _stream(source: BlockSource, time: str, policy: WatermarkPolicy) -> lw.Stream:
+    stream = lw.stream(source, time=time, watermark=policy)
+    # Bind the policy now: a later error would point at the text of the query.
+    policy.bind(stream.axis(stream.time), stream.schema)
+    return stream

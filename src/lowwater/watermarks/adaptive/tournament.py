@@ -25,7 +25,8 @@ from functools import cached_property
 import numpy as np
 
 from lowwater.control.completeness import Floats
-from lowwater.learners.slack_bins import BinCounts, SlackBins
+from lowwater.control.measures import BinCounts
+from lowwater.learners.slack_bins import SlackBins
 from lowwater.watermarks.adaptive.tournament_memory import (
     BY_PRICE,
     MEMORY,

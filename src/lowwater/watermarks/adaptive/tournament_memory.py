@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from lowwater.learners.slack_bins import BinCounts
+from lowwater.control.measures import BinCounts
 
 MEMORIES = np.array([5.0, 20.0, 100.0, 500.0])
 """The lengths of the memories, in windows."""

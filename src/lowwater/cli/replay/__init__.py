@@ -1,0 +1,1 @@
+"""Recordings that the commands `profile` and `try` replay under several settings."""

@@ -1,0 +1,1 @@
+"""`lowwater try`: one query over recordings under several settings, side by side."""

@@ -1,0 +1,64 @@
+"""The settings that `lowwater try` compares: those of the user, or some that suit the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowwater.cli.policy_text import early_of, shed_of, watermark_of
+from lowwater.cli.replay.length import setting as slack_text
+from lowwater.cli.replay.length import two_digits
+from lowwater.cli.trial.trial import Setting, Trials
+from lowwater.errors import SpecError
+from lowwater.shedding.policy import ShedPolicy
+
+SHARES = (0.9, 0.95, 0.99, 0.999)
+"""The shares for which a fixed slack is tried if the user gives no setting."""
+QUALITIES = ("quality 0.95", "quality 0.99")
+EARLY, SHED = "before 0.25", "share 0.2, max gap 5"
+BASE = 0.99
+"""Early results and drops are tried with the slack for this share."""
+
+
+@dataclass(frozen=True)
+class SettingTexts:
+    """The settings of the user as text; empty lists leave the choice to the command."""
+
+    watermarks: Sequence[str] = ()
+    early: Sequence[str] = ()
+    shed: Sequence[str] = ()
+
+    def settings(self, trials: Trials) -> list[Setting]:
+        """Return the settings to try; the first watermark goes with early results and drops."""
+        base = self.watermarks[0] if self.watermarks else slack_for(trials, BASE)
+        chosen = self.watermarks or ([] if self.early or self.shed else usual(trials))
+        early, shed = self.early, self.shed
+        if not (self.watermarks or early or shed):
+            early, shed = (EARLY,), (SHED,)
+        return [
+            *(Setting(text, watermark_of(text)) for text in dict.fromkeys(chosen)),
+            *(Setting(f"{base} + early {e}", watermark_of(base), early_of(e)) for e in early),
+            *(Setting(f"{base} + shed {s}", watermark_of(base), None, _shed(s)) for s in shed),
+        ]
+
+
+def _shed(text: str) -> ShedPolicy:
+    policy = shed_of(text)
+    if policy.latency is not None:
+        raise SpecError(
+            f"--shed {text!r}: a trial measures no durations of this machine, so that it always "
+            f"ends the same; try a share, as in --shed 'share 0.2, max gap 5'"
+        )
+    return policy
+
+
+def usual(trials: Trials) -> list[str]:
+    """Return the watermark policies that are tried if the user gives none."""
+    return ["ordered", *(slack_for(trials, share) for share in SHARES), *QUALITIES]
+
+
+def slack_for(trials: Trials, share: float) -> str:
+    """Return the fixed slack with which a share of the pairs, or of the rows, is in time."""
+    frontier = trials.frontier
+    needed = trials.late_degree(share) if frontier is None else frontier.slack(share)
+    return slack_text(trials.query.axis, two_digits(needed))
