@@ -80,12 +80,15 @@ def arena(
     ] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge rules for the slack on tuning and held-out streams, beside the best constant."""
+    """Judge slacks and early values on tuning and held-out streams, beside simple rules."""
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
+    from experiments.arena.value_report import fails, value_arena
 
     console = Console(highlight=False, width=140)
-    if failures(run_arena(seed or [0], console, out)):
+    failed = failures(run_arena(seed or [0], console, out))
+    failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
+    if failed:
         raise typer.Exit(1)
 
 

@@ -41,20 +41,19 @@ def said(pairs: ValuePairs) -> tuple[dict[str, Said], float]:
     began = perf_counter()
     for asked, known in _turns(pairs):
         if len(asked):
-            early = EarlyValues(*_known(pairs, slot, asked), _at(pairs.early, asked))
-            for name, one in calibrator.judge(memory, early).items():
+            for name, one in calibrator.judge(memory, _early(pairs, slot, asked)).items():
                 out[name][:, asked] = one.estimate, one.low, one.high, one.settled
         kept = known[slot[known] >= 0]
         if len(kept):
-            told = {n: out[n][0, kept] for n in KINDS}
-            both = _at(pairs.early, kept), _at(pairs.final, kept)
-            news = EarlyFinalPairs(*_known(pairs, slot, kept), *both, said=told)
+            early, told = _early(pairs, slot, kept), {n: out[n][0, kept] for n in KINDS}
+            news = EarlyFinalPairs(**vars(early), final=_at(pairs.final, kept), said=told)
             memory = calibrator.learn(memory, news)
     return {n: Said(*parts) for n, parts in out.items()}, perf_counter() - began
 
 
-def _known(pairs: ValuePairs, slot: Ticks, at: np.ndarray) -> tuple[np.ndarray, ...]:
-    return pairs.window[at], slot[at], pairs.share[at], pairs.arrived[at]
+def _early(pairs: ValuePairs, slot: Ticks, at: np.ndarray) -> EarlyValues:
+    raw = _at(pairs.early, at)
+    return EarlyValues(pairs.window[at], slot[at], pairs.share[at], pairs.arrived[at], raw)
 
 
 def _at(values: Mapping[str, Floats], places: np.ndarray) -> dict[str, Floats]:

@@ -44,6 +44,8 @@ class ValueVerdict:
         (changes, pairs, covered) in the first windows after a change.
     settled
         For each fifth of the said probabilities: (pairs, sum said, number that were settled).
+    judged
+        Whether the stream is long enough for its slack.
     seconds
         The time that the calibrator took, for all aggregates together.
     """
@@ -62,6 +64,7 @@ class ValueVerdict:
     after: tuple[int, int, int]
     settled: np.ndarray
     seconds: float
+    judged: bool = True
     sizes: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
 
     @property
@@ -103,11 +106,11 @@ class Judged:
         found = self.pairs
         early, final = found.early[name], found.final[name]
         at = self._judged & np.isfinite(one.low)
-        errors = [
-            float(np.mean(1 - accuracy(v[at], final[at])))
-            for v in (one.estimate, early, completed(found, name))
-        ]
-        around = early if errors[1] <= errors[2] else completed(found, name)
+        whole = completed(found, name)
+        error, of_raw, of_completed = (
+            float(np.mean(1 - accuracy(v[at], final[at]))) for v in (one.estimate, early, whole)
+        )
+        around = early if of_raw <= of_completed else whole
         inside = (one.low <= final) & (final <= one.high)
         same = np.abs(final - early) <= 1e-12 * np.abs(early)
         return ValueVerdict(
@@ -116,13 +119,16 @@ class Judged:
             name,
             self.lead,
             len(np.unique(found.window[at])),
-            *errors,
+            error,
+            of_raw,
+            of_completed,
             float(inside[at].mean()),
             _pinball_ratio(final, plain(found, name, around), one, at),
             self._width(one, at) if name == "count" else np.nan,
             self._after(at, inside),
             _fifths(one.settled[at], same[at]),
             seconds,
+            found.long,
             np.stack([found.past_size[at], inside[at]]),
         )
 

@@ -14,9 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.arena.constants import Frontier, closing_epochs
-from experiments.arena.incidence import Incidences
+from experiments.arena.constants import Constants, closing_epochs
+from experiments.arena.incidence import DELAY, Incidences
 from experiments.arena.stream import ArenaStream, Floats, Ticks
+from experiments.arena.verdict import LONG
 from lowwater.early.arrivals import Arrivals, count_arrivals
 from lowwater.early.calibration.early_rows import Kind
 
@@ -52,12 +53,14 @@ class ValuePairs:
     rows: Floats
     early: dict[str, Floats]
     final: dict[str, Floats]
+    long: bool = True
+    """Whether the stream is at least `LONG` times as long as its slack."""
 
     def take(self, chosen: np.ndarray) -> ValuePairs:
         """Return the pairs at the places `chosen`."""
         parts = {k: v[chosen] for k, v in vars(self).items() if isinstance(v, np.ndarray)}
         values = [{n: v[chosen] for n, v in d.items()} for d in (self.early, self.final)]
-        return ValuePairs(**parts, early=values[0], final=values[1])
+        return ValuePairs(**parts, early=values[0], final=values[1], long=self.long)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -86,25 +89,20 @@ def pairs(stream: ArenaStream, lead: float) -> ValuePairs:
     """Return the pairs of a stream, asked `lead` windows before each window ends."""
     stream = stream.tumbling(stream.range)
     found = Incidences.of(stream)
-    every = np.ones(len(found.ends), bool)
-    frontier = Frontier.of(stream, found, every)
-    slack = int(frontier.slack[frontier.least(KEPT)])
     ends = found.ends
+    slack = Constants.of(stream, found, np.ones(len(ends), bool)).least(KEPT)
     begun = np.searchsorted(stream.newest, ends - round(lead * stream.range), side="left")
     asked = np.minimum(begun, len(stream.cuts) - 1)
     known = np.maximum(closing_epochs(stream, ends + slack), asked + 1)
-    in_time = found.needed <= slack
-    group = np.unique(stream.key, return_inverse=True)[1]
-    code = found.window * (group.max() + 1) + group  # tumbling: each row is in one window
-    final = _aggregates(code, stream.value, in_time)
-    early = _aggregates(code, stream.value, in_time & (found.epoch <= asked[found.window]))
-    both, at_early, at_final = np.intersect1d(early["code"], final["code"], return_indices=True)
-    window, groups = np.divmod(both.astype(np.int64), group.max() + 1)
-    share = _shares(stream, ends, asked, ends + slack)
-    order = np.lexsort([groups, window])
+    rows = _Rows.of(stream, ends, slack)
+    final = rows.aggregates(np.ones(len(rows.epoch), bool))
+    early = rows.aggregates(rows.epoch <= asked[rows.window])
+    _, at_early, at_final = np.intersect1d(early["code"], final["code"], return_indices=True)
+    window, group = np.divmod(early["code"][at_early].astype(np.int64), rows.groups)
+    share = _shares(stream, ends, asked, slack)
     made = ValuePairs(
         window,
-        groups,
+        group,
         asked[window],
         known[window],
         ends[window],
@@ -113,14 +111,40 @@ def pairs(stream: ArenaStream, lead: float) -> ValuePairs:
         final["count"][at_final],
         {n: early[n][at_early] for n in KINDS},
         {n: final[n][at_final] for n in KINDS},
+        bool(ends[-1] - ends[0] >= LONG * slack),
     )
-    whole = known[window] > asked[window]
-    return made.take(order[whole[order]])
+    return made.take(np.flatnonzero(made.known > made.asked))
 
 
-def _aggregates(code: Ticks, value: Floats, chosen: np.ndarray) -> dict[str, Floats]:
-    """Return the aggregates of each code, over the rows `chosen`."""
-    code, value = code[chosen], value[chosen]
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows that reach their windows in time: window, group, epoch and value of each."""
+
+    window: Ticks
+    group: Ticks
+    epoch: Ticks
+    value: Floats
+    groups: int
+
+    @classmethod
+    def of(cls, stream: ArenaStream, ends: Ticks, slack: int) -> _Rows:
+        """Return the rows that a slack admits to the windows with the ends `ends`."""
+        end = stream.ts // stream.range * stream.range + stream.range
+        epoch = stream.row_epoch
+        needed = stream.newest[np.maximum(epoch - DELAY, 0)] - end + 1
+        kept = stream.matches & ((epoch < DELAY) | (needed <= slack))
+        names, group = np.unique(stream.key[kept], return_inverse=True)
+        window = np.searchsorted(ends, end[kept])
+        return cls(window, group, epoch[kept], stream.value[kept], len(names))
+
+    def aggregates(self, chosen: np.ndarray) -> dict[str, Floats]:
+        """Return the aggregates of each window and group, over the rows `chosen`."""
+        code = self.window * self.groups + self.group
+        return _aggregates(code[chosen], self.value[chosen])
+
+
+def _aggregates(code: Ticks, value: Floats) -> dict[str, Floats]:
+    """Return the aggregates of the values of each code, in ascending order of the codes."""
     order = np.lexsort([value, code])
     code, value = code[order], value[order]
     starts = np.flatnonzero(np.diff(code, prepend=-1))
@@ -142,9 +166,8 @@ def _aggregates(code: Ticks, value: Floats, chosen: np.ndarray) -> dict[str, Flo
     }
 
 
-def _shares(stream: ArenaStream, ends: Ticks, asked: Ticks, closed: Ticks) -> Floats:
+def _shares(stream: ArenaStream, ends: Ticks, asked: Ticks, slack: int) -> Floats:
     """Return the completeness of each window when it is asked for, by the model of arrivals."""
-    slack = int((closed - ends)[0]) if len(ends) else 0
     model = Arrivals(max(1, stream.range // BINS_PER_WINDOW), SPANS * stream.range)
     memory, shares = model.begin(), np.ones(len(ends))
     running = np.maximum.accumulate(stream.ts)

@@ -89,9 +89,9 @@ class Distribution:
     @cached_property
     def _shares(self) -> Floats:
         """The share of errors in each bin, as classes and recent × ways × bins."""
-        free = np.where(np.abs(error_at(np.arange(BINS) + 0.5)) < _WIDEST, 1.0, 0.01)
+        free = np.where(np.abs(error_at(np.linspace(0.5, BINS - 0.5, BINS))) < _WIDEST, 1.0, 0.01)
         free *= _FREE / free.sum()
-        every = _share(_by_past(self._long) + free)
+        every = _share(free + _by_past(self._long))
         by_class = _share(self._long + LEAN * every[_PAST])
         recent = _share(self._short + LEAN / 4 * every)
         return np.concatenate([by_class, recent])
