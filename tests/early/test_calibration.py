@@ -221,7 +221,7 @@ def test_coverage_comes_back_after_a_change():
     final[wild] = (raw + 10 * (final - raw))[wild]
     found, _ = replayed(replace(pairs, final={**pairs.final, "avg": final}), {"avg": "level"})
     inside = covered(found["avg"], final)
-    assert inside[190:].mean() >= 0.85
+    assert inside[190:].mean() >= 0.9 - 3 * np.sqrt(0.09 / len(inside[190:]))
 
 
 def test_little_known_means_wide_intervals():

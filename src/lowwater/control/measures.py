@@ -195,15 +195,15 @@ class EarlyNews:
 
 @dataclass(frozen=True)
 class GapMemory:
-    """The last two finals of each group, and the squared interpolation error by aggregate.
+    """The last two finals of each group, and the latest interpolation errors by aggregate.
 
-    A final is (window id, values); an error is (weighted sum of squares, sum of weights).
+    A final is (window id, values).
     """
 
     groups: Mapping[str, tuple[tuple[int, tuple[float | None, ...]], ...]] = field(
         default_factory=dict
     )
-    error: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    error: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

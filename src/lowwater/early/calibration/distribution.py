@@ -46,7 +46,8 @@ _EDGES = np.array(
 _STRATA, _MASS = (_EDGES[1:] + _EDGES[:-1]) / 2, np.diff(_EDGES)
 _PAST = (np.arange(CLASSES) >= FAMILIAR).astype(np.int64)
 """For each class, 0 if its groups have a past, 1 for strangers."""
-_FREE = 2.0
+_FREE, _FAINT = 5.0, 40.0
+"""How many errors of any size are assumed at first, and the number of errors that halves it."""
 _WIDEST = 3.0
 """Errors up to this size are about equally likely, on the axis of bins, before any is known."""
 
@@ -90,8 +91,9 @@ class Distribution:
     def _shares(self) -> Floats:
         """The share of errors in each bin, as classes and recent × ways × bins."""
         free = np.where(np.abs(error_at(np.linspace(0.5, BINS - 0.5, BINS))) < _WIDEST, 1.0, 0.01)
-        free *= _FREE / free.sum()
-        every = _share(free + _by_past(self._long))
+        known = _by_past(self._long)
+        count = known.sum(axis=-1, keepdims=True)
+        every = _share(free / free.sum() * _FREE * _FAINT / (count + _FAINT) + known)
         by_class = _share(self._long + LEAN * every[_PAST])
         recent = _share(self._short + LEAN / 4 * every)
         return np.concatenate([by_class, recent])

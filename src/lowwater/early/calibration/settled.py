@@ -28,6 +28,7 @@ SHAPE = (3, 2, len(MISSING) + 1, len(RELATIVE) + 1)
 SPAN = 50
 """The number of windows after which the record is halved."""
 _LEAN, _FINE = 4.0, 256
+_EVEN = np.full(2, 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ def said(record: Counts, guess: Guess) -> Floats:
     A cell with few results leans towards the correction of all cells together.
     """
     every = record.sum(axis=(2, 3))
-    usual = _shift(every, guess.settled.mean(), guess.settled.mean())[guess.cell[0]]
+    usual = _shift(every, _EVEN, _EVEN)[guess.cell[0]]
     prior = _moved(guess.settled, usual)
     mine = _shift(record[(slice(None), *guess.cell)], guess.settled, prior)
     return _moved(guess.settled, mine)
