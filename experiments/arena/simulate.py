@@ -16,7 +16,8 @@ import numpy as np
 
 from experiments.arena.incidence import DELAY, Incidences
 from experiments.arena.stream import ArenaStream, Floats, Ticks
-from lowwater.learners.slack_bins import BINS, BinCounts, SlackBins
+from lowwater.control.measures import BinCounts
+from lowwater.learners.slack_bins import BINS, SlackBins
 
 BEFORE_ALL = -(1 << 62)
 

@@ -30,7 +30,7 @@ from lowwater.ui.limits import (
 )
 
 HOST = "127.0.0.1"
-_SCRIPTS = ("words.js", "charts.js", "page.js", "uPlot.iife.min.js")
+_SCRIPTS = ("words.js", "charts.js", "frontier.js", "page.js", "uPlot.iife.min.js")
 _FILES = {
     **{f"/static/{name}": "text/javascript" for name in _SCRIPTS},
     **{f"/static/{name}": "text/css" for name in ("page.css", "uPlot.min.css")},

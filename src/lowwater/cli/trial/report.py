@@ -13,6 +13,8 @@ from lowwater.cli.replay.length import percent, short
 from lowwater.cli.trial.trial import Figures, Trials
 from lowwater.ticks import TICKS_PER_SECOND
 
+WIDTH = 80
+"""The largest width of the table."""
 COLUMNS = (
     "complete",
     "mean\nwait",
@@ -34,7 +36,7 @@ def print_figures(trials: Trials, figures: Mapping[str, Figures]) -> None:
         pad_edge=False,
         header_style="bold",
         padding=(0, 1, 0, 0),
-        expand=True,
+        width=min(console.width, WIDTH),
     )
     table.add_column("setting", ratio=1)
     for name in COLUMNS:

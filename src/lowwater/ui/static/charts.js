@@ -5,17 +5,17 @@ const charts = {};
 const TABLE_ROWS = 12;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-function chart(name, series, { x_timed = true, y_timed = false, y_size = 62, y_values, y_steps, hooks = {}, range } = {}) {
+function chart(name, series, { x_timed = true, y_timed = false, y_log = false, x_values, y_size = 62, y_values, y_steps, hooks = {}, range } = {}) {
   const place = $(`chart-${name}`);
   const axis = (more) => ({ stroke: () => colour("faint"), grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1 }, ...more });
   const size = () => ({ width: Math.max(200, place.clientWidth), height: place.clientHeight });
   const made = new uPlot({
     ...size(),
     tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
-    scales: { x: { time: x_timed }, y: { time: y_timed, ...(range ? { range } : {}) } },
+    scales: { x: { time: x_timed, ...(x_values ? { range: (u, low, high) => [low - 0.3, high + 0.3] } : {}) }, y: { time: y_timed, ...(y_log ? { distr: 3 } : {}), ...(range ? { range } : {}) } },
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false } },
-    axes: [axis(x_timed ? { values: clock(true), space: 90 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : y_values ? { values: y_values } : {}), ...(y_steps ? { incrs: y_steps } : {}) })],
+    axes: [axis(x_timed ? { values: clock(true), space: 90 } : x_values ? { values: x_values, incrs: [1, 2, 5], space: 60 } : {}), axis({ size: y_size, ...(y_timed ? { values: clock(false) } : y_values ? { values: y_values } : {}), ...(y_steps ? { incrs: y_steps } : {}) })],
     series: [{}, ...series],
     hooks,
   }, [[], ...series.map(() => [])], place);

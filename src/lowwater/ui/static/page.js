@@ -86,6 +86,7 @@ function draw() {
   draw_progress();
   draw_late();
   draw_quality();
+  draw_frontier();
   draw_accuracy();
   draw_counts();
   draw_tables();

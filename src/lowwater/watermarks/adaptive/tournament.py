@@ -1,18 +1,24 @@
 """A slack rule: several candidates choose slacks as if each were alone, and the best one is obeyed.
 
 The slack that a row needs for its window is known when the row arrives (`learners.slack_bins`). A
-candidate remembers the needed slacks of the last windows, each with a memory of its own length. It
-also has a *virtual watermark*: that of the stream if this candidate had chosen all slacks. So the
-rows that it would have lost, and its waits, are known, whether or not it was obeyed.
+candidate of a memory knows the needed slacks of the last 2, 10, 50 or 500 windows. It takes the
+slack for which the wait of a window plus the price of its lost rows is smallest. The *price* is the
+wait that the rows of a usual window are worth. So windows with few rows wait less, and a wait that
+saves next to nothing is not taken.
 
-A candidate of quantiles takes the smallest slack with which the share of lost rows stays within its
-budget. A candidate of prices takes the slack for which the wait of a window plus the price of its
-lost rows is smallest; it waits less for windows with few rows, and not at all for a wait that buys
-next to nothing. Both close their own loop: debts and surpluses of the last `HORIZON` windows move
-the budget or the price, debts soon, surpluses slowly. The feedback of a slack comes late by about
-that slack, so the gain is bounded by it.
+All candidates have the same price. It closes the loop: it rises soon while the stream has lost
+more rows than the target allows, and falls slowly while it has lost fewer. It does not fall while
+the slack is 0, and it has an upper bound, because rows that are lost already cannot be bought back.
+The feedback of a slack comes late by about that slack, so the gain is bounded by it.
 
-Of the candidates that keep the target over the horizon, the one with the shortest wait is obeyed.
+Two candidates know more than needed slacks. If late rows come in regular batches, the first holds
+the watermark at the last batch, for windows that are worth the wait for the next one. If fewer rows
+arrive than usual, the second holds the watermark where the shortfall began, while the missing rows
+are worth the wait.
+
+A candidate has a *virtual watermark*: that of the stream if this candidate had chosen all slacks.
+So the rows that it would have lost and its waits are known, whether or not it was obeyed. The
+candidate with the smallest wait plus price of lost rows over the last `SCORED` windows is obeyed.
 
 The rule is a pure function of its memory, which the control log holds, and the news of an epoch.
 """
@@ -24,34 +30,36 @@ from functools import cached_property
 
 import numpy as np
 
-from lowwater.control.completeness import Floats
 from lowwater.control.measures import BinCounts
 from lowwater.learners.slack_bins import SlackBins
 from lowwater.watermarks.adaptive.tournament_memory import (
-    BY_PRICE,
-    MEMORY,
+    CANDIDATES,
+    MEMORIES,
     UNKNOWN,
+    USUAL,
+    Floats,
     TournamentMemory,
+    Whole,
 )
 
-HORIZON = 500.0
+HORIZON = float(MEMORIES[-1])
 """The windows over which the target is kept."""
-SCORED = 150.0
-"""The windows over which the waits of candidates are compared."""
+SCORED = 100.0
+"""The windows over which candidates are compared."""
 WARM_UP = 3.0
 """The windows in which the slack is one RANGE, because too little is known."""
-REPAID = 40.0
-"""The windows over which a debt is repaid, at least; a surplus is spent over two horizons."""
-TOLERATED = 0.002
-"""The share of rows that a candidate may lose beyond the allowed ones and still keep the target."""
-SLOW = 0.15
-"""The share of the horizon over which the budget moves, at least."""
-BETTER, BETTER_YOUNG = 0.03, 8.0
-"""How much shorter a wait must be to change the candidate: this share, and more of few windows."""
-YOUNG, CAUTION = 60.0, 0.4
-"""The budget is smaller by `CAUTION` at first, and by less and less for about `YOUNG` windows."""
-SPENDING = 0.25
-"""The gain of a surplus, as a share of that of a debt."""
+AIM = 0.97
+"""The share of the allowed losses at which the rule aims."""
+CARE, YOUNG = 0.4, 60.0
+"""At first the rule aims at fewer losses by `CARE`; that ends in about `YOUNG` windows."""
+REPAID, SPENT = 1 / 75, 1.1
+"""The parts of the horizon in which the price rises e-fold in full debt, and falls without loss."""
+URGENCY, EASE = 2.0, 0.3
+"""The exponent by which a full debt raises the price at once, and by which a surplus lowers it."""
+DEAREST = 4.5
+"""The largest price, as a multiple of the slack that the target needs by the allowed losses."""
+DOUBT = 4.0
+"""After n windows, a candidate must be better by the share `DOUBT` / n to be obeyed."""
 LONGEST_STEP = 50.0
 """More windows than this in one epoch count as this many."""
 
@@ -92,14 +100,19 @@ class Tournament:
         """The bins of needed slacks."""
         return SlackBins.of(self.range)
 
+    @cached_property
+    def very_late(self) -> int:
+        """The first bin of rows that need more than one RANGE."""
+        return int(np.searchsorted(self.bins.edges, self.range, side="right"))
+
     @property
     def allowed(self) -> float:
         """The share of rows that may be lost."""
-        return 1.0 - self.target
+        return max(1.0 - self.target, 1e-6)
 
     def begin(self) -> TournamentMemory:
         """Return the memory before the first epoch."""
-        return TournamentMemory.of(self.range, self.range / max(self.allowed, 1e-6))
+        return TournamentMemory(price=self.range / self.allowed, slack=self.range)
 
     def step(self, memory: TournamentMemory, news: SlackNews) -> tuple[TournamentMemory, int]:
         """Return the memory and the slack in ticks after an epoch; called once after each."""
@@ -107,17 +120,17 @@ class Tournament:
         passed = min(max(news.newest - before, 0) / self.slide, LONGEST_STEP)
         known = self._counted(memory, news, passed)
         if known.windows < WARM_UP or known.given <= 0:
-            return known.advanced(news.newest).rounded(), self.range
-        care = 1 - CAUTION * np.exp(-known.windows / YOUNG)
-        allowed = max(self.allowed * care, 1e-6)
-        known, budget, price = self._aims(known, allowed, passed)
-        slack = self._slacks(known, budget, price)
-        careless = self._slacks(known, budget / care, price)
-        # Care may double a wait; it must not buy a wait of another order of magnitude.
-        slack = np.minimum(slack, np.maximum(2 * careless, self.range))
-        known = replace(known, slack=slack).advanced(news.newest)
-        known = replace(known, obeyed=self._best(known, allowed))
-        return known.rounded(), self._obeyed(known, allowed, budget, price)
+            slacks = np.full(CANDIDATES, self.range)
+            return replace(
+                known.decided(news.newest, slacks), slack=self.range
+            ).rounded(), self.range
+        debt = self._debt(known)
+        known = replace(known, price=self._price(known, debt, passed))
+        price = known.price * float(np.exp(np.clip(URGENCY * debt, -EASE, URGENCY)))
+        slacks = self._slacks(known, price, news.newest)
+        best = self._best(known, price)
+        after = replace(known, obeyed=best, slack=int(slacks[best]))
+        return after.decided(news.newest, slacks).rounded(), int(slacks[best])
 
     def _counted(
         self, memory: TournamentMemory, news: SlackNews, passed: float
@@ -127,74 +140,72 @@ class Tournament:
         A candidate loses a row if its virtual watermark passed the row's window: if the row needs
         more slack than the distance of that watermark from the reference.
         """
-        memory = memory.faded(passed, horizon=HORIZON, scored=SCORED)
-        behind = np.maximum(news.reference - memory.virtual[1], 0)
+        known = memory.faded(passed, SCORED).plus(news.needed)
         rows = np.array([count for _, count in news.needed], np.float64)
-        needs = self.bins.edges[[bin for bin, _ in news.needed]]
-        beyond = needs[None, :] > behind[:, None]
-        wait = np.where(memory.virtual[2] > UNKNOWN, news.newest - memory.virtual[2], self.range)
+        bins = np.array([bin for bin, _ in news.needed], np.int64)
+        behind = np.maximum(news.reference - memory.virtual[0], 0)
+        beyond = self.bins.edges[bins] > behind[:, None]
+        latest = memory.virtual[1]
+        wait = np.where(latest > UNKNOWN, news.newest - latest, self.range)
+        late, total = float(rows[bins >= self.very_late].sum()), float(rows.sum())
         return replace(
-            memory.plus(news.needed),
-            newest=news.newest,
+            known,
             windows=memory.windows + passed,
-            given=memory.given + rows.sum(),
-            lost=memory.lost + news.late,
-            lost_by=memory.lost_by + beyond @ rows,
-            wait=memory.wait + wait * passed,
-            waited=memory.waited + passed,
+            lost=known.lost + news.late,
+            rows=known.rows + total,
+            lost_by=known.lost_by + beyond @ rows,
+            wait=known.wait + wait * passed,
+            batches=known.batches.plus(news.newest, late, passed=passed, shortest=self.range),
+            shortfall=known.shortfall.plus(news.newest, total, float(known.rate[USUAL]) * passed),
         )
 
-    def _aims(
-        self, known: TournamentMemory, allowed: float, passed: float
-    ) -> tuple[TournamentMemory, Floats, Floats]:
-        """Return the memory, and the budget and the price of each candidate after feedback."""
-        horizon = min(known.windows, HORIZON)
-        delay = 2 + 2 * known.slack / self.slide
-        surplus = allowed * known.given - known.lost_by
-        error = np.clip(surplus / (allowed * known.given), -2.0, 1.0)
-        gain = passed * np.where(error > 0, SPENDING, 1.0)
-        offset = known.offset + gain / np.maximum(SLOW * horizon, delay) * error
-        offset = np.clip(offset, -3.0, 0.5)
-        price = known.price * np.exp(-1.5 * gain / np.maximum(0.2 * horizon, delay) * error)
-        price = np.clip(price, self.range * 1e-3, self.range * 1e7)
-        rate = known.rate
-        over = np.where(surplus > 0, 2 * HORIZON, np.maximum(REPAID, 2 * delay))
-        base = allowed * np.exp(offset)
-        paid = np.clip(surplus / (rate * over), -0.7 * base, 4 * base)
-        usual = known.given / max(horizon, 1.0)
-        after = replace(known, offset=offset, price=price)
-        now = price * np.exp(-np.clip(error, -2.0, 0.1)) * rate / usual
-        return after, np.clip(base + paid, allowed / 25, 0.5), now
+    def _debt(self, known: TournamentMemory) -> float:
+        """Return the rows lost beyond the aim, by those allowed; below 0 if fewer are lost."""
+        care = AIM - CARE * float(np.exp(-known.windows / YOUNG))
+        return float(np.clip(known.lost / (self.allowed * care * known.given) - 1.0, -1.0, 2.0))
 
-    def _slacks(self, known: TournamentMemory, budget: Floats, price: Floats) -> Floats:
-        """Return the slack that each candidate chooses."""
-        edges = self.bins.edges[known.bins].astype(np.float64)
-        beyond = known.beyond
-        enough = (beyond[MEMORY] <= budget[:, None] + 1e-12).argmax(axis=1)
-        cost = edges + price[:, None] * beyond[MEMORY]
-        return np.asarray(edges[np.where(BY_PRICE, cost.argmin(axis=1), enough)])
+    def _price(self, known: TournamentMemory, debt: float, passed: float) -> float:
+        """Return the price after an epoch."""
+        if debt < 0 and known.slack <= 0:
+            return known.price
+        horizon, delay = min(known.windows, HORIZON), 2 + 2 * known.slack / self.slide
+        over = max(REPAID * horizon, delay / 2) if debt > 0 else max(SPENT * horizon, delay)
+        enough = int((known.beyond[-1] <= self.allowed).argmax())
+        needed = max(int(self.bins.edges[known.bins[enough]]), self.range)
+        price = known.price * float(np.exp(passed * debt / over))
+        return min(max(price, self.range * 1e-3), DEAREST * needed / self.allowed)
 
-    def _best(self, known: TournamentMemory, allowed: float) -> int:
-        """Return the candidate that keeps the target with the shortest wait."""
-        lost, wait = known.lost_by / known.given, known.wait / max(known.waited, 1e-9)
-        keeps = lost <= allowed + TOLERATED
-        best = int(np.where(keeps, wait, np.inf).argmin()) if keeps.any() else int(lost.argmin())
-        better = 1 - BETTER - BETTER_YOUNG / max(known.windows, BETTER_YOUNG)
-        if not keeps[known.obeyed] or wait[best] < wait[known.obeyed] * better:
-            return best
-        return known.obeyed
+    def _slacks(self, known: TournamentMemory, price: float, newest: int) -> Whole:
+        """Return the slack of each candidate."""
+        edges = self.bins.edges[known.bins]
+        usual = max(float(known.rate[-1]), 1e-9)
+        worth = price * known.rate / usual
+        cost = edges + worth[:, None] * known.beyond
+        by_memory = np.asarray(edges[cost.argmin(axis=1)])
+        last = max(int(np.searchsorted(known.bins, self.very_late)) - 1, 0)
+        prompt = int(edges[int(cost[USUAL, : last + 1].argmin())])
+        by_batch = self._until_batch(known, float(worth[USUAL] * known.beyond[USUAL, last]), newest)
+        missing = self._until_arrival(known, price / usual, newest)
+        return np.append(by_memory, [max(prompt, by_batch), max(int(by_memory[0]), missing)])
 
-    def _obeyed(
-        self, known: TournamentMemory, allowed: float, budget: Floats, price: Floats
-    ) -> int:
-        """Return the slack of the obeyed candidate, which also repays what was lost beyond its own.
+    def _until_batch(self, known: TournamentMemory, worth: float, newest: int) -> int:
+        """Return the slack that holds windows for the next batch, if that is worth the wait."""
+        expected, last = known.batches.expected, known.batches.last
+        if expected is None or last is None:
+            return 0
+        return newest - max(last, expected - int(worth))
 
-        The stream has lost other rows than this candidate, because it obeyed others before.
-        """
-        one = known.obeyed
-        owed = float(known.lost_by[one] - known.lost)
-        over = max(REPAID, 2 * (2 + 2 * known.slack[one] / self.slide))
-        paid = np.clip(owed / (known.rate[one] * over), -0.7 * budget[one], 2 * budget[one])
-        more = np.exp(-np.clip(2 * owed / (allowed * known.given), -2.0, 1.0))
-        budgets = np.clip(budget + paid, allowed / 25, 0.5)
-        return int(self._slacks(known, budgets, price * more)[one])
+    def _until_arrival(self, known: TournamentMemory, each: float, newest: int) -> int:
+        """Return the slack that holds windows while missing rows, worth `each`, may arrive."""
+        short = known.shortfall
+        if short.since is None or not short.certain(float(known.rate[USUAL])):
+            return 0
+        held = newest - short.since
+        return held if held < each * short.missing / max(held / self.slide, 1.0) else 0
+
+    def _best(self, known: TournamentMemory, price: float) -> int:
+        """Return the candidate whose waits and lost rows cost least."""
+        lost = known.lost_by / max(known.rows, 1e-9)
+        cost: Floats = known.wait / max(known.waited, 1e-9) + price * lost
+        best, better = int(cost.argmin()), DOUBT / max(known.windows, DOUBT)
+        return best if cost[best] < cost[known.obeyed] * (1 - better) else known.obeyed

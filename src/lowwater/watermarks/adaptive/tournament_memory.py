@@ -1,8 +1,8 @@
-"""The memory of the slack rule: what each candidate remembers, owes and would have waited."""
+"""The memory of the slack rule: needed slacks, the price, and the record of each candidate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from lowwater.control.measures import BinCounts
+from lowwater.learners.late_batches import LateBatches
+from lowwater.learners.shortfall import Shortfall
 
-MEMORIES = np.array([5.0, 20.0, 100.0, 500.0])
-"""The lengths of the memories, in windows."""
-MEMORY = np.tile(np.arange(len(MEMORIES)), 2)
-"""The memory of each candidate."""
-BY_PRICE = np.repeat([False, True], len(MEMORIES))
-"""Which candidates go by prices; the others go by quantiles."""
+MEMORIES = np.array([2.0, 10.0, 50.0, 500.0])
+"""The lengths of the memories of needed slacks, in windows."""
+USUAL = 2
+"""The memory by which batches and shortfalls are judged."""
+BATCHES, SHORTFALL = len(MEMORIES), len(MEMORIES) + 1
+"""The candidates after those that go by one memory each."""
+CANDIDATES = len(MEMORIES) + 2
 UNKNOWN = -(1 << 62)
 """The virtual watermark before the first epoch."""
 FORGOTTEN = 1e-3
@@ -32,85 +35,70 @@ Whole = npt.NDArray[np.int64]
 class TournamentMemory:
     """What the slack rule remembers; arrays have a place for each candidate.
 
+    - `price`: The wait in ticks that the share 1 of a usual window's rows is worth.
     - `newest`: The newest time; None before the first epoch.
     - `windows`: The number of windows that the newest time has passed.
     - `bins`, `counts`: The bins of needed slacks that are not empty, first of them bin 0; and
       by length of memory the rows in each of them.
     - `span`: The windows that each memory holds.
-    - `virtual`: The virtual watermarks after the last three epochs, oldest first.
-    - `slack`, `offset`, `price`: The slacks, the logarithms of the budgets, and the prices.
-    - `given`, `lost`: The rows of the horizon, and those that missed their window.
-    - `lost_by`: The rows of the horizon that each candidate would have lost.
-    - `wait`, `waited`: The sum of the waits of candidates, and the windows summed over.
+    - `virtual`: The virtual watermarks after the last two epochs, older one first.
+    - `slack`: The chosen slack.
+    - `lost`: The rows of the longest memory that missed their window.
+    - `rows`, `lost_by`: The rows since the last windows, and those that each candidate would have
+      lost.
+    - `waited`, `wait`: The last windows, and the sum of the waits of each candidate over them.
     - `obeyed`: The candidate that is obeyed.
+    - `batches`, `shortfall`: What is known of recurring batches, and of missing rows.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
-    newest: int | None
-    windows: float
-    bins: Whole
-    counts: Floats
-    span: Floats
-    virtual: Whole
-    slack: Floats
-    offset: Floats
-    price: Floats
-    given: float
-    lost: float
-    lost_by: Floats
-    wait: Floats
-    waited: float
-    obeyed: int
+    price: float
+    slack: int
+    newest: int | None = None
+    windows: float = 0.0
+    bins: Whole = field(default_factory=lambda: np.zeros(1, np.int64))
+    counts: Floats = field(default_factory=lambda: np.zeros((len(MEMORIES), 1)))
+    span: Floats = field(default_factory=lambda: np.zeros(len(MEMORIES)))
+    virtual: Whole = field(default_factory=lambda: np.full((2, CANDIDATES), UNKNOWN, np.int64))
+    lost: float = 0.0
+    rows: float = 0.0
+    lost_by: Floats = field(default_factory=lambda: np.zeros(CANDIDATES))
+    waited: float = 0.0
+    wait: Floats = field(default_factory=lambda: np.zeros(CANDIDATES))
+    obeyed: int = len(MEMORIES) - 1
+    batches: LateBatches = field(default_factory=LateBatches)
+    shortfall: Shortfall = field(default_factory=Shortfall)
 
-    @classmethod
-    def of(cls, slack: float, price: float) -> TournamentMemory:
-        """Return the memory before the first epoch, in which all choose `slack` and `price`."""
-        one, none = np.ones(len(MEMORY)), np.zeros(len(MEMORY))
-        return cls(
-            newest=None,
-            windows=0.0,
-            bins=np.zeros(1, np.int64),
-            counts=np.zeros((len(MEMORIES), 1)),
-            span=np.zeros(len(MEMORIES)),
-            virtual=np.full((3, len(MEMORY)), UNKNOWN, np.int64),
-            slack=slack * one,
-            offset=none,
-            price=price * one,
-            given=0.0,
-            lost=0.0,
-            lost_by=none,
-            wait=none,
-            waited=0.0,
-            obeyed=len(MEMORIES) - 1,
-        )
+    @cached_property
+    def given(self) -> float:
+        """The rows of the longest memory."""
+        return float(self.counts[-1].sum())
 
     @cached_property
     def beyond(self) -> Floats:
         """By memory, the share of rows that need more slack than each of `bins`."""
-        total = np.maximum(self.counts.sum(axis=1, keepdims=True), 1e-9)
-        short = np.maximum(total - np.cumsum(self.counts, axis=1), 0.0)
-        return np.asarray(short / total)
+        upto = np.cumsum(self.counts, axis=1)
+        total = np.maximum(upto[:, -1:], 1e-9)
+        return np.asarray(np.maximum(total - upto, 0.0) / total)
 
     @cached_property
     def rate(self) -> Floats:
-        """The rows in a window, as each candidate remembers them."""
-        rates = self.counts.sum(axis=1) / np.maximum(self.span, 1e-9)
-        return np.asarray(np.maximum(rates, 1e-9)[MEMORY])
+        """The rows in a window, by memory."""
+        return np.asarray(self.counts.sum(axis=1) / np.maximum(self.span, 1e-9))
 
-    def faded(self, passed: float, *, horizon: float, scored: float) -> TournamentMemory:
-        """Return the memory `passed` windows later."""
-        by_memory = np.exp(-passed / MEMORIES)
-        by_horizon, by_score = np.exp(-passed / horizon), np.exp(-passed / scored)
+    def faded(self, passed: float, scored: float) -> TournamentMemory:
+        """Return the memory `passed` windows later; waits fade over `scored` windows."""
+        by_memory, by_score = np.exp(-passed / MEMORIES), float(np.exp(-passed / scored))
         return replace(
             self,
             counts=self.counts * by_memory[:, None],
             span=self.span * by_memory + passed,
-            given=self.given * by_horizon,
-            lost=self.lost * by_horizon,
-            lost_by=self.lost_by * by_horizon,
+            lost=self.lost * float(by_memory[-1]),
+            rows=self.rows * by_score,
+            lost_by=self.lost_by * by_score,
+            waited=self.waited * by_score + passed,
             wait=self.wait * by_score,
-            waited=self.waited * by_score,
         )
 
     def plus(self, needed: BinCounts) -> TournamentMemory:
@@ -126,16 +114,19 @@ class TournamentMemory:
         kept[0] = True
         return replace(self, bins=bins[kept], counts=counts[:, kept])
 
-    def advanced(self, newest: int) -> TournamentMemory:
+    def decided(self, newest: int, slacks: Whole) -> TournamentMemory:
         """Return the memory with the virtual watermarks after an epoch."""
-        marks = np.maximum(self.virtual[2], newest - self.slack.astype(np.int64))
-        return replace(self, virtual=np.vstack([self.virtual[1:], marks]))
+        return replace(
+            self,
+            newest=newest,
+            virtual=np.vstack([self.virtual[1], np.maximum(self.virtual[1], newest - slacks)]),
+        )
 
     def rounded(self) -> TournamentMemory:
-        """Return the memory with numbers of `DIGITS` digits, as the log holds them."""
+        """Return the memory with short numbers, as the log holds them."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         short: dict[str, Any] = {n: _rounded(v) for n, v in values.items() if _is_float(v)}
-        return replace(self, **short)
+        return replace(self, **short, counts=np.round(self.counts, 3))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TournamentMemory):
@@ -147,7 +138,8 @@ class TournamentMemory:
 
 
 def _is_float(value: object) -> bool:
-    return isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype == np.float64)
+    vector = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64
+    return isinstance(value, float) or vector
 
 
 def _rounded(value: Floats | float) -> Floats | float:
@@ -156,8 +148,6 @@ def _rounded(value: Floats | float) -> Floats | float:
     >>> _rounded(1234.56789), _rounded(np.array([0.0, -0.0001234567891])).tolist()
     (1234.568, [0.0, -0.0001234568])
     """
-    size = np.abs(value)
-    power = DIGITS - 1 - np.floor(np.log10(np.where(size > 0, size, 1.0)))
-    scale = np.power(10.0, np.abs(power))
-    short = np.where(power >= 0, np.round(value * scale) / scale, np.round(value / scale) * scale)
-    return short if isinstance(value, np.ndarray) else float(short)
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    return np.array([float(f"{one:.{DIGITS}g}") for one in value.tolist()])
