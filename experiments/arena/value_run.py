@@ -19,12 +19,12 @@ LAST = 100
 FEWEST = 20
 """How many windows must be known before intervals are judged."""
 MOST_GROUPS = 64
-"""Finals of at most so many groups are learned, as in the library."""
+"""The number of groups whose finals are learned, as in the library."""
 
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What was said of each pair: NaN before anything was known."""
+    """The estimate of each pair; NaN before anything was known."""
 
     estimate: Floats
     low: Floats
@@ -33,7 +33,7 @@ class Said:
 
 
 def said(pairs: ValuePairs) -> tuple[dict[str, Said], float]:
-    """Return what the calibrator says of each aggregate, and the seconds that it took."""
+    """Return the calibrator's estimates of each aggregate, and the seconds that it took."""
     calibrator = Calibrator(KINDS, LEVEL)
     memory = calibrator.begin()
     out = {n: np.full((4, len(pairs)), np.nan) for n in KINDS}

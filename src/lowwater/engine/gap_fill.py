@@ -163,10 +163,11 @@ class _Gaps:
                 columns.append(_column([r.get(field.name) for r in rows], field.type))
         table = pa.table(columns, schema=plan.result_schema)
         kind = pa.struct([(name, pa.float64()) for name in self.values])
-        emitted = table.select(self.values).to_pylist()
+        emitted: list[dict[str, Any]] = table.select(self.values).to_pylist()
         for name, side in zip(INTERVAL, (min, max), strict=True):
-            ends = [_around(r[name], values, side) for r, values in zip(rows, emitted, strict=True)]
-            table = table.append_column(name, pa.array(ends, kind))
+            both = zip(rows, emitted, strict=True)
+            around = [_around(r[name], values, side) for r, values in both]
+            table = table.append_column(name, pa.array(around, kind))
         return table
 
 

@@ -20,7 +20,7 @@ Counts: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class WholeNumbers:
-    """An array of whole numbers, which nobody changes.
+    """An array of whole numbers, which does not change.
 
     >>> numbers = WholeNumbers(np.arange(6).reshape(2, 3))
     >>> WholeNumbers.from_json(numbers.to_json()) == numbers

@@ -3,7 +3,7 @@
 For each early value the distribution of its final has two parts: the probability that nothing
 changes any more (`settled`), and the distribution of the final given that it changes
 (`distribution`). The estimate is the median of the whole, `low` and `high` are its quantiles. So
-low ≤ estimate ≤ high. What is learned is shared by classes of groups (`groups`): small groups
+low ≤ estimate ≤ high. Classes of groups share their errors (`groups`): small groups
 borrow from all others, large ones stand alone.
 """
 
@@ -17,11 +17,11 @@ import numpy as np
 
 from lowwater.control.completeness import Floats, Ticks
 from lowwater.early.accuracy import ExpectedAccuracy, accuracy
-from lowwater.early.calibration import settled
+from lowwater.early.calibration import finality
 from lowwater.early.calibration.distribution import Distribution, DistributionMemory
 from lowwater.early.calibration.early_rows import KINDS, SCALED, WHOLE, Kind
+from lowwater.early.calibration.finality import Guess
 from lowwater.early.calibration.groups import GroupMemory, GroupView, Slots
-from lowwater.early.calibration.settled import Guess
 from lowwater.early.calibration.ways import Basis
 from lowwater.errors import SpecError
 from lowwater.learners.whole_numbers import WholeNumbers, counts_of
@@ -129,8 +129,8 @@ class Calibrator:
         }
 
     def _judged(self, known: ValueMemory, kind: Kind, basis: _Signed) -> Estimate:
-        record = counts_of(known.settled, settled.SHAPE)
-        sure = settled.said(record, basis.guess)
+        record = counts_of(known.settled, finality.SHAPE)
+        sure = finality.probability(record, basis.guess)
         shape = Distribution(kind, known.distribution)
         grows = _grows(kind, known)
         low, middle, high = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
@@ -195,12 +195,12 @@ class Calibrator:
             return known
         value = early.sign * final
         same = _same(value, early.basis.x)
-        record, shape = counts_of(known.settled, settled.SHAPE), known.distribution
+        record, shape = counts_of(known.settled, finality.SHAPE), known.distribution
         moved = sound & ~same
         windows = known.windows, known.windows + len(np.unique(pairs.window[sound]))
         spans = windows, (windows[1],) * 2  # what is learned twice is aged once
         for one, span in zip(bases, spans, strict=True):
-            record = settled.taught(record, one.guess.take(sound), same[sound], span)
+            record = finality.taught(record, one.guess.take(sound), same[sound], span)
             if moved.any():
                 now = Distribution(self.kinds[name], shape)
                 shape = now.taught(one.basis.take(moved), value[moved], span)

@@ -29,7 +29,7 @@ SIZES = (3.0, 12.0, 48.0, 200.0, 1_000.0, 5_000.0)
 LATENESS = (0.5, 2.0)
 """The borders between latenesses of groups, as multiples of the usual lateness."""
 KNOWN = 3
-"""The number of past windows from which on a group is no stranger."""
+"""The number of past windows from which on a group is not a stranger."""
 FAMILIAR = (len(SIZES) + 1) * (len(LATENESS) + 1)
 CLASSES = FAMILIAR + len(SIZES) + 1
 """The number of classes: by size and lateness, and by size alone for strangers."""
@@ -40,7 +40,7 @@ LEAN = 8.0
 _LATE = (0.02, 50.0)
 _MOST = 48
 _FINE = 64
-"""Everything is counted in so many parts, so that halving does not round means away."""
+"""Everything is counted in 64ths, so that halving does not round means away."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Guess:
         return Guess(self.settled[chosen], (past[chosen], first[chosen], second[chosen]))
 
 
-def said(record: Counts, guess: Guess) -> Floats:
+def probability(record: Counts, guess: Guess) -> Floats:
     """Return the probability that each result is the final, corrected by the record.
 
     A cell with few results leans towards the correction of all cells together.
@@ -84,7 +84,7 @@ def _moved(guess: Floats, shift: Floats) -> Floats:
 
 
 def taught(record: Counts, guess: Guess, same: np.ndarray, windows: tuple[int, int]) -> Counts:
-    """Return the record after results; `same` tells which were the finals.
+    """Return the record after results; `same` is true for those that were the finals.
 
     `windows` is the number of windows that were known before, and are known with these.
     """
