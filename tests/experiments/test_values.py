@@ -51,7 +51,7 @@ def test_plain_intervals_hold_their_level_where_nothing_changes():
     for low, high in plain(found, "sum", found.early["sum"]):
         known = np.isfinite(low)
         assert known.sum() > 100
-        assert np.mean(((low <= final) & (final <= high))[known]) == pytest.approx(0.9, abs=0.04)
+        assert np.mean(((low <= final) & (final <= high))[known]) == pytest.approx(0.9, abs=0.06)
 
 
 def test_a_change_is_found_where_it_is():
