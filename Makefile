@@ -27,7 +27,7 @@ help:
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
-	@echo 'make arena [SEED=...]  judge slack rules on tuning and held-out streams, beside the best constant'
+	@echo 'make arena [SEED=...]  judge slack rules beside the best constant, and the times of early answers'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'

@@ -80,13 +80,15 @@ def arena(
     ] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge slacks and early values on tuning and held-out streams, beside simple rules."""
+    """Judge slacks beside the best constant, and the times and the values of early answers."""
+    from experiments.arena.early_report import early_arena
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
     from experiments.arena.value_report import fails, value_arena
 
     console = Console(highlight=False, width=140)
     failed = failures(run_arena(seed or [0], console, out))
+    failed += sum(one.fails for one in early_arena(seed or [0], console))
     failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
     if failed:
         raise typer.Exit(1)

@@ -94,8 +94,15 @@ def test_it_stays_in_bounds_and_does_not_depend_on_epochs(drawn, target, cut):
     assert steering.aggressiveness(apart) == pytest.approx(steering.aggressiveness(memory), 1e-3)
 
 
+def test_a_target_of_one_is_as_late_as_possible():
+    steering = Steering(1.0)
+    memory = steering.advance(steering.begin(), [Observation(0.5, 1.0)] * 50)
+    assert steering.aggressiveness(memory) == steering.least
+
+
 def test_targets_out_of_reach_are_refused():
-    with pytest.raises(SpecError, match="accuracy=1 must be between 0 and 1"):
-        Steering(1)
+    for wrong in (0, 1.5):
+        with pytest.raises(SpecError, match=f"accuracy={wrong} must be above 0 and at most 1"):
+            Steering(wrong)
     with pytest.raises(SpecError, match="most=0 must be above 0"):
         Steering(0.9, most=0)

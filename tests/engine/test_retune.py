@@ -49,9 +49,10 @@ def rows():
 ROWS = rows()
 
 
-def query(quality=0.9, aggressiveness=0.5, max_gap=4):
+def query(quality=0.9, aggressiveness=0.5, max_gap=4, **window):
     progress = lw.quality(quality, interval="4 seconds", granularity="100 milliseconds")
-    made = lw.stream(FEED, time="ts", watermark=progress).window(range="1 second").agg(n=lw.count())
+    stream = lw.stream(FEED, time="ts", watermark=progress)
+    made = stream.window(**(window or {"range": "1 second"})).agg(n=lw.count())
     shed = lw.shed(share=0.6, max_gap=max_gap)
     prods = lw.early_before(aggressiveness)
     return RunOptions(early=prods, shed=shed).plan(made.assembly).with_shards(2)
@@ -103,9 +104,10 @@ def test_each_parameter_changes_what_it_is_about():
         return entries[-1].accounts.operators[0]["late"]
 
     assert late(decided({2: {"quality": 0.5}})) > late(plain) > late(decided({2: {"quality": 1.0}}))
-    early = decided({4: {"aggressiveness": 1.0}})
-    assert early[:4] == plain[:4]
-    assert early[4].control != plain[4].control
+    long = {"range": "24 seconds", "slide": "12 seconds"}
+    early, later = decided({4: {"aggressiveness": 1.0}}, **long), decided({}, **long)
+    assert early[:4] == later[:4]
+    assert early[4].control != later[4].control
     for gap in (2, 9):
         entries = decided({3: {"max_gap": gap}})
         runs = [
@@ -182,6 +184,6 @@ def test_steered_prods_may_be_retuned_and_must_stay_possible():
     controller = LocalEpochs(assembly.with_shards(1), CLOCK).controller
     assert controller.settings == {"aggressiveness": 1.0, "accuracy": 0.9}
     assert retuning(controller, {"accuracy": 0.99}).values == {"accuracy": 0.99}
-    for wrong, words in [({"accuracy": 1}, "between 0 and 1"), ({"aggressiveness": 0}, "above 0")]:
+    for wrong, words in [({"accuracy": 1.5}, "at most 1"), ({"aggressiveness": 0}, "above 0")]:
         with pytest.raises(lw.SpecError, match=words):
             retuning(controller, wrong)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -117,6 +119,37 @@ def test_an_open_window_is_estimated_on_demand(spark, tmp_path):
             run.prod(speed=3)
     finally:
         run.stop()
+
+
+def test_in_a_silence_the_clock_requests_early_rows_on_spark(spark, tmp_path):
+    """
+    rows  |||
+    early      *    *    *    one of each window that ends in the silence, and no final
+    """
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    now = datetime.now(UTC)
+    rows = [{"ts": now - timedelta(seconds=n)} for n in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "0.parquet")
+    frame = spark.readStream.schema("ts timestamp").parquet(str(folder))
+    stream = lw.stream(frame, time="ts", watermark=lw.slack("1 hour"))
+    query = stream.window(range="1 hour", slide="2 seconds").agg(n=lw.count())
+    found = []
+    run = query.start(
+        sink=lw.to_callback(lambda _, table: found.extend(table.to_pylist())),
+        checkpoint=str(tmp_path / "c"),
+        trigger="1 second",
+        early=lw.early_before(0.5),
+    )
+    try:
+        wait_until(lambda: len(found) >= 5)
+    finally:
+        run.stop()
+    assert run.status().counts["in"] == 3
+    assert {row["kind"] for row in found} == {"early"}
+    ends = [row["window"]["end"] for row in found]
+    assert len(ends) == len(set(ends))
+    assert max(ends) > now + timedelta(seconds=4)
 
 
 def test_a_run_without_prods_says_how_to_have_them(spark, tmp_path):

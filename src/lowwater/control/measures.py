@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from lowwater.control.prod import Prod
 from lowwater.control.watermark import SourceKey, Watermarks
+from lowwater.ticks import BEGIN
 
 Counts: TypeAlias = Mapping[str, int]
 """The number of rows by outcome, such as admitted or late."""
@@ -26,6 +27,17 @@ class ArrivalCounts:
     first: int = 0
     counts: tuple[int, ...] = ()
     late: tuple[int, ...] = ()
+
+    def times(self, width: int, rows: int) -> Iterator[tuple[int, int]]:
+        """Yield the bins with rows as intervals of time; bins have `width` ticks.
+
+        If the bins count fewer than all `rows`, also yield the time before the first bin.
+        """
+        if sum(self.counts) < rows:
+            yield BEGIN, self.first * width
+        for n, count in enumerate(self.counts, self.first):
+            if count:
+                yield n * width, (n + 1) * width
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,17 @@ class NeededSlack:
 
 @dataclass(frozen=True)
 class RouteMeasure:
-    """Counts of an operator: rows as {next operator: {outcome: n}}, early results as {prod: n}."""
+    """Counts of an operator: rows as {next operator: {outcome: n}}, early results as {prod: n}.
+
+    `ends` are the ends of the windows with early results, by the number of the operator.
+    """
 
     VERSION: ClassVar[int] = 1
     KIND: ClassVar[str] = "route"
 
     counts: Mapping[int, Counts] = field(default_factory=dict)
     answers: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ class EpochReport:
     - `answered`: Prods that the operators answered in the epoch.
     - `ports`: The watermarks that were in force at the ports during the epoch.
     - `unheld`: The watermarks that the ports would have after the epoch if no rows were held.
+    - `closing`: The watermarks in force at the ports in the next epoch.
     - `held`: The intervals whose rows were held during the epoch.
     - `dropped`: The drop plan that was in force during the epoch.
     - `clock`: The memory of the event clock before the epoch.
@@ -39,6 +40,7 @@ class EpochReport:
     answered: Sequence[Prod] = ()
     ports: Sequence[Watermarks] = ()
     unheld: Sequence[Watermarks] = ()
+    closing: Sequence[Watermarks] = ()
     held: Sequence[HeldInterval] = ()
     dropped: DropPlan = field(default_factory=DropPlan)
     clock: ClockMemory = field(default_factory=ClockMemory)

@@ -88,6 +88,13 @@ def matched(
     return wanted, matches
 
 
+def window_ends(operator: Operator, rows: pa.Table, chosen: np.ndarray) -> tuple[int, ...]:
+    """Return the window ends of the rows in the mask `chosen`, if they are known in advance."""
+    if not chosen.any() or not operator.plan.scheduled_windows:
+        return ()
+    return tuple(np.unique(_ends(operator, rows)[chosen]).tolist())
+
+
 def _within(operator: Operator, rows: pa.Table, prod: Prod) -> np.ndarray:
     """Return a mask of the rows in the interval of time that `prod` requests."""
     inside = np.ones(len(rows), bool)

@@ -24,6 +24,7 @@ from lowwater.dataflow.answer_prods import (
     prod_in,
     provisional,
     state_for_answer,
+    window_ends,
 )
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.dataflow.route import NO_TIME, RouteResult, skipped, take_routes
@@ -87,7 +88,9 @@ class _Shard:
     def _early(self, rows: pa.Table, n: int, prods: Sequence[Prod]) -> list[Packet]:
         """Return a packet of the early results that prods request, and a packet of their counts."""
         wanted, matches = matched(self.operator, self.number, rows, prods)
-        measure = measure_packet(self.shard, self.place(n), RouteMeasure(answers=matches))
+        ends = window_ends(self.operator, rows, wanted)
+        known = RouteMeasure(answers=matches, ends={self.number: ends} if ends else {})
+        measure = measure_packet(self.shard, self.place(n), known)
         if not wanted.any():
             return [measure]
         chosen = labelled(rows.filter(pa.array(wanted)))

@@ -9,6 +9,9 @@ is 1 − target, by stochastic approximation in log a (Robbins & Monro 1951). Ea
 The mean change is zero only if the mean loss is 1 − target. So the mean accuracy converges to the
 target for any shape of the loss. The rate η begins large and falls to a floor; due to the floor,
 steering follows a change of the stream within some dozens of windows.
+
+No loss is allowed at a target of 1. Then a stays at its least value: windows are requested as late
+as possible.
 """
 
 from __future__ import annotations
@@ -59,8 +62,10 @@ class Steering:
     most: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.target < 1:
-            raise SpecError(f"accuracy={self.target!r} must be between 0 and 1, for example 0.98")
+        if not 0 < self.target <= 1:
+            raise SpecError(
+                f"accuracy={self.target!r} must be above 0 and at most 1, for example 0.98"
+            )
         if not self.most > 0:
             raise SpecError(f"most={self.most!r} must be above 0")
 
@@ -71,7 +76,7 @@ class Steering:
 
     def begin(self) -> SteeringMemory:
         """Return the first memory, with a tenth of the largest allowed aggressiveness."""
-        return SteeringMemory(self.most / 10)
+        return SteeringMemory(self.least if self.target == 1 else self.most / 10)
 
     def aggressiveness(self, memory: SteeringMemory) -> float:
         """Return the aggressiveness of the next prod, in slides."""
@@ -82,6 +87,8 @@ class Steering:
     ) -> SteeringMemory:
         """Return the memory after `observations`, which are in the order of windows."""
         now, seen = memory.aggressiveness, memory.seen
+        if self.target == 1:
+            return SteeringMemory(float(f"{self.least:.6g}"), seen)
         for at, accuracy in observations:
             # The aggressiveness has changed since the prod: scale the loss to the current one.
             lost = (1 - accuracy) * math.sqrt(now / max(at, self.least))

@@ -9,56 +9,36 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from lowwater.control.prod import Prod
 from lowwater.early.accuracy_control import Observation, Steering, SteeringMemory
+from lowwater.early.window_ends import WindowEnds
+from lowwater.early.window_ledger import WindowLedger
 from lowwater.errors import SpecError
-from lowwater.event_clock import ClockMemory, EventClock
+from lowwater.intervals import Intervals
 from lowwater.ticks import Duration, ticks
-from lowwater.windows.sliding import ScheduledWindow, Sliding
-
-_SOME = 16
-
-
-@dataclass(frozen=True)
-class WindowEnds:
-    """The window ends of one or more window specs whose ends are known in advance."""
-
-    windows: tuple[ScheduledWindow, ...]
-
-    @property
-    def slide(self) -> int:
-        """The smallest slide of the windows."""
-        return min(w.slide for w in self.windows)
-
-    @property
-    def span(self) -> int:
-        """The largest range of the windows, where a landmark window is taken as 16 slides long."""
-        return max(w.range if isinstance(w, Sliding) else _SOME * w.slide for w in self.windows)
-
-    def next_end(self, at: int) -> int:
-        """Return the first window end at or after `at`.
-
-        >>> WindowEnds((Sliding(range=30, slide=10),)).next_end(21)
-        30
-        """
-        return min(int(w.end(w.first_open(at - 1))) for w in self.windows)
-
-    def last_end(self, at: int) -> int:
-        """Return the last window end at or before `at`."""
-        return max(w.align(at) for w in self.windows)
 
 
 @dataclass(frozen=True)
 class EarlyOutput:
-    """An operator whose results are emitted; `grid` has its window ends, or is None if unknown."""
+    """An operator whose results are emitted.
+
+    - `operator`: Its number.
+    - `grid`: Its window ends; None if they are unknown.
+    - `port`: The number of the port whose watermark closes its windows.
+    - `direct`: Whether rows reach it from the inputs, without another operator on the way.
+    """
 
     operator: int
     grid: WindowEnds | None
+    port: int = 0
+    direct: bool = True
 
 
 @dataclass(frozen=True)
 class OutputMemory:
-    """A policy's memory of one operator: the last requested window end, and steering's memory."""
+    """A policy's memory of one operator: the ledger of its windows, and steering's memory."""
 
-    last: int | None = None
+    VERSION: ClassVar[int] = 2
+
+    ledger: WindowLedger = field(default_factory=WindowLedger)
     steering: SteeringMemory | None = None
 
 
@@ -66,7 +46,7 @@ class OutputMemory:
 class ProdMemory:
     """The memory of a policy: the system clock at its last prod, and a memory for each operator."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     last: int | None = None
     outputs: dict[int, OutputMemory] = field(default_factory=dict)
@@ -78,31 +58,51 @@ Due: TypeAlias = tuple[ProdMemory, list[Prod]]
 
 
 @dataclass(frozen=True)
+class OutputNews:
+    """The news of one operator at the end of an epoch.
+
+    - `answered`: The ends of the windows with early results in the epoch, sorted.
+    - `reached`: The times of rows that the epoch brought, as intervals; a window without a row
+      in them has not changed.
+    - `low`: The watermark that closes windows in the next epoch, together with the answers.
+    - `observed`: (lead in slides, accuracy) of each early result that now has its final.
+    """
+
+    answered: tuple[int, ...] = ()
+    reached: Intervals = ()
+    low: int | None = None
+    observed: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class Moment:
     """The moment at which a policy is called.
 
     - `now`: The system clock.
-    - `clock`, `clock_memory`: The event clock, and its memory.
-    - `observed`: {operator: (lead in slides, accuracy) of each early result that now has its
-      final}.
+    - `newest`: The newest event time; None before the first row.
+    - `event`: The current event time, between rows estimated by the event clock.
+    - `length`: The expected length of the next epoch, on the system clock.
+    - `advance`: The expected advance of event time until operators answer a prod requested now.
     - `lag`: The distance of the watermarks behind the newest time, in ticks.
+    - `news`: The news of each operator, by its number.
     """
 
     now: int
-    clock: EventClock
-    clock_memory: ClockMemory
-    observed: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    newest: int | None = None
+    event: int | None = None
+    length: int = 0
+    advance: int = 0
     lag: int = 0
+    news: Mapping[int, OutputNews] = field(default_factory=dict)
 
     @property
-    def event(self) -> int | None:
-        """The current event time; None before the first row."""
-        return self.clock.now(self.clock_memory, self.now)
+    def nearest(self) -> int:
+        """The last event time to which the next answer is at least as near as the one after it.
 
-    @property
-    def at_answer(self) -> int | None:
-        """The event time at which operators answer a prod that is requested now."""
-        return self.clock.at_next_answer(self.clock_memory, self.now)
+        Answers are emitted at the ends of epochs, so a later request is answered an epoch later.
+        """
+        assert self.event is not None  # noqa: S101
+        return self.event + self.advance + self.advance // 2
 
 
 class ProdPolicy(ABC):
@@ -149,16 +149,20 @@ class EarlyEvery(ProdPolicy):
             return ProdMemory(last), []
         # Periods count from the first row, not from the ends of epochs.
         last += (moment.now - last) // self.period * self.period
-        return ProdMemory(last), [_next(one, moment) for one in asked]
+        return ProdMemory(last), [prod for one in asked for prod in _next(one, moment)]
 
 
-def _next(one: EarlyOutput, moment: Moment) -> Prod:
-    """Return a prod for the next window end of `one`, or for all windows if it is unknown."""
-    event = moment.event
-    if one.grid is None or event is None:
-        return Prod(operator=one.operator)
-    end = one.grid.next_end(event)
-    return Prod(end - 1, end, operator=one.operator)
+def _next(one: EarlyOutput, moment: Moment) -> list[Prod]:
+    """Return a prod for the next window end of `one`, if the window has begun and is not complete.
+
+    The prod is for all windows if their ends are unknown.
+    """
+    if one.grid is None or moment.event is None or moment.newest is None:
+        return [Prod(operator=one.operator)]
+    end = one.grid.next_end(moment.event)
+    low = moment.news.get(one.operator, OutputNews()).low
+    due = end <= one.grid.last_begun(moment.newest) and (low is None or low < end)
+    return [Prod(end - 1, end, operator=one.operator)] if due else []
 
 
 @dataclass(frozen=True)
@@ -194,17 +198,45 @@ class EarlyBefore(ProdPolicy):
     def one(
         self, memory: OutputMemory, one: EarlyOutput, moment: Moment
     ) -> tuple[OutputMemory, list[Prod]]:
-        """Return the new memory of operator `one`, and a list that is empty or has its due prod."""
-        last, event, at_answer = memory.last, moment.event, moment.at_answer
-        if event is None or at_answer is None or one.grid is None:
+        """Return the new memory of operator `one`, and the prods for its windows that are due."""
+        grid, news = one.grid, moment.news.get(one.operator, OutputNews())
+        if grid is None or moment.event is None or moment.newest is None:
             return memory, []
-        if last is None:
-            last = one.grid.next_end(event) - one.grid.slide
-        # Answers are emitted at the end of an epoch: choose the epoch that ends nearest.
-        near = at_answer + moment.clock.epoch(moment.clock_memory) // 2
-        upto = one.grid.last_end(near + int(self.share * one.grid.slide))
-        due = [Prod(last, upto, operator=one.operator)] if upto > last else []
-        return replace(memory, last=max(last, upto)), due
+        ledger = memory.ledger.reached(news.reached, grid)
+        ledger, early = ledger.answered(
+            news.answered, grid, event=moment.event, now=moment.now, length=moment.length
+        )
+        observed = [*news.observed, *((lead / grid.slide, 0.0) for lead in early)]
+        steering, lead = self.lead(memory.steering, observed, moment.lag / grid.slide)
+        due = grid.last_end(moment.nearest + int(lead * grid.slide))
+        upto = min(due, grid.last_begun(moment.newest))
+        since = _since(ledger, grid, moment.newest, news)
+        ledger = ledger.above(news.low).requested(since, max(since, upto), moment.now)
+        prods = [Prod(run.since, run.upto, operator=one.operator) for run in ledger.waiting]
+        return OutputMemory(ledger, steering), prods
+
+    def lead(
+        self,
+        memory: SteeringMemory | None,
+        observed: Sequence[tuple[float, float]],
+        wait: float,
+    ) -> tuple[SteeringMemory | None, float]:
+        """Return steering's new memory, and the lead with which windows are requested, in slides.
+
+        `observed` are (lead, accuracy) of answers, in the order of windows. An answer without
+        rows, to a window that then had rows, has accuracy 0. Finals are emitted `wait` slides after
+        a window's end.
+        """
+        del memory, observed, wait
+        return None, self.share
+
+
+def _since(ledger: WindowLedger, grid: WindowEnds, newest: int, news: OutputNews) -> int:
+    """Return the end after which windows have not been requested and are open."""
+    known = [at for at in (ledger.upto, news.low) if at is not None]
+    if known:
+        return max(known)
+    return grid.next_end(min([newest, *(start for start, _ in news.reached)]) + 1) - 1
 
 
 @dataclass(frozen=True)
@@ -236,15 +268,16 @@ class AccuracyTarget(EarlyBefore):
         """Return the steering for finals that are emitted `wait` slides after a window's end."""
         return Steering(self.accuracy, self.share + wait)
 
-    def one(  # noqa: D102
-        self, memory: OutputMemory, one: EarlyOutput, moment: Moment
-    ) -> tuple[OutputMemory, list[Prod]]:
-        wait = 0.0 if one.grid is None else moment.lag / one.grid.slide
-        steering, observed = self.steering(wait), moment.observed.get(one.operator, ())
+    def lead(  # noqa: D102
+        self,
+        memory: SteeringMemory | None,
+        observed: Sequence[tuple[float, float]],
+        wait: float,
+    ) -> tuple[SteeringMemory | None, float]:
+        steering = self.steering(wait)
         observations = [Observation(lead + wait, accuracy) for lead, accuracy in observed]
-        steered = steering.advance(memory.steering or steering.begin(), observations)
-        policy = EarlyBefore(steering.aggressiveness(steered) - wait)
-        return policy.one(replace(memory, steering=steered), one, moment)
+        steered = steering.advance(memory or steering.begin(), observations)
+        return steered, steering.aggressiveness(steered) - wait
 
 
 def early_every(period: Duration) -> EarlyEvery:
@@ -263,7 +296,9 @@ def early_before(share: float | None = None, *, accuracy: float | None = None) -
     """Return a policy that requests each window `share` · slide before the window's end.
 
     With `accuracy`, the policy requests windows as early as this mean accuracy of early results
-    allows; `share` is then the upper bound, by default 1.
+    allows; `share` is then the upper bound, by default 1. An accuracy of 1 requests windows as late
+    as possible, one epoch before their finals. No window is requested before it begins, and each is
+    requested until an early result has a row.
 
     >>> early_before(0.25)
     EarlyBefore(share=0.25)

@@ -15,12 +15,15 @@ from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
 from lowwater.early.arrivals import Arrivals, ArrivalsMemory
 from lowwater.early.calibration.learner import LearnerMemory, OperatorLearner
-from lowwater.early.policies import EarlyOutput, Moment, ProdMemory, ProdPolicy
+from lowwater.early.policies import EarlyOutput, Moment, OutputNews, ProdMemory, ProdPolicy
 from lowwater.event_clock import ClockMemory, EventClock
+from lowwater.intervals import Intervals, union
+from lowwater.ticks import BEGIN, END
 
 Observed = Mapping[int, Sequence[tuple[float, float]]]
 """{operator: (lead in slides, accuracy) of each early result that now has its final}."""
 
+EVERY_TIME: Intervals = ((BEGIN, END),)
 PROD_TALLIES = ("asked", "answered", "empty", "early")
 """The numbers of all prods, of prods answered with rows and without rows, and of early rows."""
 
@@ -38,7 +41,7 @@ class EarlyMemory:
     - `policies`: {name of a policy: memory of the policy}.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     asked: int = 0
     answered: int = 0
@@ -117,7 +120,7 @@ class Prodder:
             memory = replace(
                 memory, lag=max((report.inputs[n].lag for n in self.inputs), default=0)
             )
-            policies, due = self._ask(memory, report.now, observed)
+            policies, due = self._ask(memory, report, observed)
             memory = replace(memory, policies=policies)
             prods += due
         numbered = tuple(replace(p, number=memory.asked + n) for n, p in enumerate(prods))
@@ -125,10 +128,19 @@ class Prodder:
         return replace(memory, asked=memory.asked + len(prods), waiting=waiting), numbered
 
     def _ask(
-        self, memory: EarlyMemory, now: int, observed: Observed
+        self, memory: EarlyMemory, report: EpochReport, observed: Observed
     ) -> tuple[dict[str, ProdMemory], list[Prod]]:
         """Return {name of a policy: its new memory}, and the prods that are due."""
-        moment = Moment(now, self.clock, memory.clock, observed, memory.lag)
+        clock, now = memory.clock, report.now
+        moment = Moment(
+            now,
+            clock.newest,
+            self.clock.now(clock, now),
+            clock.length,
+            self.clock.epoch(clock),
+            memory.lag,
+            self._news(report, observed),
+        )
         memories, prods = {}, []
         for name, policy in zip(self.names or map(repr, self.policies), self.policies, strict=True):
             before = memory.policies.get(name, ProdMemory())
@@ -136,9 +148,37 @@ class Prodder:
             prods += due
         return memories, prods
 
+    def _news(self, report: EpochReport, observed: Observed) -> dict[int, OutputNews]:
+        """Return {operator: its news at the end of an epoch} for windows whose ends are known."""
+        answered: dict[int, set[int]] = {}
+        measured = report.measured
+        for m in measured.routes:
+            for number, ends in m.ends.items():
+                answered.setdefault(number, set()).update(ends)
+        direct = self._reached(report)
+        moved = any(m.rows for m in measured.inputs) or any(m.counts for m in measured.routes)
+        return {
+            one.operator: OutputNews(
+                tuple(sorted(answered.get(one.operator, ()))),
+                direct if one.direct else EVERY_TIME[:moved],
+                report.closing[one.port].low if report.closing else None,
+                tuple(observed.get(one.operator, ())),
+            )
+            for one in self.asked
+            if one.grid is not None
+        }
+
+    def _reached(self, report: EpochReport) -> Intervals:
+        """Return the intervals of time that contain all rows of an epoch."""
+        if self.arrivals is None:
+            return ()
+        blocks = [m for n in self.inputs for m in report.measured.of_input(n) if m.rows]
+        counted = [(m.valid, m.arrivals) for m in blocks if m.arrivals is not None]
+        return union(one for rows, a in counted for one in a.times(self.arrivals.width, rows))
+
     def due(self, memory: EarlyMemory, report: EpochReport) -> bool:
         """Return whether a policy would request a prod now."""
-        return memory.clock.now is not None and bool(self._ask(memory, report.now, {})[1])
+        return memory.clock.now is not None and bool(self._ask(memory, report, {})[1])
 
     def learned(self, memory: EarlyMemory, operator: int) -> LearnerMemory:
         """Return the learner's memory for operator number `operator`."""
@@ -199,7 +239,10 @@ class Prodder:
     def _clock(self, memory: EarlyMemory, report: EpochReport) -> ClockMemory:
         """Return the memory of the event clock after an epoch."""
         newest = latest(*(report.inputs[n].newest for n in self.inputs))
-        return self.clock.advance(memory.clock, newest, report.now)
+        rows = any(report.measured.rows(n) for n in self.inputs)
+        return self.clock.advance(
+            memory.clock, newest, report.now, rows=rows, answered=bool(memory.waiting)
+        )
 
 
 def _counted(memory: EarlyMemory, measured: Measures) -> EarlyMemory:

@@ -155,6 +155,7 @@ class Controller:
         if self.shedder is not None:
             shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
+        report = replace(report, closing=ports)
         early, control = self._with_prods(_with_releases(hold, risen), before, report)
         in_force = tuple(p.only_above() for p in ports)
         return Entry(
@@ -210,9 +211,9 @@ class Controller:
         return self.tuned(entry.overrides)._due(entry, now)  # noqa: SLF001
 
     def _due(self, entry: Entry, now: int) -> bool:
-        if self.prodder is not None and self.prodder.due(
-            _early(entry), EpochReport(entry.standing.inputs, Measures(), now)
-        ):
+        standing = entry.standing
+        report = EpochReport(standing.inputs, Measures(), now, closing=standing.ports)
+        if self.prodder is not None and self.prodder.due(_early(entry), report):
             return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):

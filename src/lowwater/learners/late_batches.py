@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-PART = 0.2
-"""The least part of the faded number of very late rows that makes a batch."""
+PART = 0.1
+"""The least part of the faded number of very late rows that makes a batch.
+
+With `FADES`, batches are known apart if they are more than about two windows apart.
+"""
 FADES = 20.0
 """The windows over which the number of very late rows fades."""
 AGREE = 0.2

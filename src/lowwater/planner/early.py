@@ -14,8 +14,9 @@ from lowwater.dataflow.graph import Dataflow, Input
 from lowwater.early.arrivals import Arrivals
 from lowwater.early.calibration.learner import OperatorLearner
 from lowwater.early.estimates import Estimate, Estimates, estimates_of
-from lowwater.early.policies import EarlyBefore, EarlyOutput, ProdPolicy, WindowEnds
+from lowwater.early.policies import EarlyBefore, EarlyOutput, ProdPolicy
 from lowwater.early.prodder import Prodder
+from lowwater.early.window_ends import WindowEnds
 from lowwater.errors import SpecError
 from lowwater.event_clock import EventClock
 from lowwater.logical.nodes import Node, Source, below_steps
@@ -41,8 +42,7 @@ def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete
         )
     flow, own = assembly.flow, len(assembly.flow.inputs)
     numbered = sorted({o.operator for o in flow.outputs})
-    specs = [(n, flow.operators[n].plan.scheduled_windows) for n in numbered]
-    outputs = tuple(EarlyOutput(n, WindowEnds(known) if known else None) for n, known in specs)
+    outputs = tuple([_output(flow, n) for n in numbered])
     for policy in policies:
         if isinstance(policy, EarlyBefore):
             for plan in (flow.operators[number].plan for number in numbered):
@@ -67,6 +67,14 @@ def prodded(assembly: PhysicalPlan, prods: Prods, estimate: Estimate = "complete
     for stream in streams:
         assembly = _with_stream(assembly, stream.node)
     return replace(assembly, prodder=prodder)
+
+
+def _output(flow: Dataflow, operator: int) -> EarlyOutput:
+    """Return the operator as one whose results are emitted."""
+    known = flow.operators[operator].plan.scheduled_windows
+    grid = WindowEnds(known) if known else None
+    level = flow.operators[operator].level
+    return EarlyOutput(operator, grid, flow.numbers[operator, 0], direct=level == 0)
 
 
 BINS_PER_SLIDE = 8

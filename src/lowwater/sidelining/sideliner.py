@@ -143,7 +143,9 @@ class Sideliner:
     def _event(self, report: EpochReport) -> int | None:
         """Return the current event time, by the same event clock as for early results."""
         newest = latest(*(newest_time(w, report) for w in self.windows))
-        return self.clock.now(self.clock.advance(report.clock, newest, report.now), report.now)
+        rows = any(report.measured.rows(n) for w in self.windows for n in w.inputs)
+        clock = self.clock.advance(report.clock, newest, report.now, rows=rows)
+        return self.clock.now(clock, report.now)
 
     def _prodded(self, before: Mapping[int, int], report: EpochReport) -> dict[int, int]:
         """Return {operator: end of the last window with an early result} after an epoch."""

@@ -18,7 +18,8 @@ are worth the wait.
 
 A candidate has a *virtual watermark*: that of the stream if this candidate had chosen all slacks.
 So the rows that it would have lost and its waits are known, whether or not it was obeyed. The
-candidate with the smallest wait plus price of lost rows over the last `SCORED` windows is obeyed.
+candidate with the smallest wait plus price of lost rows over the last `SCORED` windows is obeyed;
+deep in debt, the longest slack of all memories is.
 
 The rule is a pure function of its memory, which the control log holds, and the news of an epoch.
 """
@@ -48,12 +49,14 @@ SCORED = 100.0
 """The windows over which candidates are compared."""
 WARM_UP = 3.0
 """The windows in which the slack is one RANGE, because too little is known."""
-AIM = 0.97
+AIM = 0.95
 """The share of the allowed losses at which the rule aims."""
 CARE, YOUNG = 0.4, 60.0
 """At first the rule aims at fewer losses by `CARE`; that ends in about `YOUNG` windows."""
 REPAID, SPENT = 1 / 75, 1.1
 """The parts of the horizon in which the price rises e-fold in full debt, and falls without loss."""
+DEEP = 0.5
+"""The debt above which the longest slack of all memories is chosen."""
 URGENCY, EASE = 2.0, 0.3
 """The exponent by which a full debt raises the price at once, and by which a surplus lowers it."""
 DEAREST = 4.5
@@ -120,17 +123,16 @@ class Tournament:
         passed = min(max(news.newest - before, 0) / self.slide, LONGEST_STEP)
         known = self._counted(memory, news, passed)
         if known.windows < WARM_UP or known.given <= 0:
-            slacks = np.full(CANDIDATES, self.range)
-            return replace(
-                known.decided(news.newest, slacks), slack=self.range
-            ).rounded(), self.range
+            after = replace(known, slack=self.range)
+            return after.decided(news.newest, np.full(CANDIDATES, self.range)).rounded(), self.range
         debt = self._debt(known)
         known = replace(known, price=self._price(known, debt, passed))
         price = known.price * float(np.exp(np.clip(URGENCY * debt, -EASE, URGENCY)))
         slacks = self._slacks(known, price, news.newest)
         best = self._best(known, price)
-        after = replace(known, obeyed=best, slack=int(slacks[best]))
-        return after.decided(news.newest, slacks).rounded(), int(slacks[best])
+        slack = int(slacks[: len(MEMORIES)].max() if debt > DEEP else slacks[best])
+        after = replace(known, obeyed=best, slack=slack).decided(news.newest, slacks)
+        return after.rounded(), slack
 
     def _counted(
         self, memory: TournamentMemory, news: SlackNews, passed: float
