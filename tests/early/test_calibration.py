@@ -301,6 +301,8 @@ def test_missing_values_teach_nothing_and_memory_stays_small():
     missing = {name: np.full(len(pairs.window), np.nan) for name in KINDS}
     untaught = calibrator.learn(calibrator.begin(), replace(pairs, raw=missing))
     assert untaught.values == calibrator.begin().values
+    for one in calibrator.judge(untaught, replace(pairs, raw=missing)).values():
+        assert np.isnan([one.estimate, one.low, one.high]).all()
     _, memory = replayed(pairs)
     assert len(json.dumps(encode(memory))) < 6_000 * len(KINDS)
 

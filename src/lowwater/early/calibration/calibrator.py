@@ -142,14 +142,15 @@ class Calibrator:
         expected = known.accuracy.at(basis.missing)
         if basis.sign < 0:
             low, high = -high, -low
-        lost = ~np.isfinite(basis.basis.x)
         parts = (basis.sign * middle, low, high, sure, expected)
-        return Estimate(*(np.where(lost, np.nan, part) for part in parts))
+        return Estimate(*(np.where(basis.lost, np.nan, part) for part in parts))
 
     def _basis(self, name: str, early: EarlyValues, view: GroupView, slots: Slots) -> _Signed:
         kind = self.kinds[name]
         sign = -1.0 if kind == "falling" else 1.0
-        x = sign * np.asarray(early.raw[name], np.float64)
+        given = sign * np.asarray(early.raw[name], np.float64)
+        lost = ~np.isfinite(given)
+        x = np.where(lost, 0.0, given)
         whole = (early.rows + view.missing) / np.maximum(early.rows, 1)
         instead = np.abs(x) * (whole if kind in {"counted", "scaled"} else 1.0)
         level = np.maximum(slots.level(name, early.slot, view, instead), 1e-300)
@@ -157,7 +158,7 @@ class Calibrator:
         guess = Guess.of(kind, view, basis.n, x, level)
         share = np.maximum(early.completeness, 1e-3)
         completed = x / share if kind in SCALED else x
-        return _Signed(sign, basis, guess, 1 - early.completeness, completed)
+        return _Signed(sign, basis, guess, 1 - early.completeness, completed, lost)
 
     def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
         """Return the memory after learning from `pairs`, all of which came in one epoch."""
@@ -190,7 +191,7 @@ class Calibrator:
     ) -> ValueMemory:
         """Return the memory of an aggregate after `pairs`, seen in each of the ways `bases`."""
         final, early = np.asarray(pairs.final[name], np.float64), bases[0]
-        sound = np.isfinite(final) & np.isfinite(early.basis.x)
+        sound = np.isfinite(final) & ~early.lost
         if not sound.any():
             return known
         value = early.sign * final
@@ -219,7 +220,7 @@ class Calibrator:
 class _Signed:
     """The basis of predictions, with negated values for an aggregate that falls.
 
-    `completed` is the estimate before any pair is learned.
+    `completed` is the estimate before any pair is learned; `lost` marks values that are missing.
     """
 
     sign: float
@@ -227,6 +228,7 @@ class _Signed:
     guess: Guess
     missing: Floats
     completed: Floats
+    lost: np.ndarray
 
 
 def _grows(kind: Kind, known: ValueMemory) -> bool:
