@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,11 +126,21 @@ def end_tree(worker: subprocess.Popen[bytes], members: set[psutil.Process]) -> N
     if not finished:
         worker.kill()
         worker.wait()
-    _, left = psutil.wait_procs(members, timeout=_GRACE_S if finished else 0)
+    left = _left(members, _GRACE_S if finished else 0)
     for member in left:
         with suppress(psutil.NoSuchProcess):
             member.kill()
-    psutil.wait_procs(left, timeout=_GRACE_S)
+    _left(left, _GRACE_S)
+
+
+def _left(members: Collection[psutil.Process], timeout: float) -> Collection[psutil.Process]:
+    """Wait for processes to end, and return those that are left after `timeout` seconds."""
+    for _ in range(len(members)):
+        try:
+            return list(psutil.wait_procs(members, timeout)[1])
+        except FileNotFoundError:  # one of them ended while psutil opened it
+            members = [m for m in members if m.is_running()]
+    return members
 
 
 def _tail(log: Path) -> str:

@@ -50,7 +50,7 @@ class Simulation:
     def calm(self, query: str) -> Rows:
         """Return the rows of a run without faults."""
         if query not in self._calm:
-            with tempfile.TemporaryDirectory(dir=self.pool.folder) as folder:
+            with self._folder() as folder:
                 reply = self._run("plain", query, Path(folder))
                 if not reply.ended:
                     raise RuntimeError(f"the undisturbed run has failed: {reply}")
@@ -60,7 +60,7 @@ class Simulation:
     def simulate(self, plan: SparkSchedule) -> SparkOutcome:
         """Run a schedule to its end, and compare its outputs with those of an undisturbed run."""
         expected, began = self.calm(plan.query), time.monotonic()
-        with tempfile.TemporaryDirectory(dir=self.pool.folder) as folder:
+        with self._folder() as folder:
             outcome, session = SparkOutcome(plan, Path(folder)), plan.session
             for fault in plan.faults:
                 session = self._disturbed(session, fault, outcome)
@@ -70,6 +70,10 @@ class Simulation:
             outcome.wrong = _difference(found, expected)
         outcome.seconds = time.monotonic() - began
         return outcome
+
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        """Return a folder for one run; late tasks of killed runs may still write while it goes."""
+        return tempfile.TemporaryDirectory(dir=self.pool.folder, ignore_cleanup_errors=True)
 
     # -- runs --------------------------------------------------------------------------------------
 

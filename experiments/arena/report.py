@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.arena.families import FAMILIES
+from experiments.arena.plots import draw
 from experiments.arena.recordings import RECORDINGS
 from experiments.arena.rules import BASELINES, RULES
 from experiments.arena.stream import ArenaStream
@@ -35,7 +36,7 @@ PROCESSES = 2
 def arena(seeds: Sequence[int], console: Console, folder: Path | None = None) -> list[Verdict]:
     """Run all rules over all streams, print the tables, and return the verdicts.
 
-    `folder` receives the verdicts as JSON.
+    `folder` receives the verdicts as JSON, and pictures.
     """
     verdicts: list[Verdict] = []
     sources = [
@@ -54,7 +55,18 @@ def arena(seeds: Sequence[int], console: Console, folder: Path | None = None) ->
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "arena.json").write_text(json.dumps([asdict(one) for one in verdicts]), "utf-8")
+        _draw(verdicts, seeds[0], folder, console)
     return verdicts
+
+
+def _draw(verdicts: Sequence[Verdict], seed: int, folder: Path, console: Console) -> None:
+    """Write the pictures, if matplotlib is there."""
+    try:
+        paths = draw(verdicts, next(iter(RULES)), seed, folder)
+    except ModuleNotFoundError:
+        console.print("no pictures: pip install 'lowwater[demo]'", style="dim")
+    else:
+        console.print("pictures: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 
 def _verdicts(source: tuple[int, str] | str) -> list[Verdict] | str:

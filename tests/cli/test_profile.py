@@ -113,6 +113,17 @@ def test_the_report_fits_eighty_columns_and_has_a_sentence(here, capfd, monkeypa
     assert "accuracy of n" in " ".join(shown.split())
 
 
+def test_a_plot_has_the_frontier_of_the_query(here, capfd):
+    pytest.importorskip("matplotlib")
+    sizes = []
+    for query in ([], ["--range", "10 seconds", "--no-early"]):
+        timed = ["--time", "ts", "--arrival", "came", "--plot", "p.png"]
+        assert exit_code("r.parquet", *timed, *query) == 0
+        head = (here / "p.png").read_bytes()[:24]
+        sizes.append(int.from_bytes(head[20:24], "big"))
+    assert sizes[1] > sizes[0], "the plot with a query has one more panel"
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "folder"])
 def test_formats_of_a_stranger_give_the_same_prices(here, capfd, form):
     found = profiled(capfd, "--range", "10 seconds", "--no-early")["query"]

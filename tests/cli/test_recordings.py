@@ -192,6 +192,19 @@ def test_an_idle_timeout_closes_windows_during_a_recorded_silence(here, capfd):
     assert 120 < closed["2024-05-01T12:02:00Z"] <= 127
 
 
+def test_early_results_are_asked_for_by_the_arrival_clock(here, capfd):
+    """The run takes less than a second, but 240 s pass on the arrival clock."""
+    options = ["--arrival", "came", "--epoch", "1 second", "--early", "every 10 seconds"]
+    asked = []
+    for folder in ("a", "b"):
+        assert ran(*options, "--sink", f"json:{folder}", "--json") == 0
+        asked.append(json.loads(capfd.readouterr().out)["prods"])
+    assert asked[0] == asked[1], "a run of a recording does not depend on this machine's clock"
+    assert asked[0]["asked"] > 20
+    early = [p.read_text().count('"early"') for p in (here / "a").glob("epoch-*")]
+    assert sum(early) == asked[0]["early"] > 20
+
+
 MISTAKES = [
     (["--epoch", "soon"], {}, "--epoch='soon' is not a duration"),
     (["--epoch", "0 seconds"], {}, "--epoch '0 seconds' must be longer than zero"),

@@ -180,6 +180,16 @@ def test_a_knee_is_where_a_little_more_costs_much_more():
     assert knees(costs, shortest=100) == []
 
 
+@given(ROWS, LENGTHS, WINDOWS)
+@settings(max_examples=30, deadline=None)
+def test_each_price_delivers_more_than_the_one_before(rows, length, windows):
+    known = prices(Stream(rows, length).frontier(windows), plain=lambda slack: -(-slack // 7) * 7)
+    assert known[0].slack == 0
+    assert known[-1].delivered == 1.0
+    assert all(one.delivered >= one.completeness - 1e-12 for one in known)
+    assert all(a.delivered < b.completeness for a, b in pairwise(known))
+
+
 def test_an_empty_stream_has_no_price():
     progress = RecordedProgress.of(np.zeros(0, np.int64), np.zeros(0, np.int64), np.array([10]))
     none = np.zeros(0, np.int64)

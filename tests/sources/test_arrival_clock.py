@@ -52,6 +52,12 @@ def test_the_clock_of_progress_stands_while_rows_are_behind():
     assert ArrivalClock("t", progress=True).read(table).tolist() == [3, 5, 5, 5, 9]
 
 
+def test_one_time_of_the_distant_future_does_not_move_the_clock_of_progress():
+    times = pa.array([1_000, 9 * 10**15, 2_000], pa.timestamp("us"))
+    clock = ArrivalClock("t", progress=True)
+    assert clock.read(pa.table({"t": times})).tolist() == [1_000, 1_000, 2_000]
+
+
 def test_numbers_of_arrival_are_seconds_unless_they_cannot_be():
     assert ArrivalClock("a").read(pa.table({"a": [1, 2]})).tolist() == [1_000_000, 2_000_000]
     with pytest.raises(lw.SpecError, match=r"as in arrival=a:ms"):

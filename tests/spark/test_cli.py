@@ -92,3 +92,29 @@ def test_a_run_that_fails_prints_one_line(tmp_path):
     (log,) = tmp_path.glob("lowwater-*.log")
     assert str(log) in done.stderr
     assert "OSError: the disk is full" in log.read_text()
+
+
+def test_a_recording_arrives_in_the_same_epochs_as_on_the_local_host(tmp_path):
+    rows = [(ts, k, x) for ts, k, x in ROWS if x % 10 or x > 550] + [ROWS[10], ROWS[400]]
+    (tmp_path / "rows.jsonl").write_bytes(lines(rows))
+    found = {}
+    for host in ("spark", "local"):
+        options = ["--source", "s=rows.jsonl,time=ts", "--epoch", "1 minute", "--host", host]
+        options += ["--watermark", "ordered", "--sink", f"parquet:{host}", "--json"]
+        code = "from lowwater.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code, "run", QUERY, *options],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        files = {
+            path.name.split("-")[1]: pq.read_table(path).to_pylist()
+            for path in (tmp_path / host).glob("epoch-*")
+        }
+        found[host] = told["counts"], told["epochs"], told["played"], files
+    assert found["spark"] == found["local"]
+    assert found["local"][0]["late"] == 2

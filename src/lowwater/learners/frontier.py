@@ -220,8 +220,15 @@ def prices(
     targets: Sequence[float] = TARGETS,
     plain: Callable[[int], int] = lambda slack: slack,
 ) -> list[Price]:
-    """Return the price of each target; `plain` rounds slacks up to plain lengths."""
-    return [price(frontier, target, plain(frontier.slack(target))) for target in targets]
+    """Return the price of no slack, then of each target that the price before does not deliver.
+
+    `plain` rounds slacks up to plain lengths.
+    """
+    known = [price(frontier, frontier.completeness(0), 0)]
+    for target in targets:
+        if target > known[-1].delivered:
+            known.append(price(frontier, target, plain(frontier.slack(target))))
+    return known
 
 
 def price(frontier: Frontier, target: float, slack: int) -> Price:

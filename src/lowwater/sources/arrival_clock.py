@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from time import time_ns
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,8 @@ from lowwater.ticks import TICKS_PER_SECOND
 from lowwater.windows.axis import LIMIT, Axis
 
 Ticks: TypeAlias = npt.NDArray[np.int64]
+FUTURE = 24 * 60 * 60 * TICKS_PER_SECOND
+"""A time so far ahead of this machine's clock, in ticks, is malformed in a query."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,12 @@ class ArrivalClock:
     progress: bool = False
 
     def ticks(self, table: pa.Table) -> tuple[Ticks, np.ndarray]:
-        """Return (ticks, valid) of the column."""
+        """Return (ticks, valid) of the column; event times of the future are not valid."""
         axis = Axis(self.column, table.schema.field(self.column).type)
         ticks, valid = axis.to_ticks(table.column(self.column))
+        if axis.kind == "time" and self.progress:
+            # One time of the distant future must not make all later rows arrive at once.
+            valid &= ticks <= time_ns() // 1_000 + FUTURE
         if axis.kind == "time" or self.progress:
             return ticks, valid
         per_second = TICKS_PER_SECOND // axis.per_unit

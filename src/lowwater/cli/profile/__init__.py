@@ -19,7 +19,9 @@ _ARRIVAL = _column(
     help="The column of arrival time, written like --time.", show_default="the order in the file"
 )
 _FORMAT = typer.Option(metavar="FORMAT", help="parquet, csv or json.", show_default="by the ending")
-_PLOT = typer.Option(metavar="FILE.png", help="Save a plot of the late degrees.")
+_PLOT = typer.Option(
+    metavar="FILE.png", help="Save a plot of the late degrees, and of what completeness costs."
+)
 _JSON = typer.Option("--json", metavar="", help="Print it as JSON.")
 
 _query = partial(typer.Option, rich_help_panel="Query")
@@ -75,7 +77,7 @@ def profile(
     disorder = profile_recording(recording)
     asked = profile_query(recording, args) if args.given else None
     if plot is not None:
-        draw(disorder, plot)
+        draw(disorder, plot, asked)
     if as_json:
         replayed = {} if asked is None else {"query": query_record(asked)}
         print(json.dumps({**profile_record(disorder), **replayed}))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from lowwater.cli.replay.args import QueryArgs, stream_names
 from lowwater.cli.replay.leads import SHARES, LeadAccuracy, accuracies
-from lowwater.cli.replay.length import setting, two_digits
+from lowwater.cli.replay.length import plain_slack, setting
 from lowwater.cli.replay.query import RecordedQuery
 from lowwater.cli.replay.read import Recording
-from lowwater.cli.replay.windows import frontier_of, slack_policy, window_plan
+from lowwater.cli.replay.windows import frontier_of, slack_policy, slide_of
 from lowwater.errors import SpecError
-from lowwater.learners.frontier import Frontier, Price, knees, price, prices
+from lowwater.learners.frontier import Frontier, Price, knees, prices
 from lowwater.ticks import TICKS_PER_SECOND
 from lowwater.windows.axis import Axis
 
@@ -39,12 +40,12 @@ class QueryProfile:
     @property
     def knees(self) -> list[tuple[Price, Price]]:
         """Neighbouring prices of which the second is much higher."""
-        return knees(self.prices[1:], self.query.epochs.length)
+        return knees(self.prices, self.query.epochs.length)
 
     @property
     def timed(self) -> bool:
         """Whether waits are lengths of time, not of numbers."""
-        return not next(iter(self.query.recordings.values())).counts_numbers
+        return not self.query.counts_numbers
 
 
 def profile_query(recording: Recording, args: QueryArgs) -> QueryProfile:
@@ -65,17 +66,16 @@ def profile_query(recording: Recording, args: QueryArgs) -> QueryProfile:
         )
     if not frontier.pairs.total:
         raise SpecError("no row reaches a window of the query; check its filter and --time")
-    known = [price(frontier, frontier.completeness(0), 0), *prices(frontier, plain=two_digits)]
-    finals = two_digits(frontier.slack(FINALS))
+    plain = partial(plain_slack, recording.axis)
+    known, finals = prices(frontier, plain=plain), plain(frontier.slack(FINALS))
     leads = _leads(query, recording.axis, frontier, finals) if args.early else []
     return QueryProfile(query, recording.axis, frontier, known, finals, leads)
 
 
 def _leads(query: RecordedQuery, axis: Axis, frontier: Frontier, slack: int) -> list[LeadAccuracy]:
     policy = slack_policy(axis, slack)
-    plan = window_plan(query.query(policy).assembly)
-    assert plan is not None  # noqa: S101
-    slide = min(window.slide for _, window in plan.fixed_windows)
+    slide = slide_of(query)
+    assert slide is not None  # noqa: S101
     wait = int(frontier.mean_wait(slack))
     leads = [*(int(share * slide) for share in SHARES), -wait // 2]
     return accuracies(query, policy, slide, frontier.progress, leads)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from lowwater.cli.profile.query import QueryProfile
 from lowwater.cli.replay.length import percent, setting, short
+from lowwater.cli.replay.windows import epoch_note
 from lowwater.learners.frontier import Price
 
 MOST_COLUMNS = 4
@@ -23,6 +24,8 @@ def print_query(profile: QueryProfile) -> None:
     console.print()
     for sentence in sentences(profile):
         console.print(sentence)
+    if (note := epoch_note(profile.query)) is not None:
+        console.print(note)
     if profile.leads:
         finals = short(profile.finals, timed=profile.axis.kind == "time")
         console.print(f"\nEarly values, beside finals with a slack of {finals}:\n")
@@ -66,7 +69,8 @@ def sentences(profile: QueryProfile) -> list[str]:
 
 
 def _cost(profile: QueryProfile, one: Price) -> str:
-    return f"{one.completeness * 100:.4g} % costs {_length(profile, one.mean)}"
+    share = f"{min(one.completeness * 100, 100):.2f}".rstrip("0").rstrip(".")
+    return f"{share} % costs {_length(profile, one.mean)}"
 
 
 def _leads(profile: QueryProfile) -> Table:

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lowwater.cli.profile.disorder import COVERED, QUANTILES, Profile, watermark_text
+from lowwater.cli.profile.query import QueryProfile
 from lowwater.errors import LowwaterError, SpecError
+from lowwater.ticks import TICKS_PER_SECOND
 
 _REGULAR, _BURSTY = -0.3, 0.3
 
@@ -94,20 +96,26 @@ _POINTS = 20_000
 _UNITS = (("seconds", 1e6, 120.0), ("minutes", 6e7, 120.0), ("hours", 3.6e9, 72.0))
 
 
-def draw(profile: Profile, path: Path) -> None:
-    """Save a plot of late degrees by arrival, and of the share of rows that a slack covers."""
+def draw(profile: Profile, path: Path, replayed: QueryProfile | None = None) -> None:
+    """Save a plot of late degrees by arrival, and of the share of rows that a slack covers.
+
+    With a replayed query, a third panel shows what completeness costs it.
+    """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as missing:
         raise LowwaterError(
             "--plot needs matplotlib; install it with: pip install 'lowwater[demo]'"
         ) from missing
-    figure = Figure(figsize=(12, 7), layout="constrained", dpi=130)
-    upper, lower = figure.subplots(2, height_ratios=[3, 2])
+    ratios = [3, 2] if replayed is None else [3, 2, 2]
+    figure = Figure(figsize=(12, 2 + sum(ratios)), layout="constrained", dpi=130)
+    panels = figure.subplots(len(ratios), height_ratios=ratios)
     name, unit = _unit(profile)
-    _arrivals(upper, profile, name, unit)
-    _covered(lower, profile, name, unit)
-    for axes in (upper, lower):
+    _arrivals(panels[0], profile, name, unit)
+    _covered(panels[1], profile, name, unit)
+    if replayed is not None:
+        _frontier(panels[2], replayed)
+    for axes in panels:
         _plain(axes)
     try:
         figure.savefig(path)
@@ -153,6 +161,19 @@ def _covered(axes: Axes, profile: Profile, name: str, unit: float) -> None:
     axes.set_xlabel(f"slack, {name}")
     axes.set_ylabel("rows in time, %")
     axes.set_title("Rows in time by slack", **_LEFT)
+
+
+def _frontier(axes: Axes, replayed: QueryProfile) -> None:
+    """Draw completeness against the mean wait of all fixed slacks, on a logarithmic scale."""
+    scale, name = (TICKS_PER_SECOND, "seconds") if replayed.timed else (1, "units")
+    _, shares, waits = zip(*replayed.frontier.points(), strict=True)
+    axes.step(np.array(waits) / scale, np.array(shares) * 100, color=_BLUE, lw=1.8, where="post")
+    for one in replayed.prices:
+        axes.plot(one.mean / scale, one.delivered * 100, "o", color=_RED, ms=4)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"mean wait of the windows, {name}")
+    axes.set_ylabel("rows in their windows, %")
+    axes.set_title("What completeness costs the query", **_LEFT)
 
 
 def _plain(axes: Axes) -> None:

@@ -50,7 +50,7 @@ def accuracies(
 ) -> list[LeadAccuracy]:
     """Return the accuracy of the early values at each lead, compared with their finals.
 
-    All windows that end within a slide of the newest time are asked for after each epoch.
+    All windows that end around the newest time are asked for after each epoch.
     """
     plan = RunOptions(early=lw.early_on_demand()).plan(query.query(watermark).assembly)
     writer = plan_writers(plan)[RESULTS]
@@ -95,10 +95,13 @@ def _at(
 
 
 def _asked(newest: Ticks, epoch: int, slide: int) -> list[Prod]:
-    """Return a prod for the windows that end within a slide of the newest time."""
+    """Return a prod for the windows that end around the newest time.
+
+    The prod is answered an epoch later, so it asks for two slides to answer with a lead of one.
+    """
     if epoch >= len(newest) or newest[epoch] <= BEGIN:
         return []
-    return [Prod(int(newest[epoch]) - slide, int(newest[epoch]) + slide)]
+    return [Prod(int(newest[epoch]) - slide, int(newest[epoch]) + 2 * slide)]
 
 
 def _timed(table: pa.Table, epoch: int, columns: Sequence[str]) -> pa.Table:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 
-from lowwater.ticks import TICKS_PER_SECOND, spoken
+from lowwater.ticks import TICKS_PER_SECOND
 from lowwater.windows.axis import Axis
 
 _UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3))
-_DIGITS = 2
+_NAMES = (
+    ("day", 86_400_000_000),
+    ("hour", 3_600_000_000),
+    ("minute", 60_000_000),
+    ("second", 1_000_000),
+    ("millisecond", 1_000),
+    ("microsecond", 1),
+)
+_WHOLE = 10
+"""A length of as many units is written without a fraction."""
 
 
 def short(ticks: float | None, *, timed: bool = True, per_unit: int = 1) -> str:
@@ -27,20 +36,24 @@ def short(ticks: float | None, *, timed: bool = True, per_unit: int = 1) -> str:
         return "0 s"
     unit, size = next((u for u in _UNITS if seconds >= u[1]), _UNITS[-1])
     count = seconds / size
-    text = f"{count:.1f}" if count < 10**_DIGITS / 10 else f"{count:.0f}"
+    text = f"{count:.1f}" if count < _WHOLE else f"{count:.0f}"
     return f"{sign}{text.removesuffix('.0')} {unit}"
 
 
-def two_digits(ticks: int) -> int:
-    """Return `ticks` rounded up to two digits.
+def plain_slack(axis: Axis, slack: int) -> int:
+    """Return a slack rounded up to two digits of its unit.
 
-    >>> two_digits(4_870_354), two_digits(7), two_digits(0)
-    (4900000, 7, 0)
+    >>> import pyarrow as pa
+    >>> axis = Axis("ts", pa.timestamp("us"))
+    >>> [setting(axis, plain_slack(axis, ticks)) for ticks in (4_870_354, 7_241_000_000)]
+    ['slack 4.9 seconds', 'slack 2.1 hours']
     """
-    if ticks < 10**_DIGITS:
-        return ticks
-    unit = int(10 ** (math.floor(math.log10(ticks)) - 1))
-    return -(-ticks // unit) * unit
+    step = 1
+    if axis.kind == "time":
+        size = _setting_unit(slack)[1]
+        step = size if slack >= _WHOLE * size else max(size // 10, 1)
+    step *= int(10 ** max(math.floor(math.log10(max(slack // step, 1))) - 1, 0))
+    return -(-slack // step) * step
 
 
 def setting(axis: Axis, slack: int) -> str:
@@ -48,16 +61,21 @@ def setting(axis: Axis, slack: int) -> str:
 
     >>> import pyarrow as pa
     >>> axis = Axis("ts", pa.timestamp("us"))
-    >>> [setting(axis, ticks) for ticks in (0, 4_900_000, 300_000_000)]
-    ['ordered', 'slack 4.9 seconds', 'slack 5 minutes']
+    >>> [setting(axis, ticks) for ticks in (0, 90_000_000, 300_000_000)]
+    ['ordered', 'slack 90 seconds', 'slack 5 minutes']
     """
     if not slack:
         return "ordered"
     if axis.kind == "number":
-        return f"slack {slack / axis.per_unit:g}"
-    decimals = slack % TICKS_PER_SECOND and slack > TICKS_PER_SECOND
-    text = f"{slack / TICKS_PER_SECOND:g} seconds" if decimals else spoken(slack)
-    return f"slack {text}"
+        return f"slack {slack / axis.per_unit:.15g}"
+    unit, size = _setting_unit(slack)
+    count = f"{slack / size:.15g}"
+    return f"slack {count} {unit}{'' if count == '1' else 's'}"
+
+
+def _setting_unit(slack: int) -> tuple[str, int]:
+    """Return (name, ticks) of the largest unit of which a slack has two or more."""
+    return next(((name, size) for name, size in _NAMES if slack >= 2 * size), _NAMES[-1])
 
 
 def percent(share: float) -> str:

@@ -92,6 +92,11 @@ class RecordedQuery:
         return next(iter(self.recordings.values())).axis
 
     @property
+    def counts_numbers(self) -> bool:
+        """Whether the arrival clock is a number that is not a time."""
+        return next(iter(self.recordings.values())).counts_numbers
+
+    @property
     def span(self) -> int:
         """The distance between the oldest and the newest event time, in ticks."""
         times = [ticks[valid] for ticks, valid in (one.ticks for one in self.recordings.values())]

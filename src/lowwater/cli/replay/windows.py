@@ -16,8 +16,12 @@ from lowwater.learners.frontier import Frontier, NeededSlacks, RecordedProgress
 from lowwater.operators.window.plan import WindowPlan
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sources.arrival_clock import Ticks
+from lowwater.ticks import spoken
 from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
+
+SHORT, FINE = 2, 10
+"""An epoch hides lateness if it is longer than a slide / `SHORT`; a slide / `FINE` is short."""
 
 
 def window_plan(plan: PhysicalPlan) -> WindowPlan | None:
@@ -52,6 +56,24 @@ def frontier_of(query: RecordedQuery) -> Frontier | None:
         for _, window in windows.fixed_windows
     ]
     return Frontier(NeededSlacks.together(pairs), progress)
+
+
+def slide_of(query: RecordedQuery) -> int | None:
+    """Return the shortest slide of the windows in ticks; None if it is not known in advance."""
+    plan = window_plan(query.query(lw.ordered()).assembly)
+    return None if plan is None else min(window.slide for _, window in plan.fixed_windows)
+
+
+def epoch_note(query: RecordedQuery) -> str | None:
+    """Return a sentence about epochs that are too long for the windows; None if they are not."""
+    slide, axis = slide_of(query), query.axis
+    timed = not query.counts_numbers
+    if slide is None or (axis.kind == "time") != timed or query.epochs.length <= slide // SHORT:
+        return None
+    shorter = max(slide // FINE, 1)
+    text = spoken(shorter) if timed else f"{shorter / axis.per_unit:g}"
+    hidden = f"Epochs this long hide lateness, beside a slide of {axis.say(slide)}"
+    return f"{hidden}: try --epoch '{text}'."
 
 
 def delivered(recording: Recording, route: Route) -> tuple[Ticks, Ticks]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowwater.cli.policy_text import early_of, shed_of, watermark_of
+from lowwater.cli.replay.length import plain_slack
 from lowwater.cli.replay.length import setting as slack_text
-from lowwater.cli.replay.length import two_digits
 from lowwater.cli.trial.trial import Setting, Trials
 from lowwater.errors import SpecError
 from lowwater.shedding.policy import ShedPolicy
@@ -61,4 +61,5 @@ def slack_for(trials: Trials, share: float) -> str:
     """Return the fixed slack with which a share of the pairs, or of the rows, is in time."""
     frontier = trials.frontier
     needed = trials.late_degree(share) if frontier is None else frontier.slack(share)
-    return slack_text(trials.query.axis, two_digits(needed))
+    axis = trials.query.axis
+    return slack_text(axis, plain_slack(axis, needed))

@@ -97,7 +97,7 @@ class Trials:
     @property
     def timed(self) -> bool:
         """Whether waits are lengths of time, not of numbers."""
-        return not next(iter(self.query.recordings.values())).counts_numbers
+        return not self.query.counts_numbers
 
     @property
     def counted(self) -> str:
