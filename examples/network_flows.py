@@ -125,7 +125,7 @@ def main() -> None:
     for name, span in (("no slack", "0 seconds"), ("slack of 5 minutes", "5 minutes")):
         out = ask(log, lw.slack(span), host)
         screen.print(f"{name:20} {share_in_time(out):7.2%} of the lookups in their windows")
-    out = ask(log, lw.quality(0.99, interval="30 seconds", granularity="1 second"), host)
+    out = ask(log, lw.quality(0.99), host)
     told = out.status.quality["window"]
     slack = told.slack["input 1"].total_seconds()
     screen.print(

@@ -94,6 +94,38 @@ def arena(
         raise typer.Exit(1)
 
 
+@app.command("load")
+def load_arena(
+    *,
+    seed: Annotated[
+        list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
+    ] = None,
+) -> None:
+    """Judge load shedding on simulated machines, beside a planner that knows all arrivals."""
+    from experiments.arena.load.report import load_arena as run_arena
+
+    verdicts = run_arena(seed or [0], Console(highlight=False, width=140))
+    if any(one.fails for one in verdicts):
+        raise typer.Exit(1)
+
+
+@app.command()
+def needs(
+    *,
+    seed: Annotated[
+        list[int] | None, typer.Option("--seed", help="Of the streams; 0 to 19 are tuning.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", help="Only these of the eight streams.")
+    ] = None,
+) -> None:
+    """Judge a need on eight streams, beside the best fixed slack, lead and share of drops (N1)."""
+    from experiments.arena.needs import report
+
+    for line in report(seed or [0], stream or ()):
+        print(line, flush=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; an error of Lowwater's is one paragraph without a trace."""
     try:

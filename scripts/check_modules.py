@@ -14,6 +14,7 @@ NOUNS = frozenset(
     {
         "feed",
         "having",  # the clause of SQL
+        "need",
         "shedding",  # load shedding, as DROP calls it
         "sidelining",  # as PROD calls it
         "sliding",  # the window kind

@@ -21,7 +21,7 @@ from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
 from lowwater.operators.packet import Packet, tables
 from lowwater.planner.physical_plan import PhysicalPlan
-from lowwater.query.start import RunOptions
+from lowwater.query.options import RunOptions
 
 SCHEMA = lw.feed("ts timestamp, key bigint, value double").schema
 

@@ -98,7 +98,7 @@ def _over_time(seed: int, path: Path) -> Path:
     figure.set_size_inches(11.5, 9.0)
     for at, name in zip(axes, SHOWN, strict=True):
         _slacks(at, name, seed)
-    legend(axes[0], loc="upper right")
+    legend(axes[-1], loc="lower right")
     figure.savefig(path)
     return path
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 SIZES = (20, 40, 60, 80, 100)
 EXCESS = 0.25
+SECONDS = 60
+"""The stream of the load shedder: it takes 16 s until a backlog reaches the bound on age."""
 NEAR = 0.05
 """How far measured drop rates may be off the model."""
 Rates = dict[str, list[float]]
@@ -134,7 +136,7 @@ class WindowSize(Experiment):
         ticks, shares = (1_500, (0.0, 0.5, 0.9)) if quick else (8_000, SHARES)
         found = measure(sizes, ticks, shares)
         chosen = {
-            name: shedder(100, slide, 8 if quick else 30)
+            name: shedder(100, slide, SECONDS)
             for name, slide in (("tumbling", 100), ("slide 1", 1))
         }
         rows: list[dict[str, Value]] = [

@@ -100,7 +100,8 @@ def live(
         pace = 0.8 * pace + prices.uneven * random.normal()
         machine.time += machine.length
         table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names)
-        packets = epochs.run([[table]], last=[False])
+        waiting = int(np.searchsorted(arrivals, machine.time, "right")) - upto
+        packets = epochs.run([[table]], last=[False], waiting=waiting)
         status = epochs.status()
         lived.at.append(machine.time)
         lived.length.append(machine.length)

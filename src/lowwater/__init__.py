@@ -44,6 +44,7 @@ from lowwater.errors import (
     StateError,
     renamed,
 )
+from lowwater.needs.statement import Need, need
 from lowwater.planner.flush import lazy_flush, slow_flush
 from lowwater.query.join_args import same_window
 from lowwater.query.stream import Query, Stream
@@ -92,7 +93,8 @@ def stream(source: Any, *, time: str, watermark: WatermarkPolicy | None = None) 
     watermark
         The policy that computes the watermark: `lw.slack("10 seconds")`, `lw.ordered()`,
         `lw.quality(0.95)`, `lw.adaptive()`, `lw.pd_controller(0.95)`, `lw.punctuated(...)` or
-        `lw.per_source(...)`. Omit it if a join of the stream has `quality=`.
+        `lw.per_source(...)`. Omit it if a join of the stream has `quality=`, or if the query runs
+        with `need=`.
     """
     if type(source).__module__.startswith("pyspark."):
         source = import_module("lowwater.spark.dataframe_source").from_dataframe(source)
@@ -163,13 +165,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "CqlError", "HostError", "Landmark", "LowwaterError", "Outcome", "PlanError", "Query",
+    "CqlError", "HostError", "Landmark", "LowwaterError", "Need", "Outcome", "PlanError", "Query",
     "ResultOverflowError", "RowWindow", "Run", "SessionWindow", "ShedWarning", "SinkError",
     "Sliding", "SpecError", "StateError", "Status", "Stream", "Together", "VirtualClock",
     "adaptive", "aggregate", "arrival", "avg", "count", "count_distinct", "dashboard",
     "early_before", "early_every", "early_on_demand", "estimates", "extent", "feed", "files",
     "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median", "min",
-    "mode", "ordered", "pd_controller", "per_source", "punctuated", "quality", "quantile",
+    "mode", "need", "ordered", "pd_controller", "per_source", "punctuated", "quality", "quantile",
     "rank", "replay", "restart", "rows", "same_window", "shed", "sideline", "slack", "slow_flush",
     "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console", "to_csv",
     "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k", "unbounded",

@@ -133,6 +133,30 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> SpecError:
     return SpecError(f"{what} {name!r} is not in the stream; it has: {', '.join(names)}.{hint}")
 
 
+def removed(**reasons: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for removed arguments (name=reason); such a name raises TypeError.
+
+    >>> @removed(decay="the policy learns it")
+    ... def policy(): ...
+    >>> policy(decay=0.8)
+    Traceback (most recent call last):
+    TypeError: policy(decay=...) has gone: the policy learns it; leave decay= out
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> R:
+            for name, reason in reasons.items():
+                if name in given:
+                    said = f"{function.__name__}({name}=...) has gone: {reason}"
+                    raise TypeError(f"{said}; leave {name}= out")
+            return function(*args, **given)
+
+        return call
+
+    return decorate
+
+
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator for renamed arguments (old=new); an old name in a call raises TypeError.
 

@@ -38,9 +38,11 @@ from lowwater.engine.outputs import plan_writers
 from lowwater.errors import SpecError
 from lowwater.local.host import LocalEpochs, blocks_of, until_the_end
 from lowwater.planner.early import Prods
+from lowwater.planner.need import Needs
 from lowwater.planner.shedding import Shed
 from lowwater.planner.sidelining import Sidelining
-from lowwater.query.start import RESULTS, Runnable, RunOptions
+from lowwater.query.options import RunOptions
+from lowwater.query.start import RESULTS, Runnable
 from lowwater.sinks.sink import Memory, Outputs
 from lowwater.sources.feed import Feed, feed
 
@@ -83,6 +85,7 @@ def play(
     estimate: Estimate = "complete",
     sideline: Sidelining = False,
     shed: Shed = None,
+    need: Needs = None,
 ) -> list[EpochOutput]:
     """Run a query over epochs of rows on the local host; return the outputs of each epoch.
 
@@ -98,7 +101,7 @@ def play(
         by one second per epoch.
     shards
         The number of shards that the groups are divided into.
-    early, estimate, sideline, shed
+    early, estimate, sideline, shed, need
         As in `query.run`.
 
     Returns
@@ -113,8 +116,8 @@ def play(
     >>> [output.results for output in play(rows, {sensors: [[(1, "a"), (2, "b")]]})]
     [[{'t': 1, 'sensor': 'a'}], []]
     """
-    options = RunOptions(early, estimate, sideline, shed, shards=shards)
-    plan = options.plan(query.assembly).with_shards(shards)
+    options = RunOptions(early, estimate, sideline, shed, shards=shards, need=need)
+    plan = query.planned(options).with_shards(shards)
     _check(plan.sources, epochs)
     local = LocalEpochs(plan, clock or VirtualClock())
     writer = plan_writers(plan)[RESULTS]

@@ -113,6 +113,17 @@ def test_the_report_fits_eighty_columns_and_has_a_sentence(here, capfd, monkeypa
     assert "accuracy of n" in " ".join(shown.split())
 
 
+def test_a_need_chooses_finals_or_early_results_by_what_is_in_by_fresh(here, capfd):
+    arguments = ["--time", "ts", "--arrival", "came", "--range", "10 seconds", "--no-early"]
+    needs = ["fresh 5 seconds, right 0.5, exact 1 minute", "fresh 5 seconds, right 1.0"]
+    options = [word for text in needs for word in ("--need", text)]
+    assert exit_code("r.parquet", *arguments, "--epoch", "1 second", *options, "--json") == 0
+    finals, early = json.loads(capfd.readouterr().out)["needs"]
+    assert needs[0] in finals
+    assert "so finals come first, with a slack of" in finals
+    assert "so early results come first; finals wait" in early
+
+
 def test_a_plot_has_the_frontier_of_the_query(here, capfd):
     pytest.importorskip("matplotlib")
     sizes = []

@@ -239,9 +239,9 @@ def test_windows_may_be_shed_and_what_was_is_told(here, capfd):
 
 def test_a_quality_target_stands_for_progress(here, capfd):
     options = ["--source", "s=readings.csv", "--host", "local", "--sink", "json:-"]
-    assert exit_code("q.cql", *options, "--quality", "1.0, interval 10 seconds") == 0
+    assert exit_code("q.cql", *options, "--quality", "1.0, idle timeout 1 minute") == 0
     by_short = capfd.readouterr().out
-    assert exit_code("q.cql", *options, "--watermark", "quality 1.0, interval 10 seconds") == 0
+    assert exit_code("q.cql", *options, "--watermark", "quality 1.0, idle timeout 1 minute") == 0
     assert capfd.readouterr().out == by_short
 
 

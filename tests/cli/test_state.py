@@ -77,7 +77,7 @@ def test_state_reads_well(checkpoint, capfd):
 
 def test_state_shows_what_was_retuned_while_the_query_ran(tmp_path, capfd):
     feed = lw.feed("ts timestamp")
-    progress = lw.quality(0.95, interval="1 minute")
+    progress = lw.quality(0.95)
     query = (
         lw.stream(feed, time="ts", watermark=progress).window(range="5 minutes").agg(n=lw.count())
     )

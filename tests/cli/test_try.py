@@ -191,3 +191,17 @@ def test_a_mistake_is_one_paragraph(here, capfd, arguments, said):
     shown = " ".join(capfd.readouterr().err.split())
     assert shown.startswith("lowwater: ")
     assert said in shown
+
+
+def test_a_need_is_tried_beside_the_settings(here, capfd):
+    found = tried(
+        capfd, "--range", "10 seconds", "--need", "fresh 8 seconds, right 0.8",
+        "--watermark", "slack 60 seconds",
+    )  # fmt: skip
+    need, patient = found["need fresh 8 seconds, right 0.8"], found["slack 60 seconds"]
+    assert need["first"] < 8 < patient["first"]
+
+
+def test_a_need_without_fresh_is_refused(here, capfd):
+    assert exit_code(*TIMED, "--range", "10 seconds", "--need", "right 0.8") == 2
+    assert "has no fresh; write --need" in capfd.readouterr().err

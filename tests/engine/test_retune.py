@@ -15,7 +15,7 @@ from lowwater.engine.controller import Controller
 from lowwater.engine.entry import Entry
 from lowwater.engine.retune import retuning
 from lowwater.local.host import LocalEpochs
-from lowwater.query.start import RunOptions
+from lowwater.query.options import RunOptions
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 EPOCHS, SECONDS = 9, 4
@@ -50,7 +50,7 @@ ROWS = rows()
 
 
 def query(quality=0.9, aggressiveness=0.5, max_gap=4, **window):
-    progress = lw.quality(quality, interval="4 seconds", granularity="100 milliseconds")
+    progress = lw.quality(quality)
     stream = lw.stream(FEED, time="ts", watermark=progress)
     made = stream.window(**(window or {"range": "1 second"})).agg(n=lw.count())
     shed = lw.shed(share=0.6, max_gap=max_gap)
@@ -100,10 +100,12 @@ def test_retuned_before_the_first_row_is_as_if_written_so(values):
 def test_each_parameter_changes_what_it_is_about():
     plain = decided({})
 
-    def late(entries):
-        return entries[-1].accounts.operators[0]["late"]
+    def slack(entries):
+        (window,) = entries[-1].adapting.windows
+        return window.one.slack
 
-    assert late(decided({2: {"quality": 0.5}})) > late(plain) > late(decided({2: {"quality": 1.0}}))
+    tuned = {quality: slack(decided({2: {"quality": quality}})) for quality in (0.5, 1.0)}
+    assert tuned[0.5] <= slack(plain) < tuned[1.0]
     long = {"range": "24 seconds", "slide": "12 seconds"}
     early, later = decided({4: {"aggressiveness": 1.0}}, **long), decided({}, **long)
     assert early[:4] == later[:4]
@@ -168,6 +170,7 @@ def test_a_value_that_cannot_be_is_refused(values, words):
         ("aggressiveness", "early=lw.early_before\\("),
         ("accuracy", "early=lw.early_before\\(accuracy="),
         ("max_gap", "shed=lw.shed"),
+        ("latency", "shed=lw.shed\\(latency="),
     ],
 )
 def test_a_parameter_that_the_query_does_not_have_is_refused(name, words):
@@ -187,3 +190,20 @@ def test_steered_prods_may_be_retuned_and_must_stay_possible():
     for wrong, words in [({"accuracy": 1.5}, "at most 1"), ({"aggressiveness": 0}, "above 0")]:
         with pytest.raises(lw.SpecError, match=words):
             retuning(controller, wrong)
+
+
+def test_the_bound_on_latency_is_retuned_and_a_fixed_share_has_none():
+    made = lw.stream(FEED, time="ts", watermark=lw.ordered()).window(range="1 second")
+    shed = lw.shed(latency="5 seconds")
+    assembly = RunOptions(shed=shed).plan(made.agg(n=lw.count()).assembly)
+    local = LocalEpochs(assembly.with_shards(1), CLOCK)
+    assert local.controller.settings == {"max_gap": 10, "latency": "5 seconds"}
+    asked = [retuning(local.controller, {"latency": timedelta(seconds=9)})]
+    local.run([[ROWS[0]]], last=[False], asked=asked)
+    tuned = local.controller.tuned(local.log.before(1).overrides)
+    assert tuned.settings == {"max_gap": 10, "latency": "9 seconds"}
+    assert tuned.shedder.how.latency == 9_000_000
+    with pytest.raises(lw.SpecError, match="greater than zero"):
+        retuning(local.controller, {"latency": "0 seconds"})
+    with pytest.raises(lw.PlanError, match="has no latency to change"):
+        retuning(LocalEpochs(query(), CLOCK).controller, {"latency": "5 seconds"})

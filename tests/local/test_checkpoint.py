@@ -130,7 +130,7 @@ def test_outputs_of_an_epoch_with_an_entry_are_published_at_the_next_start(tmp_p
 
 def test_a_checkpoint_changes_no_result(tmp_path):
     feed = lw.feed(SCHEMA)
-    stream = lw.stream(feed, time="ts", watermark=lw.quality(0.95, interval="5 seconds"))
+    stream = lw.stream(feed, time="ts", watermark=lw.quality(0.95))
     made = stream.window(range="9 seconds", slide="2 seconds").group_by("key").agg(n=lw.count())
     options = {
         "epochs": {feed: cut(disordered(2_000, seconds=60, late_by=8), 12)},

@@ -36,6 +36,7 @@ from lowwater.operators.kernel import kernel_of, registered
 from lowwater.operators.packet import Packet, table_of
 from lowwater.planner.sidelining import sidelined
 from lowwater.sidelining.sideliner import Sideliner, free_interval, newest_time
+from lowwater.watermarks.adaptive.policies import Quality
 from tests.reference.windows import PerSource, Punctuated, RowSlack, Slack, Windows, simulate
 from tests.run_query import aggregates, assert_accounts, assert_finals, finals, query, run
 from tests.strategies import NAMED as ALL
@@ -243,7 +244,7 @@ def counted(stream: lw.Stream) -> lw.Stream:
     return stream.window(range=15, slide=4).group_by("b").agg(**aggregates(NAMED))
 
 
-_MEASURED = lw.quality(0.8, interval=10, granularity=1)
+_MEASURED = Quality(target=0.8, interval=10, granularity=1)
 _SLOW, _LAZY = lw.slow_flush(max_delay=25), lw.lazy_flush(max_delay=25, keep=8)
 PLANNED = {
     "distinct": Planned.of(lambda s: s.distinct("b", "a", within=3)),
@@ -260,6 +261,7 @@ PLANNED = {
     "windows around holds": held(1),
     "windows by intervals": Planned.of(counted, lw.punctuated("f", since="i")),
     "windows that count losses": Planned.of(counted, _MEASURED),
+    "windows that compare values": Planned.of(counted, Quality(error=0.1)),
     "join that counts losses": Planned.of(met, _MEASURED),
     "join, slow flush": Planned.of(lambda s: met(s, how="full", flush=_SLOW)),
     "join, lazy flush": Planned.of(lambda s: met(s, how="left", flush=_LAZY)),

@@ -68,7 +68,6 @@ OLD = {
         "dropped",
     ),
     "shed p": (lw.shed, "p", "share"),
-    "quality track": (lambda **old: lw.quality(0.9, **old), "track", "interval"),
     "pd_controller track": (lambda **old: lw.pd_controller(0.9, **old), "track", "interval"),
 }
 for _policy in ("slack", "ordered", "punctuated", "per_source", "adaptive", "quality"):

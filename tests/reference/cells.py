@@ -293,6 +293,8 @@ class Cell:
         }
         named = [early[f]() for f in self.features if f in early]
         options: dict[str, Any] = {"early": named or None}
+        if "need" in self.features:
+            options["need"] = lw.need(fresh="20 seconds", right=0.5, gives=("exact", "right"))
         if "estimate raw" in self.features:
             options["estimate"] = "raw"
         if "sideline" in self.features:

@@ -391,3 +391,57 @@ def test_a_gap_too_short_to_spare_rows_is_told_with_one_that_would_help():
     query = stream_of().window(range=10, slide=2).agg(n=lw.count())
     with pytest.warns(lw.ShedWarning, match="max_gap from 5 for results"):
         query.explain(shed=lw.shed(max_gap=4, share=0.5))
+
+
+# -- state -----------------------------------------------------------------------------------------
+
+
+def test_windows_are_dropped_so_that_the_state_fits():
+    """Slack keeps many windows open; each has a state for every key."""
+    feed = lw.feed(SCHEMA)
+    stream = lw.stream(feed, time="t", watermark=lw.slack(200))
+    query = stream.window(range=10).group_by("k").agg(s=lw.sum("v"), m=lw.max("v"))
+    rows = [(t, 17 * t + k, t) for t in range(1_200) for k in range(6)]
+
+    def played(shed):
+        epochs = LocalEpochs(shedding(query.assembly, shed).with_shards(2), lw.VirtualClock())
+        sizes = []
+        for block in cut(rows, 60):
+            epochs.run([[feed.table(block)]], last=[False])
+            sizes.append(epochs.status().state_bytes)
+        return max(sizes[60:]), epochs.status()
+
+    whole, _ = played(None)
+    bounded, status = played(lw.shed(memory=whole // 3, max_gap=10))
+    assert bounded < 1.1 * whole // 3
+    assert status.dropped["share"] > 0.5
+    assert status.dropped["windows"] > 20
+    roomy, status = played(lw.shed(memory=2 * whole, max_gap=10))
+    assert (roomy, status.dropped["windows"]) == (whole, 0)
+
+
+def test_windows_dropped_for_the_state_are_listed_with_this_reason():
+    feed = lw.feed(SCHEMA)
+    query = lw.stream(feed, time="t", watermark=lw.slack(50)).window(range=10).agg(n=lw.count())
+    epochs = {feed: cut([(t, 0, 1) for t in range(900)], 30)}
+    shed = lw.shed(memory=1, max_gap=3)
+    out = query.run(epochs=epochs, shed=shed, shards=1)
+    assert set(out.dropped.column("reason").to_pylist()) == {"the state was too large"}
+    assert longest_run(out.dropped.column("wid").to_pylist()) == 3
+    assert "state of at most 1 bytes" in query.explain(shed=shed)
+
+
+@pytest.mark.parametrize("memory", ["0 GB", "-1", "many", 0, 1.5, "4 GHz"])
+def test_a_size_that_is_none_is_refused(memory):
+    with pytest.raises(lw.SpecError, match="is not a size"):
+        lw.shed(memory=memory)
+
+
+def test_weights_that_fit_no_query_are_refused():
+    query = stream_of().window(range=10).agg(n=lw.count())
+    both = lw.together(a=query, b=stream_of().window(range=10).agg(n=lw.count()))
+    both.explain(shed=lw.shed(share=0.1, weights={"a": 2}))
+    with pytest.raises(lw.SpecError, match="no query has the name 'c'"):
+        both.explain(shed=lw.shed(share=0.1, weights={"c": 2}))
+    with pytest.raises(lw.SpecError, match="must be a number above 0"):
+        lw.shed(share=0.1, weights={"a": 0})

@@ -60,9 +60,9 @@ CASES = {
         .group_by("key")
         .agg(n=lw.count())
     ),
-    "quality": lambda f: query_of(
-        f, lw.quality(0.8, interval="4 seconds"), range="2 seconds", slide="1 second"
-    ).agg(n=lw.count()),
+    "quality": lambda f: query_of(f, lw.quality(0.8), range="2 seconds", slide="1 second").agg(
+        n=lw.count()
+    ),
     "quality of each group": lambda f: (
         query_of(f, lw.quality(error=0.2, share=0.7, by="key"), range="2 seconds")
         .group_by("key")
@@ -284,3 +284,18 @@ def test_the_same_windows_are_left_out_on_both_hosts(spark):
         assert there.status.dropped == here.status.dropped
         assert len(here.dropped) > 0
     assert here.status["shed"] > 0
+
+
+def test_a_need_decides_the_same_on_both_hosts(spark):
+    feed = lw.feed(SCHEMA)
+    query = by_key(lw.stream(feed, time="ts"), "5 seconds")
+    need = lw.need(fresh="5 seconds", right=0.9, exact="20 seconds", gives=("exact", "right"))
+    epochs = {feed: cut(disordered(2_000, seconds=40, late_by=4), 20)}
+    here, there = (
+        query.run(epochs=epochs, host=host, need=need, clock=lw.VirtualClock(per_epoch="2 seconds"))
+        for host in ("local", "spark")
+    )
+    assert_identical(here, there)
+    assert "early" in here.results["kind"].to_pylist()
+    assert there.status.need == here.status.need
+    assert here.status.need.kept["fresh"] is not None

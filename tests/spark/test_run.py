@@ -200,7 +200,7 @@ def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark,
         return folder.log(folder.stored().id)
 
     def start(quality=0.9):
-        progress = lw.quality(quality, interval="2 seconds")
+        progress = lw.quality(quality)
         stream = lw.stream(lw.files(folder), time="ts", watermark=progress)
         query = stream.window(range="1 second").agg(n=lw.count())
         return query.start(

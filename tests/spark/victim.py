@@ -15,7 +15,7 @@ EPOCHS = 90
 def pinned(folder, checkpoint):
     """Slack is chosen by what is remembered of late rows; windows are left out by coins."""
     feed = lw.feed(SCHEMA)
-    stream = lw.stream(feed, time="ts", watermark=lw.quality(0.98, interval="5 seconds"))
+    stream = lw.stream(feed, time="ts", watermark=lw.quality(0.98))
     query = (
         stream.window(range="9 seconds", slide="2 seconds")
         .group_by("key")
@@ -74,7 +74,7 @@ def joined(folder, checkpoint):
         lw.stream(
             lw.files(folder / name, files_per_epoch=1),
             time="ts",
-            watermark=lw.quality(0.9, interval="5 seconds"),
+            watermark=lw.quality(0.9),
         )
         for name in ("left", "right")
     )

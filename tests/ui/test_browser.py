@@ -19,7 +19,8 @@ import pytest
 
 import lowwater as lw
 from lowwater.planner.early import prodded
-from lowwater.query.start import RESULTS, RunOptions, start
+from lowwater.query.options import RunOptions
+from lowwater.query.start import RESULTS, start
 from lowwater.sinks.sink import Outputs
 from tests.wait import wait_until
 
@@ -87,7 +88,7 @@ def run(tmp_path):
 @pytest.fixture
 def overloaded(tmp_path):
     """The same with a quality target, and with windows left out."""
-    progress = lw.quality(0.99, interval="20 seconds", granularity="100 milliseconds")
+    progress = lw.quality(0.99)
     made, traffic = traffic_query(tmp_path, progress)
     shed = lw.shed(share=0.5, max_gap=6)
     asked = RunOptions(early=lw.early_before(0.5), shed=shed).plan(made.assembly)

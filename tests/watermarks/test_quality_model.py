@@ -19,8 +19,6 @@ from lowwater.watermarks.adaptive.lateness import EDGES, EXACT, LatenessHistogra
 from lowwater.watermarks.adaptive.quality_model import (
     OrderedJoinQuality,
     Port,
-    Sensitivity,
-    aggregate_quality,
 )
 
 POINT = 0.01
@@ -226,36 +224,3 @@ def test_smallest_slack_is_what_counting_up_finds(shares, target, step):
     found = smallest_slack(target, quality_of, step, 40)
     counted = next((k for k in range(0, 40, step) if quality_of(k) >= target), 40)
     assert found == counted
-
-
-@pytest.mark.parametrize(
-    ("kind", "error", "slack"),
-    [
-        ("count", 0.02, 0),
-        ("count", 0.01, 4),
-        ("sum", 0.02, 2),
-        ("avg", 0.01, 0),
-        ("max", 0.0, 0),
-        ("quantile", 0.02, 0),
-    ],
-)
-def test_windows_are_within_an_error_as_often_as_the_model_says(kind, error, slack):
-    # 3,000 windows of 400 rows over 50 granules, values exponential: deviation = mean.
-    random = np.random.default_rng(3)
-    age = random.uniform(0, 50, (3_000, 400))
-    late = np.where(random.uniform(size=age.shape) < 0.3, random.integers(0, 12, age.shape), 0)
-    values = random.exponential(1.0, age.shape)
-    there = np.where(late <= slack + age, 1.0, np.nan)
-    asked = {
-        "count": lambda v: np.isfinite(v).sum(axis=1),
-        "sum": lambda v: np.nansum(v, axis=1),
-        "avg": lambda v: np.nanmean(v, axis=1),
-        "max": lambda v: np.nanmax(v, axis=1),
-        "quantile": lambda v: np.nanmedian(v, axis=1),
-    }[kind]
-    off = np.abs(asked(values * there) / asked(values) - 1)
-    # At the median of an exponential, ln 2, a unit of rank is 2 in value: 2 / ln 2 relative to it.
-    spread = {"quantile": 2 / np.log(2)}.get(kind, 1.0)
-    how = Sensitivity(kind=kind, rows=400, spread=spread)
-    said = aggregate_quality(LatenessHistogram.of(late.ravel(), 1), 50, slack, error, how)
-    assert said == pytest.approx((off <= error + 1e-12).mean(), abs=0.06)

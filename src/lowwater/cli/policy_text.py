@@ -18,6 +18,7 @@ from typing import Any
 from lowwater.early.policies import ProdPolicy, early_before, early_every, early_on_demand
 from lowwater.engine.restart import Restart, restart
 from lowwater.errors import SpecError
+from lowwater.needs.statement import Need, need
 from lowwater.shedding.policy import ShedPolicy, shed
 from lowwater.sidelining.policy import Sideline, sideline
 from lowwater.watermarks import functions as policies
@@ -71,6 +72,23 @@ def shed_of(text: str) -> ShedPolicy:
     """
     policy: ShedPolicy = _call(shed, text.split(","), text, "--shed")
     return policy
+
+
+def need_of(text: str) -> Need:
+    """Return the need that `text` describes; the names after `gives` follow each other.
+
+    >>> need_of("fresh 30 seconds, right 0.98, gives exact right").gives
+    ('exact', 'right')
+    """
+    clauses = [clause.strip() for clause in text.split(",")]
+    options = dict(_keyword(c, need, text, {}, "--need") for c in clauses if c)
+    if "gives" in options:
+        options["gives"] = str(options["gives"]).split()
+    if "fresh" not in options:
+        raise SpecError(
+            f"--need {text!r} has no fresh; write --need 'fresh 30 seconds, right 0.98'"
+        )
+    return need(**options)
 
 
 def sideline_of(text: str) -> Sideline:

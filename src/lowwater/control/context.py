@@ -31,6 +31,21 @@ class InputProgress:
 
 
 @dataclass(frozen=True)
+class SlackReference:
+    """The watermarks of a port from which the slack that its rows need is measured.
+
+    A watermark that is decided after epoch n - 2 closes windows after the rows of epoch n - 1, so
+    it makes rows of epoch n late.
+
+    - `newest`: The watermarks of the port after epoch n - 2 if all slacks were 0.
+    - `acting`: The watermarks that were decided after epoch n - 2, which make rows late.
+    """
+
+    newest: Watermarks = field(default_factory=Watermarks)
+    acting: Watermarks = field(default_factory=Watermarks)
+
+
+@dataclass(frozen=True)
 class EpochContext:
     """The decisions in force when an epoch begins, fixed by the control log.
 
@@ -42,6 +57,7 @@ class EpochContext:
       from the newest time.
     - `held`: The intervals of time whose rows are held.
     - `dropped`: The windows that are dropped.
+    - `references`: By port number, where needed slack is measured from.
     - `set_aside`: Whether all rows of the epoch are malformed on purpose.
     """
 
@@ -52,4 +68,5 @@ class EpochContext:
     dropped: DropPlan = field(default_factory=DropPlan)
     opened: int | None = None
     limits: Mapping[int, int] = field(default_factory=dict)
+    references: Mapping[int, SlackReference] = field(default_factory=dict)
     set_aside: bool = False

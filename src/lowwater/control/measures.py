@@ -75,6 +75,7 @@ class InputMeasure:
     - `jumped`: Whether rows were admitted that are further ahead than `max_ahead`.
     - `last`: Whether the input has ended.
     - `waiting`: The number of rows that wait at the source; None if unknown.
+    - `behind`: The sum of the late degrees of rows, in ticks.
     - `bad_files`: The number of files that were reported instead of being read.
     """
 
@@ -97,6 +98,7 @@ class InputMeasure:
     jumped: bool = False
     last: bool = False
     waiting: int | None = None
+    behind: int = 0
     bad_files: int = 0
 
 
@@ -106,7 +108,8 @@ class ShardMeasure:
 
     - `cells`, `bytes`: The size of the shard's state.
     - `counts`: The number of rows by outcome, of results, and of pairs that a join made and lost.
-    - `closed`, `missed`: (wid, count) of rows in closed windows, and of rows that missed windows.
+    - `closed`, `missed`: (end, count) of rows in closed windows, and of rows that missed windows,
+      by the end of the window.
     - `closed_of`, `missed_of`: (source, count) of the same rows.
     - `held`: By held interval, the number of rows that were held in the epoch.
     """
@@ -223,6 +226,14 @@ class GapMemory:
 
 
 @dataclass(frozen=True)
+class AnsweredWindows:
+    """The ends of the windows of which an epoch emitted early results or finals, in ticks."""
+
+    early: tuple[int, ...] = ()
+    finals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class EpochMeasure:
     """The measurements of a whole epoch.
 
@@ -230,6 +241,8 @@ class EpochMeasure:
     - `learned`: By operator, new early results, and the finals of waiting early results.
     - `finals`: By operator, the finals that gap filling remembers.
     - `took`: The duration of the epoch in ticks.
+    - `answers`: By operator with a need, the windows that the epoch answered.
+    - `run`: The number of epochs that the process had completed before, if durations are measured.
     """
 
     VERSION: ClassVar[int] = 1
@@ -239,6 +252,8 @@ class EpochMeasure:
     learned: Mapping[int, EarlyNews] = field(default_factory=dict)
     finals: Mapping[int, GapMemory] | None = None
     took: int | None = None
+    answers: Mapping[int, AnsweredWindows] = field(default_factory=dict)
+    run: int | None = None
 
 
 @dataclass(frozen=True)

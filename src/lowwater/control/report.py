@@ -30,6 +30,7 @@ class EpochReport:
     - `dropped`: The drop plan that was in force during the epoch.
     - `clock`: The memory of the event clock before the epoch.
     - `open`: Whether any operator has state.
+    - `state_bytes`: The size of all state after the epoch.
     - `ended`: Whether all inputs have ended.
     """
 
@@ -45,6 +46,7 @@ class EpochReport:
     dropped: DropPlan = field(default_factory=DropPlan)
     clock: ClockMemory = field(default_factory=ClockMemory)
     open: bool = True
+    state_bytes: int = 0
     ended: bool = False
 
 

@@ -7,30 +7,37 @@ because they may be emitted as late rows. Other operators receive only whole row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.control.context import SlackReference
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.batch import BEHIND, DEAD, LATE_DEGREE, TICK, Batch
 from lowwater.operators.group_codes import compact, group_rows, normal_floats, shard_of
 from lowwater.operators.operator import OperatorPlan
-from lowwater.operators.packet import Packet, table_packet
+from lowwater.operators.packet import Packet, measure_packet, table_packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.cells import PackedCells, lift
 from lowwater.operators.window.layout_row import RowEnds
+from lowwater.operators.window.needed_slack import additions, needed_slacks
 from lowwater.operators.window.plan import SECOND, WindowPlan
 
 
 def deliver(
-    plan: OperatorPlan, port: int, batches: Sequence[Batch], watermarks: Watermarks
+    plan: OperatorPlan,
+    port: int,
+    batches: Sequence[Batch],
+    watermarks: Watermarks,
+    reference: SlackReference | None = None,
 ) -> tuple[list[Packet], int]:
     """Return packets of `batches` for a port, and the number of rows that belong to no window.
 
-    Batches are in arrival order; `watermarks` are in force at the port.
+    Batches are in arrival order; `watermarks` are in force at the port. With `reference`, a packet
+    measures the slack that rows need.
     """
     packets: list[Packet] = []
     if not isinstance(plan, WindowPlan):
@@ -39,19 +46,35 @@ def deliver(
             dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
             packets += _whole_rows(plan, port, rows, dead)
         return packets, 0
-    outside, ahead = 0, []
+    outside, ahead, entering = 0, [], []
     for rows in batches:
         # Row windows: rows have no number yet, so none can be outside.
         gaps = plan.numbering is None and plan.spec.has_gaps
         inside = rows.keep(~plan.spec.outside(rows.ticks)) if gaps else rows
         outside += len(rows) - len(inside)
         if len(inside):
+            table = _with_normal_keys(_with_second(plan, inside.table), plan.keys)
+            inside = replace(inside, table=table)
+            entering.append(inside)
             whole, left = _to_windows(plan, inside, watermarks)
             packets += whole
             ahead += [left] if len(left) else []
     if ahead:
         packets += _cell_packets(plan, _together(ahead), ahead[0].seq)
+    if reference is not None and entering:
+        packets += _measured(plan, entering, reference)
     return packets, outside
+
+
+def _measured(
+    plan: WindowPlan, rows: Sequence[Batch], reference: SlackReference
+) -> Iterator[Packet]:
+    """Yield packets with the slacks that rows need, or with what they add to results."""
+    if plan.bound is not None:
+        yield from additions(plan, rows, reference)
+        return
+    for one in needed_slacks(plan, rows, reference):
+        yield measure_packet(0, rows[0].seq, one)
 
 
 def _together(batches: Sequence[Batch]) -> RawRows:
@@ -66,7 +89,6 @@ def _to_windows(
     plan: WindowPlan, rows: Batch, watermarks: Watermarks
 ) -> tuple[list[Packet], Batch]:
     """Return packets of the rows that are sent whole, and the rows that become cells."""
-    rows = replace(rows, table=_with_normal_keys(_with_second(plan, rows.table), plan.keys))
     behind = _behind(plan, rows, watermarks)
     dead = np.zeros(len(rows), bool)
     if rows.own is not None:

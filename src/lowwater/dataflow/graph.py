@@ -181,9 +181,16 @@ class Dataflow:
         return standing.ports[number] if standing.ports else Watermarks()
 
     def reach(
-        self, inputs: Sequence[InputProgress], held: Sequence[HeldInterval] = ()
+        self,
+        inputs: Sequence[InputProgress],
+        held: Sequence[HeldInterval] = (),
+        *,
+        rounded: bool = True,
     ) -> tuple[Watermarks, ...]:
-        """Return the watermarks of all ports, given the inputs' progress and the held intervals."""
+        """Return the watermarks of all ports, given the inputs' progress and the held intervals.
+
+        If not `rounded`, they are those before the operators round them to where they act.
+        """
         coming: dict[tuple[int, int], list[Watermarks]] = {port: [] for port in self.ports}
         direct: dict[int, list[InputProgress]] = {}
         for start, reached in zip(self.inputs, inputs, strict=True):
@@ -203,7 +210,7 @@ class Dataflow:
             if number in self.holds.values():
                 aside = [h for h in held if h.operator == number]
                 known, mine = ([m.holding_back(aside) for m in ms] for ms in (known, mine))
-            ports += mine
+            ports += mine if rounded else known
             # The watermarks of results are not rounded to the positions where the operator acts.
             out = plan.marks_out([replace(m, low=k.low) for m, k in zip(mine, known, strict=True)])
             for route in operator.routes:

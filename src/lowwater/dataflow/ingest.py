@@ -288,7 +288,7 @@ def _measure_progress(start: Input, block: Batch, measure: InputMeasure) -> Inpu
     ticks = counted.ticks
     if not len(ticks):
         return replace(measure, rows=len(block))
-    measured: dict[str, Any] = {}
+    measured: dict[str, Any] = {"behind": int(counted.degree.sum())}
     if start.bins is not None:
         measured["arrivals"] = count_arrivals(ticks, counted.degree, start.bins)
     if start.granule is not None:

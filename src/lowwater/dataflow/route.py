@@ -127,7 +127,9 @@ def _arrive(
             sound.append(fine)
     arrived, left = sum(map(len, blocks)), sum(map(len, sound))
     watermarks = flow.in_force(standing, operator, port)
-    delivered, outside = deliver(flow.operators[operator].plan, port, sound, watermarks)
+    reference = standing.references.get(flow.numbers[operator, port])
+    plan = flow.operators[operator].plan
+    delivered, outside = deliver(plan, port, sound, watermarks, reference)
     counts = {"in": arrived, "malformed": arrived - left, "outside": outside}
     return packets + delivered, counts
 

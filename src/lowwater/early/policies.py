@@ -208,12 +208,16 @@ class EarlyBefore(ProdPolicy):
         )
         observed = [*news.observed, *((lead / grid.slide, 0.0) for lead in early)]
         steering, lead = self.lead(memory.steering, observed, moment.lag / grid.slide)
-        due = grid.last_end(moment.nearest + int(lead * grid.slide))
-        upto = min(due, grid.last_begun(moment.newest))
+        upto = min(self.due(one.operator, grid, moment, lead), grid.last_begun(moment.newest))
         since = _since(ledger, grid, moment.newest, news)
         ledger = ledger.above(news.low).requested(since, max(since, upto), moment.now)
         prods = [Prod(run.since, run.upto, operator=one.operator) for run in ledger.waiting]
         return OutputMemory(ledger, steering), prods
+
+    def due(self, operator: int, grid: WindowEnds, moment: Moment, lead: float) -> int:
+        """Return the last window end of an operator that is due, with a lead in slides."""
+        del operator
+        return grid.last_end(moment.nearest + int(lead * grid.slide))
 
     def lead(
         self,

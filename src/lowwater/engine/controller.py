@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lowwater.codec import decode
-from lowwater.control.context import EpochContext, InputProgress
+from lowwater.control.context import EpochContext, InputProgress, SlackReference
 from lowwater.control.hold import HeldInterval, HoldDecision
 from lowwater.control.measures import InputMeasure, Measures
 from lowwater.control.message import ControlMessage
@@ -24,8 +23,11 @@ from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.accounts import accounts_after
 from lowwater.engine.entry import Accounts, Entry, OutputTable, PendingFile, Positions
 from lowwater.engine.log import ControlLog
+from lowwater.engine.need_news import limited, loads, need_after, requests
+from lowwater.engine.slack_references import memories, newest_at_ports, slack_references
 from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
+from lowwater.needs.policy import NeedPolicy
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.shedder import LoadShedder, ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
@@ -47,21 +49,28 @@ class Controller:
     sideliner: Sideliner | None = None
     adapter: SlackAdapter | None = None
     shedder: LoadShedder | None = None
+    needs: NeedPolicy | None = None
 
     @classmethod
     def of(cls, plan: PhysicalPlan, log: ControlLog) -> Controller:
         """Return a controller with the policies of `plan` that appends entries to `log`."""
-        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder
+        policies = plan.prodder, plan.sideliner, plan.adapter, plan.shedder, plan.needs
         return cls(log, plan.gauges, plan.flow, *policies)
 
     def begin(self, now: int) -> None:
         """Append the entry before the first epoch, unless the log has entries already."""
-        self.log.begin(self._wall(now))
+        references = dict.fromkeys(self._measured, SlackReference())
+        self.log.begin(EpochContext(wall=self._wall(now), references=references))
+
+    @property
+    def _measured(self) -> tuple[int, ...]:
+        """The ports at which needed slacks are measured."""
+        return () if self.adapter is None else self.adapter.ports
 
     @property
     def settings(self) -> dict[str, Any]:
         """The values of the parameters that `run.retune()` can change, by name."""
-        policies = (self.prodder, self.adapter, self.shedder)
+        policies = (self.prodder, self.adapter, self.shedder, self.needs)
         return {n: v for one in policies if one is not None for n, v in one.settings.items()}
 
     def tuned(self, overrides: Mapping[str, Override]) -> Controller:
@@ -77,6 +86,7 @@ class Controller:
             prodder=self.prodder and self.prodder.tuned(values),
             adapter=self.adapter and self.adapter.tuned(values),
             shedder=self.shedder and self.shedder.tuned(values),
+            needs=self.needs and self.needs.tuned(values),
         )
 
     def decide(
@@ -141,7 +151,11 @@ class Controller:
             dropped=standing.dropped,
             clock=_early(before).clock,
             open=_something_open(accounts),
+            state_bytes=sum(shard.bytes for shard in accounts.shards.values()),
             ended=all(i.ended for i in inputs),
+        )
+        need = need_after(
+            self.needs, before, report, self.flow, adapter=self.adapter, adapting=adapting
         )
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
@@ -153,15 +167,26 @@ class Controller:
         shed: ShedMemory | None = None
         dropped = standing.dropped
         if self.shedder is not None:
-            shed, dropped = self.shedder.advance(before.shed or self.shedder.begin(), report)
+            shedder = self.shedder.tuned(loads(self.needs, before))
+            shed, dropped = shedder.advance(before.shed or shedder.begin(), report)
         ports, risen = self._ports(before, inputs, hold.held)
         report = replace(report, closing=ports)
-        early, control = self._with_prods(_with_releases(hold, risen), before, report)
+        asking = self.having(requests(self.needs, need))
+        early, control = asking._with_prods(  # noqa: SLF001
+            _with_releases(hold, risen), before, report
+        )
         in_force = tuple(p.only_above() for p in ports)
         return Entry(
             before.epoch + 1,
             control,
-            EpochContext(tuple(inputs), in_force, self._wall(now), hold.held, dropped),
+            EpochContext(
+                tuple(inputs),
+                in_force,
+                self._wall(now),
+                hold.held,
+                dropped,
+                references=slack_references(self.flow, self.gauges, before, self._measured),
+            ),
             tuple(memory),
             accounts,
             ended=report.ended,
@@ -169,6 +194,7 @@ class Controller:
             adapting=adapting,
             sideline=sideline,
             shed=shed,
+            need=need,
             clock=now,
         )
 
@@ -215,6 +241,8 @@ class Controller:
         report = EpochReport(standing.inputs, Measures(), now, closing=standing.ports)
         if self.prodder is not None and self.prodder.due(_early(entry), report):
             return True
+        if self.needs is not None and self.needs.due(entry.need or self.needs.begin(), now):
+            return True
         sideline = entry.sideline
         if self.sideliner and sideline and self.sideliner.due(sideline):
             return True
@@ -243,15 +271,12 @@ class Controller:
     ) -> tuple[list[Any], list[InputProgress], AdapterMemory | None]:
         """Return (policy memory by input, progress by input, memory of adaptive slack)."""
         memory, progress = [], []
-        reports, adapting = self._reports(before, measured)
+        remembered = memories(self.gauges, before)
+        reports, adapting = self._reports(before, measured, remembered)
         for number, (gauge, known, report) in enumerate(
             zip(self.gauges, self._inputs(before), reports, strict=True)
         ):
-            tracker = gauge.tracker
-            remembered = tracker.begin()
-            if before.memory:
-                remembered = decode(tracker.memory_type, before.memory[number])
-            kept, raw = tracker.advance(remembered, report, now)
+            kept, raw = gauge.tracker.advance(remembered[number], report, now)
             marks = known.marks.raised(raw).only_above()
             by_clock = not report.rows and report.marks == Watermarks()
             if by_clock and not _worth_it(gauge.grain, before, known.marks, marks):
@@ -264,7 +289,7 @@ class Controller:
         return memory, progress, adapting
 
     def _reports(
-        self, before: Entry, measured: Measures
+        self, before: Entry, measured: Measures, trackers: Sequence[Any]
     ) -> tuple[Sequence[InputReport], AdapterMemory | None]:
         """Return (a report with the slack for each input, the memory of adaptive slack)."""
         known = self._inputs(before)
@@ -272,25 +297,15 @@ class Controller:
         each = [replace(input_report(m), out=k.marks.low) for m, k in zip(mine, known, strict=True)]
         if self.adapter is None:
             return each, None
-        remembered = before.adapting or self.adapter.begin()
-        memory, with_slack = self.adapter.advance(remembered, each, measured)
+        newest = newest_at_ports(self.flow, self.gauges, known, trackers, each)
+        memory, with_slack = limited(self.adapter, self.needs, before).advance(
+            before.adapting or self.adapter.begin(),
+            each,
+            measured,
+            newest=newest,
+            references=before.standing.references,
+        )
         return with_slack, memory
-
-
-class Forecast:
-    """A function that returns the context after each block, as if each block were an epoch."""
-
-    def __init__(self, controller: Controller, before: Entry) -> None:
-        self.controller, self.before = controller, before
-        self.entries: dict[int, Entry] = {}
-
-    def __call__(self, number: int, measured: InputMeasure) -> EpochContext:
-        """Return the context after the next block of an input, given the block's measurements."""
-        entry = self.entries.get(number, self.before)
-        self.entries[number] = self.controller.foresee(entry, measured)
-        now = self.before.standing
-        context = self.entries[number].standing
-        return replace(context, opened=now.opened, limits=now.limits, set_aside=now.set_aside)
 
 
 def _worth_it(grain: int, before: Entry, known: Watermarks, moved: Watermarks) -> bool:

@@ -19,6 +19,7 @@ from lowwater.shedding.shedder import DroppedInterval
 REASONS = {
     "share": "share= was given",
     "latency": "the load was too high",
+    "memory": "the state was too large",
     "closed": "the query was shut down: its bound could not be met",
 }
 

@@ -12,6 +12,7 @@ from lowwater.control.context import EpochContext
 from lowwater.control.message import ControlMessage
 from lowwater.control.retune import Override
 from lowwater.early.prodder import EarlyMemory
+from lowwater.needs.memory import NeedMemory
 from lowwater.shedding.shedder import ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory
 from lowwater.watermarks.adaptive.adapter import AdapterMemory
@@ -135,9 +136,9 @@ class Entry:
         Whether all inputs have ended.
     positions
         The positions up to which the query has read; None before its first epoch.
-    early, adapting, sideline, shed
-        The memory of early results, adaptive slack, sidelining and load shedding; empty for a
-        query without them.
+    early, adapting, sideline, shed, need
+        The memory of early results, adaptive slack, sidelining, load shedding and needs; empty for
+        a query without them.
     overrides
         The retuned parameters. They are in force for the entry's decisions, too.
     clock
@@ -165,6 +166,7 @@ class Entry:
     adapting: AdapterMemory | None = None
     sideline: SidelineMemory | None = None
     shed: ShedMemory | None = None
+    need: NeedMemory | None = None
     overrides: Mapping[str, Override] = field(default_factory=dict)
     clock: int | None = None
     outputs: tuple[OutputTable, ...] = ()

@@ -13,14 +13,16 @@ from lowwater.control.retune import RetuneRequest
 from lowwater.dataflow.ingest import Foresee
 from lowwater.dataflow.input_block import file_names
 from lowwater.engine.clock import Clock
-from lowwater.engine.controller import Controller, Forecast
+from lowwater.engine.controller import Controller
 from lowwater.engine.drop_output import dropped_packets
 from lowwater.engine.early_output import with_estimates
 from lowwater.engine.entry import Entry, Positions
 from lowwater.engine.fault_points import reached
+from lowwater.engine.forecast import Forecast
 from lowwater.engine.future_guard import jumps, new_limits
 from lowwater.engine.gap_fill import filled
 from lowwater.engine.log import ControlLog
+from lowwater.engine.need_news import answered
 from lowwater.engine.pending_outputs import PendingOutputs
 from lowwater.errors import ROWS_ASIDE, ROWS_OPEN, add_place, places
 from lowwater.operators.packet import Packet, measure_of
@@ -74,6 +76,7 @@ class Epoch:
         clock: Clock,
     ) -> None:
         self.plan, self.tasks, self.outputs, self.clock = plan, tasks, outputs, clock
+        self.completed = 0
         self.controller = Controller.of(plan, log)
 
     def run(
@@ -103,7 +106,13 @@ class Epoch:
         reached("staged")
         in_order = _measures(packets)
         measured = Measures.of(
-            [*map(measure_of, in_order), *jumped, *measures(), *self._took(epoch, began)]
+            [
+                *map(measure_of, in_order),
+                *jumped,
+                *measures(),
+                *self._took(epoch, began),
+                *answered(self.plan.needs, packets),
+            ]
         )
         entry = self.controller.decide(
             epoch,
@@ -121,6 +130,7 @@ class Epoch:
         self.outputs.forget(before)
         self.tasks.settle(measured.segments)
         reached("cleaned")
+        self.completed += 1
         return entry, packets
 
     def _run_tasks(
@@ -160,13 +170,15 @@ class Epoch:
         """Return a measurement of the epoch's duration; empty unless durations are measured."""
         if not self.timed:
             return []
-        return [EpochMeasure(took=self.clock.took(epoch, began))]  # type: ignore[attr-defined]
+        took = self.clock.took(epoch, began)  # type: ignore[attr-defined]
+        return [EpochMeasure(took=took, run=self.completed)]
 
     @property
     def timed(self) -> bool:
         """Whether the duration of epochs is measured."""
         shedder = self.plan.shedder
-        return shedder is not None and shedder.measures and hasattr(self.clock, "took")
+        wanted = self.plan.needs is not None or (shedder is not None and shedder.measures)
+        return wanted and hasattr(self.clock, "took")
 
 
 def _add_rows(failure: Exception, intake: Intake, log: ControlLog) -> None:

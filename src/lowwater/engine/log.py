@@ -80,10 +80,10 @@ class ControlLog(ABC):
         """Return the entry of the previous epoch, whose decisions are in force during `epoch`."""
         return self.read(epoch - 1) or Entry(-1)
 
-    def begin(self, wall: int | None) -> None:
+    def begin(self, standing: EpochContext) -> None:
         """Append the entry before the first epoch, unless the log has entries."""
         if self.newest() is None:
-            self.append(Entry(-1, standing=EpochContext(wall=wall)))
+            self.append(Entry(-1, standing=standing))
 
 
 class MemoryLog(ControlLog):

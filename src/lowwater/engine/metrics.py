@@ -92,7 +92,7 @@ def _of_progress(flow: Dataflow, status: Status) -> Iterator[Metric]:
 
 def _of_quality(status: Status) -> Iterator[Metric]:
     for operator, one in status.quality.items():
-        for kind in ("measured", "estimated", "overall"):
+        for kind in ("measured", "estimated", "at_least", "overall"):
             value = getattr(one, kind)
             if value is not None:
                 says = "Results produced over results due, from 0 to 1."
@@ -103,8 +103,9 @@ def _of_quality(status: Status) -> Iterator[Metric]:
             yield Metric("quality_target_ratio", "gauge", says, one.target, {"operator": operator})
         for stream, slack in one.slack.items():
             name = "slack_seconds" if isinstance(slack, timedelta) else "slack"
-            says = "The slack of an input."
-            yield Metric(name, "gauge", says, _number(slack), {"input": stream})
+            says = "The slack of an input for the results of an operator."
+            labels = {"operator": operator, "input": stream}
+            yield Metric(name, "gauge", says, _number(slack), labels)
 
 
 def _of_shedding(status: Status) -> Iterator[Metric]:

@@ -14,11 +14,13 @@ from lowwater.engine.entry import Entry
 from lowwater.operators.join.band import Band
 from lowwater.operators.join.plan import JoinPlan
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory, Tally
+from lowwater.watermarks.adaptive.told_quality import frontier, told_quality
 from lowwater.windows.axis import Axis
 
 if TYPE_CHECKING:
     from lowwater.watermarks.adaptive.adapter import SlackAdapter
     from lowwater.watermarks.adaptive.decision import SlackDecision
+    from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
 UNSEEN = 0.01
 """Quality is "measured" if at most this share of the losses was not counted in full."""
@@ -28,12 +30,27 @@ SHORT = 0.5
 
 @dataclass(frozen=True)
 class TrackInterval:
-    """One interval of time: its end, its measured and estimated quality, and the slack by input."""
+    """One interval of time: its end, its measured and estimated quality, and the slack by input.
+
+    While more of its rows may be late, `measured` is None, and `at_least` is a lower bound.
+    """
 
     end: Any
     measured: float | None
     estimated: float | None
     slack: Mapping[str, Any]
+    at_least: float | None = None
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One trade-off of a frontier: the share of rows in time, and the slack that it costs.
+
+    `wait` is a timedelta, or a number if windows are not over time.
+    """
+
+    completeness: float
+    wait: Any
 
 
 @dataclass(frozen=True)
@@ -45,15 +62,16 @@ class QualityStatus:
     target
         The quality target; None if the slack is the largest late degree (`lw.adaptive`).
     measured
-        The quality of the last interval; None if no result was due in that interval.
+        For windows, the quality of the last 500 of those that are settled: practically no more rows
+        can be late for them. For joins, the quality of the last interval. None if nothing was due.
     estimated
-        The quality that the model estimates for the slack in force.
+        The quality that the model of a join estimates for the slack in force; None for windows.
     overall
-        The quality since the query began.
+        The quality since the query began, of settled windows.
     kind
         "measured" if all losses were counted, "estimated" if some losses are estimates.
     met
-        The share of intervals that reached the target.
+        The share of intervals that reached the target; None for windows.
     slack
         {input: slack in force}, as a timedelta or a number; `sources` is {source: slack in force}.
     of_sources
@@ -62,6 +80,10 @@ class QualityStatus:
         The most recent intervals, the newest last.
     warnings
         Texts that explain why the target cannot be reached.
+    at_least
+        A lower bound of the quality of the last 500 closed windows, settled or not.
+    frontier
+        Completeness against wait, from the rows of the last 500 windows; empty for joins.
     """
 
     target: float | None
@@ -75,6 +97,8 @@ class QualityStatus:
     intervals: tuple[TrackInterval, ...] = ()
     warnings: tuple[str, ...] = ()
     of_sources: Mapping[SourceKey, float] = field(default_factory=dict)
+    at_least: float | None = None
+    frontier: tuple[FrontierPoint, ...] = ()
 
 
 def quality_status(
@@ -89,6 +113,9 @@ def quality_status(
     for one, kept in zip(adapter.decisions, memory.decisions, strict=True):
         if behind is None or one.operator in behind:
             status[one.name] = _delivered(one, kept, memory.inputs, flow)
+    for window, known in zip(adapter.windows, memory.windows, strict=True):
+        if behind is None or window.operator in behind:
+            status[window.name] = _of_windows(window, known, flow, ended=entry.ended)
     for number, input in adapter.inputs.items():
         if input.largest:
             largest = memory.inputs[number].largest
@@ -120,6 +147,39 @@ def _delivered(
         intervals,
         tuple(_warnings(one, kept, inputs, flow)),
         {s: _share(tally.total) for s, tally in kept.own.items() if tally.total != Tally()},
+    )
+
+
+def _of_windows(
+    one: WindowSlack, kept: WindowSlackMemory, flow: Dataflow, *, ended: bool
+) -> QualityStatus:
+    """Return the quality of windows: that of the book or, without a book, that of the rule."""
+    axis = flow.operators[one.operator].plan.axes[0]
+    told = told_quality(one, kept, ended=ended)
+    slacks = {_input(n): span(flow.inputs[n].axis, kept.one.slack) for n in one.inputs}
+    return QualityStatus(
+        one.target,
+        told.measured,
+        None,
+        told.overall,
+        "measured" if told.booked else "estimated",
+        None,
+        slacks,
+        {s: span(axis, own.slack) for s, own in kept.sources.items()},
+        tuple(
+            TrackInterval(
+                axis.value(part.end),
+                part.quality if part.settled else None,
+                None,
+                {name: span(axis, part.slack) for name in slacks},
+                part.at_least,
+            )
+            for part in told.spans
+        ),
+        (),
+        {s: own.rule.kept for s, own in kept.sources.items() if own.rule.given > 0},
+        told.at_least,
+        tuple(FrontierPoint(share, span(axis, wait)) for share, wait in frontier(one, kept)),
     )
 
 

@@ -16,6 +16,8 @@ PARAMETERS = {
     "aggressiveness": "early=lw.early_before(...)",
     "accuracy": "early=lw.early_before(accuracy=...)",
     "max_gap": "shed=lw.shed(...)",
+    "need": "need=lw.need(...)",
+    "latency": "shed=lw.shed(latency=...)",
 }
 """The parameters that can be retuned, each with the option that introduces it."""
 

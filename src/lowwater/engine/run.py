@@ -14,9 +14,11 @@ from lowwater.engine.failure import failure_of
 from lowwater.engine.retune import retuning
 from lowwater.engine.status import Status
 from lowwater.errors import PlanError
+from lowwater.needs.statement import Need
 from lowwater.planner.early import demand
 from lowwater.shedding.policy import Gap
 from lowwater.sinks.sink import Outputs
+from lowwater.ticks import Duration
 
 
 class Run(ABC):
@@ -32,7 +34,8 @@ class Run(ABC):
 
     def __init__(self, epochs: EpochLoop) -> None:
         plan, self.epochs = epochs.epoch.plan, epochs
-        self.flow, self.adapter, self.prodded = plan.flow, plan.adapter, plan.prodder is not None
+        self.flow, self.adapter, self.needs = plan.flow, plan.adapter, plan.needs
+        self.prodded = plan.prodder is not None
         self.writers = epochs.epoch.outputs.writers
         self.controller, self.asked = epochs.epoch.controller, epochs.asked
 
@@ -46,7 +49,9 @@ class Run(ABC):
 
         `behind` restricts the status to the operators with these numbers.
         """
-        status = Status.of(self.newest, self.flow, self.epochs.rate, behind, self.adapter)
+        status = Status.of(
+            self.newest, self.flow, self.epochs.rate, behind, adapter=self.adapter, needs=self.needs
+        )
         if self.failure is None:
             return status
         return replace(status, last_failure=failure_of(self.failure).line, failed=True)
@@ -77,12 +82,17 @@ class Run(ABC):
         aggressiveness: float | None = None,
         accuracy: float | None = None,
         max_gap: Gap | Mapping[str, Gap] | None = None,
+        need: Need | Mapping[str, Any] | None = None,
+        latency: Duration | None = None,
     ) -> None:
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are parameters of `lw.early_before`, `max_gap` is a parameter of `lw.shed`. The
-        change takes effect when the running epoch ends. The control log records the change, so a
+        `accuracy` are parameters of `lw.early_before`, `max_gap` and `latency` of `lw.shed`.
+        `need` is another need, or some of its arguments, such as {"fresh": "1 minute"}; for several
+        queries, by the name of the query.
+
+        The change takes effect when the running epoch ends. The control log records it, so a
         restarted query keeps it. But if the value in the query's code was edited after the retune,
         the restarted query uses the value in the code.
         """
@@ -91,6 +101,8 @@ class Run(ABC):
             "aggressiveness": aggressiveness,
             "accuracy": accuracy,
             "max_gap": max_gap,
+            "need": need,
+            "latency": latency,
         }
         self.asked.append(retuning(self.controller, given))
 

@@ -9,7 +9,9 @@ from typing import Any
 from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.accounts import ACCOUNTS, TALLIES
 from lowwater.engine.entry import Entry
+from lowwater.engine.need_status import NeedStatus, need_status
 from lowwater.engine.quality_status import QualityStatus, quality_status
+from lowwater.needs.policy import NeedPolicy
 from lowwater.ticks import END
 from lowwater.watermarks.adaptive.adapter import SlackAdapter
 
@@ -58,10 +60,13 @@ class Status:
         The accuracy of early results, compared with their finals, by aggregate.
     quality
         The delivered quality and the slack in force, by operator; see `QualityStatus`.
+    needs
+        The promises of each need (`need=`) and how they were kept, by the name of its output.
     dropped
         For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
-        were shut down (`closed`), and whether the bound can be met (`in_reach`).
+        were shut down (`closed`), and what keeps results from being in time (`limited_by`):
+        "max_gap", "begun" windows, the length of "epochs", or None.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
@@ -95,6 +100,7 @@ class Status:
     restarts: int = 0
     last_failure: str = ""
     failed: bool = False
+    needs: Mapping[str, NeedStatus] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -103,7 +109,9 @@ class Status:
         flow: Dataflow,
         rows_per_second: float | None = None,
         behind: Collection[int] | None = None,
+        *,
         adapter: SlackAdapter | None = None,
+        needs: NeedPolicy | None = None,
     ) -> Status:
         """Return the status after `entry`, of all operators or of the operators in `behind`."""
         ledgers = entry.accounts.operators
@@ -115,6 +123,7 @@ class Status:
         counts["in"] += waiting
         counts["sidelined"] += waiting
         shards = entry.accounts.shards.values()
+        accuracy = _accuracy(entry, flow, behind)
         return cls(
             entry.epoch,
             counts,
@@ -127,18 +136,26 @@ class Status:
             rows_per_second,
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {} if entry.early is None else entry.early.tallies,
-            _accuracy(entry, flow, behind),
+            accuracy,
             quality_status(entry, flow, adapter, behind),
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
             sum(progress.jumps for progress in entry.standing.inputs),
             sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
+            needs=need_status(
+                entry, flow, needs, {n: one.mean for n, one in accuracy.items()}, behind
+            ),
         )
 
     def __getitem__(self, name: str) -> int:
         if name not in TALLIES:
             raise KeyError(f"{name!r} is not counted; these are: {', '.join(TALLIES)}")
         return self.counts.get(name, 0)
+
+    @property
+    def need(self) -> NeedStatus | None:
+        """The status of the first output's need; None for a run without `need=`."""
+        return next(iter(self.needs.values()), None)
 
     @property
     def balanced(self) -> bool:
@@ -171,7 +188,7 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
         "load": memory.load.load,
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
-        "in_reach": not memory.load.beyond,
+        "limited_by": memory.load.choice.limit,
     }
 
 

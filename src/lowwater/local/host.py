@@ -90,6 +90,7 @@ class LocalEpochs:
 
     def __init__(self, assembly: PhysicalPlan, clock: Clock, kernel: StepFunction = step) -> None:
         self.flow, self.adapter, self.clock = assembly.flow, assembly.adapter, clock
+        self.needs = assembly.needs
         self.memory = MemoryState(self.flow)
         readers = dict.fromkeys(range(len(self.flow.inputs)), _TableReader())
         tasks = LocalTasks(self.flow, readers, self.memory, kernel)
@@ -109,12 +110,21 @@ class LocalEpochs:
         self.memory.shards = shards
 
     def run(
-        self, blocks: Sequence[Blocks], *, last: Sequence[bool], asked: Sequence[Request] = ()
+        self,
+        blocks: Sequence[Blocks],
+        *,
+        last: Sequence[bool],
+        asked: Sequence[Request] = (),
+        waiting: int | None = None,
     ) -> list[Packet]:
-        """Run one epoch over the blocks of each input; return the packets that the epoch emits."""
+        """Run one epoch over the blocks of each input; return the packets that the epoch emits.
+
+        `waiting` is the number of rows that the first input has not delivered yet, if known.
+        """
         sized = [[b if isinstance(b, tuple) else (b, None) for b in mine] for mine in blocks]
         given = {n: [SourceBlock(t, rows=rows) for t, rows in mine] for n, mine in enumerate(sized)}
         ended = [InputMeasure(n, last=True) for n, is_last in enumerate(last) if is_last]
+        ended += [] if waiting is None else [InputMeasure(0, waiting=waiting)]
         before = self.log.before(self.epoch)
         _, packets = self.steps.run(before, Intake(given), lambda: ended, asked=lambda: asked)
         self.epoch += 1
@@ -123,7 +133,7 @@ class LocalEpochs:
     def status(self, behind: Collection[int] | None = None) -> Status:
         """Return the status of the query, or only of the operators with numbers in `behind`."""
         newest = self.log.before(self.epoch)
-        return Status.of(newest, self.flow, behind=behind, adapter=self.adapter)
+        return Status.of(newest, self.flow, behind=behind, adapter=self.adapter, needs=self.needs)
 
 
 class _TableReader:

@@ -19,7 +19,7 @@ from lowwater.watermarks.adaptive.quality_model import QualityModel
 from lowwater.windows.axis import Axis
 from lowwater.windows.sliding import ScheduledWindow, Sliding
 
-LossCount = Literal["late", "pairs", "rows", "windows"]
+LossCount = Literal["late", "pairs", "rows"]
 """The kinds of losses that a kernel can count to measure quality."""
 ROWS = "__rows"
 """The hidden column of an early result with the number of rows that the result aggregates."""
@@ -83,6 +83,10 @@ class OperatorPlan(Protocol):
     """Whether the quality target of an input stream applies to the results of this operator."""
     sorts: bool = False
     """Whether the operator emits rows in the order of their time."""
+    compared: str = ""
+    """What a bound on the error of results compares, in words."""
+    books_quality: bool = False
+    """Whether the kernel counts the rows of each window, and the rows that missed it."""
     aggregates_rows: bool = False
     """Whether results are aggregates instead of input rows or pairs of input rows."""
 

@@ -13,7 +13,7 @@ from lowwater.codec import decode, encode
 from lowwater.control.measures import KINDS, Measure, NeededSlack, ShardMeasure
 
 Kind = Literal[
-    "cells", "rows", "ends", "control", "early cells", "early rows", "early ends",
+    "cells", "rows", "ends", "additions", "control", "early cells", "early rows", "early ends",
     "malformed", "bad_files", "measure", "results", "early", "late", "shed", "filled",
 ]  # fmt: skip
 

@@ -15,15 +15,19 @@ from lowwater.operators.operator import OperatorPlan
 from lowwater.planner.compatibility import refuse, rule_for
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import adapted
-from lowwater.watermarks.policy import WatermarkPolicy
+from lowwater.watermarks.functions import ordered
+from lowwater.watermarks.policy import NoPolicy, WatermarkPolicy
 from lowwater.windows.axis import Axis
 
 Steps = tuple[Transform, ...]
 
 
-def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
-    """Return the physical plan for `outputs`; a node that several outputs read is planned once."""
-    parts = _Assembler()
+def assemble(outputs: Mapping[str, Node], watermark: WatermarkPolicy | None = None) -> PhysicalPlan:
+    """Return the physical plan for `outputs`; a node that several outputs read is planned once.
+
+    `watermark` is the policy of streams that have none.
+    """
+    parts = _Assembler(watermark)
     ends = tuple(parts.output(name, node) for name, node in outputs.items())
     inputs = zip(parts.inputs, parts.from_input, strict=True)
     operators = zip(parts.operators, parts.from_operator, strict=True)
@@ -39,10 +43,19 @@ def assemble(outputs: Mapping[str, Node]) -> PhysicalPlan:
     return adapted(plan)
 
 
+def check(outputs: Mapping[str, Node]) -> PhysicalPlan:
+    """Return a plan for `outputs`; raise SpecError if there is none.
+
+    A stream without `watermark=` passes: `need=` may supply one when the query runs.
+    """
+    return assemble(outputs, ordered())
+
+
 class _Assembler:
     """A builder of the inputs, operators and routes of a dataflow, from outputs back to sources."""
 
-    def __init__(self) -> None:
+    def __init__(self, watermark: WatermarkPolicy | None) -> None:
+        self.watermark = watermark
         self.leaves: list[tuple[Source, str, Steps]] = []
         self.inputs: list[Input] = []
         self.from_input: list[list[Route]] = []
@@ -101,6 +114,8 @@ class _Assembler:
 
     def _input(self, leaf: Source, axis: Axis, steps: Steps) -> tuple[int, Steps]:
         """Return the number of the input for `leaf`, and the `steps` that run after the input."""
+        if self.watermark is not None and isinstance(leaf.watermark, NoPolicy):
+            leaf = replace(leaf, watermark=self.watermark)
         split = _measured_after(leaf.watermark, axis.column, steps)
         before, rest = steps[:split], steps[split:]
         for number, (known, on, known_steps) in enumerate(self.leaves):

@@ -122,6 +122,9 @@ RULES = (
     Rule("quality error", ("join", "outer join", "ordered join", "both times"),
          "an error bounds the values of windows; a join has only a share of its pairs",
          "take quality(0.95)"),
+    Rule("quality error", ("named", "flush", "allowed_lateness"),
+         "the values of these windows are not compared with what their late rows add",
+         "take windows of one range without flush= and allowed_lateness=, or quality(0.95)"),
     *(
         Rule(feature, ("rows",),
              "the stream feeds neither windows nor a join, so no result could be incomplete",
@@ -135,6 +138,19 @@ RULES = (
              'write lw.early_every("10 seconds") or lw.early_on_demand()')
         for feature in ("early_before", "early accuracy")
     ),
+    # -- needs
+    Rule("need", ("rows", "order over results"),
+         "it counts from the ends of windows, and the query does not end with windows",
+         "end it with window(...).agg(...), or leave need= out"),
+    Rule("need", (*NUMBERED, *DRIVEN),
+         "it counts from the ends of windows, which are unknown here before rows arrive",
+         "take a fixed range and slide, or set watermark= and early= instead"),
+    Rule("need", ("both times",),
+         "it counts from one end of a window, and windows on two times have two",
+         "name one time in on=, or leave need= out"),
+    Rule("need", ("flush",),
+         "flush= emits finals later than their windows close",
+         "leave one of the two out"),
     # -- sidelining
     *(
         Rule("sideline", labels, f"here {reason}", "leave sideline= out")

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowwater.operators.operator import spec_text
+from lowwater.operators.operator import OperatorPlan, spec_text
 from lowwater.planner.compatibility import features_of
+from lowwater.planner.need import NeedSlack
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
 from lowwater.planner.shedding import shed_lines
 from lowwater.sidelining.policy import Sideline
 from lowwater.sources.source import BlockSource
 from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.tournament import HORIZON
+from lowwater.watermarks.adaptive.window_slack import WindowSlack
+from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
 
 
@@ -43,9 +47,11 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         plan = operator.plan
         lines = rows + plan.explain()
         lines += [f"files       {text}" for text in _sources(assembly, number)]
-        lines += [f"watermark   {spec_text(policy)}" for _, _, policy in starts]
+        lines += [f"watermark   {_watermark(policy)}" for _, _, policy in starts]
         for one in () if assembly.adapter is None else assembly.adapter.decisions:
             lines += _quality(one, plan.axes[0]) if one.operator == number else []
+        for window in () if assembly.adapter is None else assembly.adapter.windows:
+            lines += _window_quality(window, plan) if window.operator == number else []
         if plan.source_out is not None:
             lines.append(f"{'':12}the watermark of each {plan.source_out} closes its own groups")
         if aside is not None and starts and plan.fixed_windows:
@@ -58,6 +64,10 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
     if assembly.shedder is not None:
         sections += shed_lines(assembly.shedder, flow)
     return "\n".join(sections)
+
+
+def _watermark(policy: WatermarkPolicy) -> str:
+    return "as need= allows" if isinstance(policy, NeedSlack) else spec_text(policy)
 
 
 def _sources(assembly: PhysicalPlan, operator: int) -> list[str]:
@@ -81,6 +91,21 @@ def _rows(steps: Sequence[Any], origin: str) -> list[str]:
     """Return the lines that name the `origin` of rows, and the `steps` applied to these rows."""
     texts = ([origin] if origin else []) + [str(step) for step in steps]
     return [f"{'rows' if i == 0 else '':<12}{text}" for i, text in enumerate(texts)]
+
+
+def _window_quality(one: WindowSlack, plan: OperatorPlan) -> list[str]:
+    """Return the lines on the quality target of windows."""
+    what = "rows in their windows' finals" if plan.revise else "rows in time for their windows"
+    if one.bound is not None:
+        of = "of their rows missing" if one.bound.rows else f"error, by {plan.compared}"
+        what = f"results with at most {one.bound.error:.4g} {of}"
+    counted = "on settled windows" if plan.books_quality else "by the slack rule"
+    share = f", for each {plan.source_out or 'source'}" if one.sources else ""
+    return [
+        f"quality     at least {one.target:g} of {what}, over {HORIZON:.0f} windows{share}",
+        "            slack is chosen after every epoch, by the slacks that rows needed",
+        f"            measured {counted}",
+    ]
 
 
 def _quality(one: SlackDecision, axis: Axis) -> list[str]:

@@ -54,6 +54,7 @@ FEATURES = {
     "early accuracy": "`early=lw.early_before(accuracy=)`",
     "early_on_demand": "`early=lw.early_on_demand()`",
     "estimate raw": "`estimate='raw'`",
+    "need": "`need=lw.need(...)`",
     "sideline": "`sideline=`",
     "shed": "`shed=lw.shed(...)`",
     "shed fill": "`shed=lw.shed(fill='linear')`",

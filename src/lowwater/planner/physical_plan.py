@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lowwater.dataflow.graph import Dataflow, Input
 from lowwater.early.prodder import Prodder
+from lowwater.needs.policy import NeedPolicy
 from lowwater.shedding.shedder import LoadShedder
 from lowwater.sidelining.sideliner import Sideliner
 from lowwater.ticks import ticks
@@ -32,6 +33,7 @@ class PhysicalPlan:
     sideliner: Sideliner | None = None
     adapter: SlackAdapter | None = None
     shedder: LoadShedder | None = None
+    needs: NeedPolicy | None = None
 
     @cached_property
     def gauges(self) -> tuple[Gauge, ...]:

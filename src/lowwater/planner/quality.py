@@ -7,12 +7,21 @@ from dataclasses import dataclass, replace
 
 from lowwater.dataflow.graph import Dataflow, Operator, Route
 from lowwater.errors import SpecError
+from lowwater.operators.window.needed_slack import OWN_SOURCES
+from lowwater.operators.window.plan import WindowPlan
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
 from lowwater.watermarks.adaptive.decision import SlackDecision
-from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
+from lowwater.watermarks.adaptive.policies import (
+    Adaptive,
+    AdaptiveSlack,
+    PdSlack,
+    Quality,
+    ValueBound,
+)
 from lowwater.watermarks.adaptive.rules import FeedbackRule, PdController, PdRule
+from lowwater.watermarks.adaptive.window_slack import WindowSlack
 from lowwater.watermarks.per_source import PerSource
 from lowwater.watermarks.policy import WatermarkPolicy
 from lowwater.windows.axis import Axis
@@ -34,19 +43,27 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
         return assembly
     flow = assembly.flow
     targets = {n: c for n, c in policies.items() if not isinstance(c, Adaptive)}
+    parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
+    places = list(_places(flow, targets))
+    windows = [_window_slack(flow, p, targets, parts) for p in places if _ruled(flow, p, targets)]
+    modelled = [p for p in places if not _ruled(flow, p, targets)]
+    monitored = {n for p in modelled for port in p.ports for n in port} | (
+        policies.keys() - targets
+    )
     spans = [c.spans(flow.inputs[n].axis) for n, c in targets.items()]
     granule = min((granule for _, granule in spans), default=UNTARGETED)
     inputs = tuple(
-        replace(i, granule=granule if n in policies else None) for n, i in enumerate(flow.inputs)
+        replace(i, granule=granule if n in monitored else None) for n, i in enumerate(flow.inputs)
     )
-    parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
-    monitored = [
+    each = [
         MonitoredInput(n, granule, c.decay, n in parts, n not in targets)
         for n, c in policies.items()
+        if n in monitored
     ]
-    decisions = [_deciding(flow, p, targets, granule, parts) for p in _places(flow, targets)]
-    tracked = replace(flow, inputs=inputs, operators=_tracked(flow, decisions))
-    return replace(assembly, flow=tracked, adapter=SlackAdapter(monitored, decisions))
+    decisions = [_deciding(flow, p, targets, granule, parts) for p in modelled]
+    operators = _booked(_tracked(flow, decisions), windows)
+    tracked = replace(flow, inputs=inputs, operators=operators)
+    return replace(assembly, flow=tracked, adapter=SlackAdapter(each, decisions, windows))
 
 
 def refuse_unfed(assembly: PhysicalPlan) -> None:
@@ -54,6 +71,7 @@ def refuse_unfed(assembly: PhysicalPlan) -> None:
     if assembly.adapter is None:
         return
     fed = {n for d in assembly.adapter.decisions for port in d.ports for n in port}
+    fed |= {n for one in assembly.adapter.windows for n in one.inputs}
     for n, policy in enumerate(assembly.policies):
         one = chosen(policy)
         if one is not None and not isinstance(one, Adaptive) and n not in fed:
@@ -65,7 +83,9 @@ def _word(one: AdaptiveSlack) -> str:
     if isinstance(one, PdSlack):
         return f"pd_controller({one.target!r})"
     assert isinstance(one, Quality)  # noqa: S101
-    return f"quality({one.target!r})" if one.error is None else f"quality(error={one.error!r})"
+    if one.error is not None:
+        return f"quality(error={one.error!r})"
+    return f"quality({one.target!r}{', by_window=True' if one.by_window else ''})"
 
 
 # -- the operators that a stream feeds -------------------------------------------------------------
@@ -135,29 +155,84 @@ def _deciding(
             "choose the slacks of both; give both streams the same policy"
         )
     track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
-    error = one.error if isinstance(one, Quality) else None
     ordered = bool(place.orders)
-    feature = "quality share" if error is None else "quality error"
-    refuse(feature, plan.labels, f"lw.{_word(one)}")
+    bounded = any(isinstance(policy, Quality) and policy.bound for policy in mine)
+    refuse("quality error" if bounded else "quality share", plan.labels, f"lw.{_word(one)}")
     return SlackDecision(
         place.operator,
         name,
         place.ports,
-        plan.quality_model(granule, error, ordered=ordered),
+        plan.quality_model(granule, None, ordered=ordered),
         _rule(one, plan.axes[0], granule),
         _target(one),
         track,
         granule,
-        plan.loss_count(error, ordered=ordered),
-        error=error or 0.0,
+        plan.loss_count(None, ordered=ordered),
         orders=place.orders,
         remembered=plan.remembered(track),
         by_source=parts,
     )
 
 
+def _ruled(flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack]) -> bool:
+    """Return whether the slack of a place follows from the slacks that its rows need."""
+    mine = [targets[n] for port in place.ports for n in port]
+    every = all(isinstance(one, Quality) for one in mine)
+    return every and flow.operators[place.operator].plan.aggregates_rows
+
+
+def _window_slack(
+    flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack], parts: frozenset[int]
+) -> WindowSlack:
+    """Return the choice of the slack for the windows of `place`; raise SpecError if none fits."""
+    operator = flow.operators[place.operator]
+    (inputs,) = place.ports
+    every = [one for n in inputs if isinstance(one := targets[n], Quality)]
+    one, bound = max(every, key=_target), _bound(every)
+    feature = "quality share" if bound is None else "quality error"
+    refuse(feature, operator.plan.labels, f"lw.{_word(one)}")
+    windows = [window for _, window in operator.plan.fixed_windows]
+    return WindowSlack(
+        place.operator,
+        flow.numbers[place.operator, 0],
+        operator.name,
+        inputs,
+        _target(one),
+        max(window.range for window in windows),
+        min(window.slide for window in windows),
+        OWN_SOURCES if bound is None and parts.intersection(inputs) else 0,
+        bound,
+    )
+
+
+def _bound(policies: Sequence[Quality]) -> ValueBound | None:
+    """Return the bound on results that all policies of some windows have; None if they have none.
+
+    Raise SpecError if they differ.
+    """
+    bounds = {policy.bound for policy in policies}
+    if len(bounds) > 1:
+        raise SpecError(
+            "lw.quality(...) with different error= or by_window= on the streams of the same "
+            "windows: their results have one error; give all of these streams the same policy"
+        )
+    return bounds.pop()
+
+
+def _booked(
+    operators: tuple[Operator, ...], windows: Sequence[WindowSlack]
+) -> tuple[Operator, ...]:
+    """Return the operators, of which those of `windows` count rows by window if they can."""
+    found = list(operators)
+    for one in windows:
+        plan = found[one.operator].plan
+        assert isinstance(plan, WindowPlan)  # noqa: S101
+        found[one.operator] = replace(found[one.operator], plan=plan.judged_by(one.bound))
+    return tuple(found)
+
+
 def _target(one: AdaptiveSlack) -> float:
-    if isinstance(one, Quality) and one.target is None:
+    if isinstance(one, Quality) and one.bound is not None:
         return one.share
     assert isinstance(one, Quality | PdSlack)  # noqa: S101
     return one.target or 0.0
@@ -168,8 +243,7 @@ def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule
         proportional, derivative = (gain / granule for gain in one.gains(axis))
         control = PdController(target=one.target, proportional=proportional, derivative=derivative)
         return PdRule(control, one.decay)
-    overall = isinstance(one, Quality) and one.overall
-    return FeedbackRule(target=_target(one), decay=one.decay, overall=overall)
+    return FeedbackRule(target=_target(one), decay=one.decay)
 
 
 def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:

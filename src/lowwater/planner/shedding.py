@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
             "shed= decides over intervals of one time for all windows of a run, but some of these "
             "lie over time, others over numbers; run them as separate queries"
         )
+    _check_weights(flow, shed)
     roots = tuple(_roots(flow, shed.max_gap))
     shedder = LoadShedder(
         shed,
@@ -65,6 +66,17 @@ def _check(flow: Dataflow) -> None:
             refuse("shed", {"rows"}, f"shed= drops whole windows, but this query {what}")
     for operator in flow.operators:
         refuse("shed", operator.plan.labels, "shed= does not fit this query")
+
+
+def _check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
+    """Raise SpecError if `weights` has the name of another query."""
+    names = [output.name for output in flow.outputs]
+    for name in shed.weights:
+        if name not in names:
+            raise SpecError(
+                f"shed(weights={shed.weights!r}): no query has the name {name!r}; the queries are: "
+                f"{', '.join(names)}"
+            )
 
 
 def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
@@ -123,11 +135,7 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     """Return the lines of `explain()` on dropped windows, and on where their rows are skipped."""
     say = flow.inputs[next(iter(shedder.inputs))].axis.say
     params = shedder.slots.params
-    how = (
-        f"a share of {shedder.how.share}"
-        if shedder.how.latency is None
-        else f"as results no older than {say(shedder.how.latency)} need"
-    )
+    how = _how(shedder.how, say)
     named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))
     lines = [
         f"shed        windows of {named}: {how}, at most {shedder.most} in a row",
@@ -137,6 +145,15 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     if advice is not None:
         return [*lines, f"            {advice}"]
     return [*lines, *(f"            {line}" for line in _places(shedder, flow))]
+
+
+def _how(shed: ShedPolicy, say: Callable[[int], str]) -> str:
+    """Return how many windows are dropped, in words."""
+    if shed.share is not None:
+        return f"a share of {shed.share}"
+    bounds = [] if shed.latency is None else [f"results no older than {say(shed.latency)}"]
+    bounds += [] if shed.memory is None else [f"state of at most {shed.memory:,} bytes"]
+    return f"as {' and '.join(bounds)} need"
 
 
 def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:

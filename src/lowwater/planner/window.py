@@ -10,7 +10,7 @@ from lowwater.errors import SpecError
 from lowwater.logical.nodes import Apply, Node, source_column, sources_of
 from lowwater.operators.window.explain import Numbering
 from lowwater.operators.window.plan import SECOND, WindowPlan
-from lowwater.planner.assemble import assemble, refuse_arrival
+from lowwater.planner.assemble import check, refuse_arrival
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.flush import Flush, smooth_windows
 from lowwater.windows.axis import Axis, WindowTime
@@ -54,7 +54,7 @@ def window_node(asked: AskedWindows, aggregates: dict[str, Aggregate]) -> Apply:
     plan = replace(plan, revise=_lateness(asked.allowed_lateness, plan))
     _check(plan, of)
     node = Apply(schema=plan.result_schema, time="window", times=_times(plan), plan=plan, of=(of,))
-    assemble({"results": node})
+    check({"results": node})
     return node
 
 

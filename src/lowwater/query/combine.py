@@ -16,7 +16,7 @@ from lowwater.operators.join.ordered_plan import OrderedJoinPlan
 from lowwater.operators.join.plan import JoinPlan
 from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.sort import SortPlan
-from lowwater.planner.assemble import assemble
+from lowwater.planner.assemble import check
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.flush import smooth_join
 from lowwater.query.join_args import JoinArgs, check_time, key_pairs, resolve_band, usual_time
@@ -53,7 +53,7 @@ def _apply(
     """Return the node of the operator `plan`; raise SpecError if the planner refuses `plan`."""
     schema, at = plan.result_schema, time or times[0].column
     node = Apply(schema=schema, time=at, times=times, plan=plan, of=of)
-    assemble({"results": node})
+    check({"results": node})
     return node
 
 

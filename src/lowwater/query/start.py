@@ -1,11 +1,10 @@
-"""The options of a run, and the methods that run a query on a host."""
+"""The methods that run a query on a host."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 from lowwater.early.estimates import Estimate
 from lowwater.engine.clock import Clock
@@ -16,59 +15,22 @@ from lowwater.engine.restart import Restart, RestartedRun
 from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
-from lowwater.planner.assemble import assemble
-from lowwater.planner.early import Prods, prodded
+from lowwater.planner.assemble import assemble, check
+from lowwater.planner.early import Prods
 from lowwater.planner.explain import explain, feature_lines
 from lowwater.planner.fingerprint import fingerprint
+from lowwater.planner.need import Needs, need_lines, need_parts, watermark_of
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
 from lowwater.planner.shedding import Shed, shedding
-from lowwater.planner.sidelining import Sidelining, sideline_of, sidelined
+from lowwater.planner.sidelining import Sidelining, sideline_of
+from lowwater.query.options import Epochs, HostName, RunOptions
 from lowwater.sinks.sink import Outputs, Sink
 from lowwater.sources.feed import Feed
 from lowwater.sources.source import BlockSource
 
-HostName = Literal["local", "spark"]
-Epochs = Mapping[Feed, Sequence[Any]]
 RESULTS = "results"
 """The name of the only output of a query that runs alone."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of `run()` and `start()`, without the sinks.
-
-    `trigger` applies to `start()` only; `epochs`, `clock` and `shards` apply to `run()` only.
-    """
-
-    early: Prods = None
-    estimate: Estimate = "complete"
-    sideline: Sidelining = False
-    shed: Shed = None
-    host: HostName | None = None
-    checkpoint: str | None = None
-    epochs: Epochs | None = None
-    clock: Clock | None = None
-    shards: int | None = None
-    trigger: str | None = None
-    outputs: Ahead | None = None
-    restart: Restart | None = None
-
-    def __post_init__(self) -> None:
-        if self.shards is not None and (type(self.shards) is not int or self.shards < 1):
-            raise SpecError(f"shards={self.shards!r} must be a whole number, 1 or more")
-        if self.outputs not in (None, "truncate", "keep"):
-            raise SpecError(f"outputs={self.outputs!r} is unknown; write 'truncate' or 'keep'")
-        if self.outputs is not None and self.checkpoint is None:
-            raise SpecError(
-                f"outputs={self.outputs!r} is for a checkpoint that was rewound or restored, but "
-                f"checkpoint=None; name the checkpoint, or leave it out"
-            )
-
-    def plan(self, assembly: PhysicalPlan) -> PhysicalPlan:
-        """Return `assembly` with the early results, holds and drops that the options request."""
-        held = sidelined(shedding(assembly, self.shed, self.sideline), self.sideline, self.early)
-        return prodded(held, self.early, self.estimate)
 
 
 class Runnable:
@@ -84,15 +46,36 @@ class Runnable:
         """The physical plan with the inputs and operators of all outputs."""
         return assemble(self.outputs)
 
+    def planned(self, options: RunOptions) -> PhysicalPlan:
+        """Return the physical plan of a run with `options`."""
+        return options.plan(self._assembled(options.need))
+
+    def _assembled(self, need: Needs) -> PhysicalPlan:
+        """Return the plan of the outputs; a need supplies missing watermarks."""
+        default = watermark_of(need)
+        if default is None:
+            return self.assembly
+        need_parts(check(self.outputs), need)  # before the watermark does not fit
+        return assemble(self.outputs, default)
+
     def explain(
-        self, *, sideline: Sidelining = False, shed: Shed = None, features: bool = False
+        self,
+        *,
+        sideline: Sidelining = False,
+        shed: Shed = None,
+        features: bool = False,
+        early: Prods = None,
+        need: Needs = None,
     ) -> str:
-        """Return a description of the plan as text, with `sideline` and `shed` as in `start`.
+        """Return a description of the plan as text, with the other options as in `start`.
 
         `features=True` adds the features that the query supports, and why it refuses the others.
         """
-        text = explain(shedding(self.assembly, shed), sideline_of(sideline))
-        return "\n".join([text, *feature_lines(self.assembly)]) if features else text
+        assembly = self._assembled(need)
+        parts = need_parts(assembly, need, sideline=sideline)
+        text = explain(shedding(assembly, shed), sideline_of(sideline))
+        more = feature_lines(assembly) if features else []
+        return "\n".join([text, *need_lines(assembly, parts, early, shed), *more])
 
     def fingerprint(self, shards: int) -> dict[str, Any]:
         """Return the query description that a checkpoint stores and compares at a restart."""
@@ -100,7 +83,7 @@ class Runnable:
 
     def _run(self, options: RunOptions, sinks: Mapping[str, Outputs]) -> dict[str, Outcome]:
         """Run to the end of all inputs; return the outcome of each output by name."""
-        assembly = options.plan(self.assembly)
+        assembly = self.planned(options)
         refuse_unfed(assembly)
         sources = _sources(assembly, options.epochs)
         fed = all(isinstance(s, Feed) for s in assembly.sources)
@@ -122,7 +105,7 @@ class Runnable:
             raise SpecError("checkpoint=None: start() needs a folder, checkpoint='/path'")
         begin = partial(
             start,
-            options.plan(self.assembly),
+            self.planned(options),
             sinks,
             checkpoint=options.checkpoint,
             trigger=options.trigger,
@@ -173,6 +156,7 @@ class SingleQuery(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
         outputs: Ahead | None = None,
+        need: Needs = None,
     ) -> Outcome:
         """Run to the end of bounded streams, close every window, and return the results.
 
@@ -180,7 +164,7 @@ class SingleQuery(Runnable):
         "local" for one process without Spark; the default is local if all streams are feeds.
         `clock` replaces the wall clock in tests. The sinks `late`, `malformed`, `dropped` and
         `bad_files` receive late rows, malformed rows, dropped windows, and files that were not
-        read. For `early`, `estimate`, `sideline`, `shed` and `outputs`, see `start`.
+        read. For `need`, `early`, `estimate`, `sideline`, `shed` and `outputs`, see `start`.
 
         >>> import lowwater as lw
         >>> feed = lw.feed("ts timestamp, speed double")
@@ -196,7 +180,18 @@ class SingleQuery(Runnable):
         [1, 1]
         """
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
+            early,
+            estimate,
+            sideline,
+            shed,
+            host,
+            checkpoint,
+            epochs,
+            clock,
+            shards,
+            None,
+            outputs,
+            need=need,
         )
         return self._run(chosen, {RESULTS: Outputs(sink, late, malformed, dropped, bad_files)})[
             RESULTS
@@ -220,11 +215,15 @@ class SingleQuery(Runnable):
         shed: Shed = None,
         outputs: Ahead | None = None,
         restart: Restart | None = None,
+        need: Needs = None,
     ) -> Run:
         """Start the query as a continuous run; `trigger` is the shortest time between epochs.
 
         `host` is "spark", the default, or "local" for one process without Spark. If the query is
         started again with the same checkpoint, it continues where it stopped or was killed.
+
+        `need=lw.need(fresh="30 seconds", right=0.98)` is one statement of how soon and how right
+        answers must be; it sets watermarks, early results and drops that nothing else sets.
 
         `early` requests early results of open windows: `lw.early_every("10 seconds")`,
         `lw.early_before(0.25)`, a stream whose rows are prods, or a list of these. `run.prod()`
@@ -255,6 +254,7 @@ class SingleQuery(Runnable):
             trigger=trigger,
             outputs=outputs,
             restart=restart,
+            need=need,
         )
         return self._start(chosen, {RESULTS: Outputs(sink, late, malformed, dropped, bad_files)})
 

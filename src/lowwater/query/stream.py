@@ -189,7 +189,7 @@ class Stream(SingleQuery):
         quality
             0.95 gives both streams the watermark policy `lw.quality(0.95)`: the smallest slack that
             finds this share of the pairs. Both streams must then be built without `watermark=`.
-            `lw.quality(0.95, interval="5 seconds")` sets more options.
+            `lw.quality(0.95, by="sensor")` sets more options.
 
         >>> import lowwater as lw
         >>> feeds = [lw.feed("ts timestamp, key int, x double") for _ in range(2)]

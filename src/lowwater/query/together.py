@@ -15,9 +15,11 @@ from lowwater.engine.run import Run
 from lowwater.errors import SpecError, renamed
 from lowwater.logical.nodes import Node
 from lowwater.planner.early import Prods
+from lowwater.planner.need import Needs
 from lowwater.planner.shedding import Shed
 from lowwater.planner.sidelining import Sidelining
-from lowwater.query.start import Epochs, HostName, Runnable, RunOptions
+from lowwater.query.options import Epochs, HostName, RunOptions
+from lowwater.query.start import Runnable
 from lowwater.query.stream import Stream
 from lowwater.query.window_builder import WindowedStream
 from lowwater.sinks.sink import Outputs, Sink
@@ -55,14 +57,26 @@ class Together(Runnable):
         sideline: Sidelining = False,
         shed: Shed = None,
         outputs: Ahead | None = None,
+        need: Needs = None,
     ) -> dict[str, Outcome]:
         """Run all queries to the end of bounded streams; return each query's outcome by name.
 
-        `sinks`, `late`, `malformed`, `dropped` and `bad_files` map the name of a query to its sink.
-        The other options are as in `query.run`.
+        `sinks`, `late`, `malformed`, `dropped` and `bad_files` map the name of a query to its sink,
+        `need` to its need. The other options are as in `query.run`.
         """
         chosen = RunOptions(
-            early, estimate, sideline, shed, host, checkpoint, epochs, clock, shards, None, outputs
+            early,
+            estimate,
+            sideline,
+            shed,
+            host,
+            checkpoint,
+            epochs,
+            clock,
+            shards,
+            None,
+            outputs,
+            need=need,
         )
         return self._run(chosen, self._sinks(sinks, late, malformed, dropped, bad_files))
 
@@ -84,6 +98,7 @@ class Together(Runnable):
         shed: Shed = None,
         outputs: Ahead | None = None,
         restart: Restart | None = None,
+        need: Needs = None,
     ) -> Run:
         """Start all queries as one continuous run, with the options of `query.start`.
 
@@ -102,6 +117,7 @@ class Together(Runnable):
             trigger=trigger,
             outputs=outputs,
             restart=restart,
+            need=need,
         )
         return self._start(chosen, self._sinks(sinks, late, malformed, dropped, bad_files))
 

@@ -113,6 +113,15 @@ class Slots:
         """Return the first result time of a slot."""
         return self.anchor + slot * self.slide
 
+    def first_end(self, roots: Sequence[Root]) -> int:
+        """Return the ticks from a slot's start to the first end of a window with a result in it.
+
+        >>> roots = [Root(0, Sliding(range=3, slide=s), 0, 1) for s in (2, 3)]
+        >>> Slots.of(roots).first_end(roots)
+        2
+        """
+        return min((root.phase - self.anchor) % root.spec.slide + 1 for root in roots)
+
     def first_after(self, newest: int) -> int:
         """Return the first slot that needs only rows after `newest`."""
         return (newest + self.lead - self.anchor) // self.slide + 1

@@ -1,290 +1,230 @@
-"""The load model: it computes the share of windows to drop from measured costs (DROP 3.6).
+"""The load model: from the measurements of epochs to the load, and to the outlook on ages.
 
-An epoch has a fixed cost, a cost per kept row, a smaller cost per shed row, and a cost per result.
-The model learns these four costs from the durations of epochs.
+The load is the work that arrived within the bound on latency, with the fixed costs of three epochs,
+by the bound. Three epochs pass at most from an arrival to a result. If the load is below 1 over
+every interval as long as the bound, any three neighbouring epochs are shorter than the bound: their
+work arrived during three epochs, which were shorter in turn. So no result is too old, and nothing
+needs to be dropped, however the rows are distributed. The load model therefore asks for a forecast
+only once the load has reached `FULL`.
 
-In the worst case a result is emitted three epochs after its last row arrived: the current epoch,
-the epoch that reads the row, and the epoch that closes the window. So a bound on the age of results
-bounds the length of epochs. This length and the arrival rate determine the work that must be shed.
+Rows that wait because the first epochs of a run were slow are not load; they are *excused*. After a
+pause of the machine or of the source, the waiting rows are work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import compress, product
-from math import ceil
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import numpy as np
+from lowwater.intervals import Intervals
+from lowwater.shedding.arrivals import Arrived, Recent, extended, lead, rate, rows_within, speed
+from lowwater.shedding.choice import Choice
+from lowwater.shedding.costs import CostMemory, Epoch
+from lowwater.shedding.drop_geometry import Slots
+from lowwater.shedding.forecast import EPOCHS_TO_ANSWER, Outlook
 
-from lowwater.shedding.drop_geometry import Params
-
-EPOCHS_TO_ANSWER = 3
-"""The largest number of epochs between the arrival of a row and its result."""
-MARGIN = 0.8
+FULL = 0.85
+"""The load from which windows may be dropped."""
+MARGIN = 0.85
 """The model aims at this share of the bound, because the length of epochs varies."""
-MEMORY = 0.9
-"""The weight of past epochs is multiplied by this factor after every epoch."""
-RISING, FALLING = 0.9, 0.5
-"""The weight of the newest epoch in the arrival rate if the rate rises, and if it falls."""
-FORGETTING = 0.5
-"""The share to drop may rise at once, but falls at most by this factor per epoch."""
-STARTS, STOPS = 0.03, 0.01
-"""The smallest share to drop at which shedding starts, and at which it continues."""
-CHEAP = 0.1
-"""The assumed cost of a shed row relative to a kept row, until rows have been shed."""
-PATIENCE = 8
-"""A query is shut down after this many consecutive epochs in which the bound cannot be met."""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """The measurements of an epoch; all times are in ticks.
-
-    - `took`, `elapsed`: The duration of the epoch, and the time since the previous epoch's end.
-    - `kept`, `shed`: The number of kept rows, and of shed rows.
-    - `results`: The number of results.
-    - `waiting`: The number of rows that wait at the sources after the epoch; None if unknown.
-    - `behind`: The distance of the watermarks behind the newest time.
-    - `share`: The share of windows that were dropped.
-    """
-
-    took: float
-    elapsed: float
-    kept: int
-    shed: int
-    results: int = 0
-    waiting: int | None = None
-    behind: int = 0
-    share: float = 0.0
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that the epoch read."""
-        return self.kept + self.shed
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The costs of an epoch in ticks: fixed, per kept row, per shed row, and per result.
-
-    A dropped window saves the cost of its result, including the work of the next operators, even if
-    other windows need all of its rows.
-    """
-
-    fixed: float
-    kept: float
-    shed: float
-    result: float
-
-    def of(self, epoch: Epoch) -> float:
-        """Return the expected duration of `epoch` in ticks."""
-        rows = self.kept * epoch.kept + self.shed * epoch.shed
-        return self.fixed + rows + self.result * epoch.results
-
-
-def surprise(before: float, costs: Costs, epoch: Epoch) -> float:
-    """Return the largest recent value of duration / expected duration − 1; older values fade.
-
-    >>> surprise(0.0, Costs(100, 1, 0, 0), Epoch(150, 150, 20, 0))
-    0.25
-    """
-    expected_ = costs.of(epoch)
-    longer = epoch.took / expected_ - 1 if expected_ else 0.0
-    return float(np.clip(max(MEMORY * before, longer), 0, 1))
-
-
-@dataclass(frozen=True)
-class CostMemory:
-    """Sums for a least-squares fit of costs: products of two counts, and of count and duration."""
-
-    products: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in range(4)])
-    sums: list[float] = field(default_factory=lambda: [0.0] * 4)
-
-
-def learn(memory: CostMemory, epoch: Epoch) -> tuple[CostMemory, Costs]:
-    """Return the memory after `epoch`, and the costs (≥ 0) from a least-squares fit."""
-    row = np.array([1.0, epoch.kept, epoch.shed, epoch.results])
-    products = MEMORY * np.array(memory.products) + np.outer(row, row)
-    sums = MEMORY * np.array(memory.sums) + row * epoch.took
-    return CostMemory(products.tolist(), sums.tolist()), _fitted(products, sums)
-
-
-def _fitted(products: np.ndarray, sums: np.ndarray) -> Costs:
-    """Return the costs with the smallest squared error; costs that would be negative are 0."""
-    best: tuple[float, np.ndarray] = np.inf, np.zeros(len(sums))
-    for chosen in product((True, False), repeat=len(sums)):
-        mine = list(compress(range(len(sums)), chosen))
-        if not mine:
-            continue
-        # The small diagonal makes the fit unique if all epochs are alike.
-        square = products[np.ix_(mine, mine)]
-        fit = np.linalg.solve(square + np.diag(1e-3 * np.diag(square) + 1e-9), sums[mine])
-        if (fit < 0).any():
-            continue
-        costs = np.zeros(len(sums))
-        costs[mine] = fit
-        error = float(costs @ products @ costs - 2 * costs @ sums)
-        if error < best[0]:
-            best = error, costs
-    fixed, kept, shed, result = best[1].tolist()
-    measured = products[2, 2] > 0  # rows have been shed
-    return Costs(fixed, kept, min(shed, kept) if measured else CHEAP * kept, result)
-
-
-@dataclass(frozen=True)
-class ExpectedLoad:
-    """The expected load: rows per tick, and results per row if no window is dropped."""
-
-    rate: float
-    results: float
+LEARNING = 0.2
+"""The weight of the newest epoch in the results per row, and in the mean late degree."""
 
 
 @dataclass(frozen=True)
 class LoadMemory:
     """The memory of the load model.
 
-    - `now`: The system clock at the end of the last epoch.
+    - `now`, `newest`: The system clock and the newest time at the end of the last epoch.
+    - `read`: The system clock at its begin, when its rows were read.
     - `elapsed`: The ticks between the ends of the last two epochs.
-    - `costs`, `cost`: The sums for the fit of costs (`CostMemory`), and the fitted costs.
-    - `surprise`: The largest recent value of duration / expected duration − 1.
-    - `rate`, `results`: The expected rows per tick, and the expected results per row.
-    - `waiting`: The number of rows that waited at the sources after the last epoch.
-    - `share`, `run`: The share of windows to drop, and the number of consecutive slots to drop.
-    - `load`, `beyond`: The arriving work divided by the capacity, and the number of consecutive
-      epochs up to now in which the bound could not be met.
+    - `costs`: The memory of the costs.
+    - `recent`: The arrivals of about the last `latency` ticks.
+    - `lead`: The largest recent lead of event time over the system clock.
+    - `behind`: The mean late degree of rows.
+    - `results`: The number of results per row if no window is dropped.
+    - `waiting`: The number of rows that wait at the sources; None if unknown.
+    - `excused`: The number of rows that wait because of a warm-up.
+    - `choice`: The share of windows to drop, and what limits the bound.
+    - `load`: The work that arrives by capacity.
+    - `beyond`: The number of consecutive epochs up to now in which `max_gap` limited the bound.
     - `closed`: {operator of a shut-down query: arrival rate at the shut-down}.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     now: int | None = None
+    newest: int | None = None
+    read: float | None = None
     elapsed: float | None = None
     costs: CostMemory = field(default_factory=CostMemory)
-    cost: Costs | None = None
-    surprise: float = 0.0
-    rate: float | None = None
+    recent: Recent = ()
+    lead: float | None = None
+    behind: float = 0.0
     results: float | None = None
     waiting: int | None = None
-    share: float = 0.0
-    run: int = 1
+    excused: float = 0.0
+    choice: Choice = field(default_factory=Choice)
     load: float | None = None
     beyond: int = 0
-    closed: dict[int, float] = field(default_factory=dict)
-
-
-def expected(memory: LoadMemory, epoch: Epoch) -> ExpectedLoad:
-    """Return the load that is expected after `epoch`."""
-    rate, known = arrival_rate(memory, epoch), memory.results
-    if not epoch.rows or epoch.share >= 1:
-        return ExpectedLoad(rate, float(known or 0))
-    now = epoch.results / epoch.rows / (1 - epoch.share)
-    return ExpectedLoad(rate, now if known is None else float(known) + MEMORY * 0.2 * (now - known))
-
-
-@dataclass(frozen=True)
-class DropRequirement:
-    """The share of windows to drop, and the number of consecutive slots to drop.
-
-    `load` is work divided by capacity; `reachable` is whether these drops keep the latency bound.
-    """
-
-    share: float
-    run: int
-    load: float
-    reachable: bool
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A bound of `latency` ticks on the age of results; a run has at most `most` dropped slots.
-
-    With a larger `surprise`, the model aims further below the bound.
-    """
-
-    params: Params
-    most: int
-    latency: int
-    surprise: float = 0.0
+    closed: Mapping[int, float] = field(default_factory=dict)
 
     @property
-    def limit(self) -> float:
-        """The largest share of windows that can be dropped."""
-        return self.most / (self.most + 1)
+    def each(self) -> float:
+        """The cost of a row, with its share of the results."""
+        cost = self.costs.cost
+        return 0.0 if cost is None else cost.kept + cost.result * (self.results or 0.0)
 
-    def needs(self, costs: Costs, coming: ExpectedLoad, epoch: Epoch) -> DropRequirement:
-        """Return the drops that the expected load `coming` requires after `epoch`.
+    @property
+    def fixed(self) -> float:
+        """The fixed cost of an epoch."""
+        return 0.0 if self.costs.cost is None else self.costs.cost.fixed
 
-        Under overload, the rows of a kept window arrive faster than they are processed. The bound
-        is therefore reduced by the delay that builds up during one window.
+    @property
+    def unread(self) -> float:
+        """The number of rows that wait at the sources; an estimate if the sources report none."""
+        if self.waiting is not None:
+            return self.waiting
+        return rate(self.recent, 1).rows * (self.elapsed or 0.0) if self.recent else 0.0
+
+    def after(self, epoch: Epoch, newest: int | None, now: int, latency: int) -> LoadMemory:
+        """Return the memory after `epoch`, without a new choice."""
+        costs = self.costs.after(epoch)
+        arrived = self._arrived(epoch, newest, now)
+        recent = self.recent if arrived is None else extended(self.recent, arrived, latency)
+        ahead = self.lead
+        if newest is not None and newest != self.newest:
+            ahead = lead(self.lead, newest, now - epoch.took, epoch.elapsed)
+        after = replace(
+            self,
+            now=now,
+            newest=newest,
+            read=now - epoch.took,
+            elapsed=epoch.elapsed,
+            costs=costs,
+            recent=recent,
+            lead=ahead,
+            behind=self._behind(epoch),
+            results=self._results(epoch),
+            waiting=epoch.waiting,
+        )
+        work = after.each * rows_within(recent, latency)
+        load = (work + EPOCHS_TO_ANSWER * after.fixed) / latency
+        excused = after.still_excused(self, epoch, arrived, latency)
+        return replace(after, load=load, excused=excused)
+
+    def _arrived(self, epoch: Epoch, newest: int | None, now: int) -> Arrived | None:
+        """Return the rows that arrived during the epoch, or None if unknown.
+
+        If sources do not report waiting rows, the epoch is assumed to have read the rows that
+        arrived during the epoch before. The first epoch of a run reads rows that waited for it.
         """
-        each = costs.kept + costs.result * coming.results
-        full = max(0.0, each * coming.rate - 1) * self.params.size
-        aim = MARGIN / (1 + self.surprise / 2)
-        length = (aim * self.latency - epoch.behind - full) / EPOCHS_TO_ANSWER
-        if length <= costs.fixed:
-            return DropRequirement(self.limit, self.run(1.0), each * coming.rate, reachable=False)
-        rows = coming.rate * length
-        load = (costs.fixed + each * rows) / length
-        # A backlog is processed over several epochs.
-        rows += max(0.0, (epoch.waiting or 0) - rows) / 2
-        excess = costs.fixed + each * rows - length
-        if excess <= 0:
-            return DropRequirement(0.0, self.run(0.0), load, reachable=True)
-        by_rows = (costs.kept - costs.shed) * rows
-        run = self.run(min(1.0, excess / by_rows) if by_rows > 0 else 0.0)
-        spared = by_rows * self.early(run) + costs.result * coming.results * rows
-        share = excess / spared if spared > 0 else 1.0
-        return DropRequirement(min(share, self.limit), run, load, reachable=share <= self.limit)
+        step = 0 if newest is None or self.newest is None else newest - self.newest
+        apart = 0.0 if self.read is None else now - epoch.took - self.read
+        if epoch.run == 0:
+            return None if epoch.waiting is None else Arrived(epoch.took, epoch.waiting)
+        if epoch.waiting is not None:
+            rows = epoch.rows + epoch.waiting - (self.waiting or 0)
+            return Arrived(epoch.elapsed, max(0, rows), step, apart)
+        span = epoch.elapsed if self.elapsed is None else self.elapsed
+        return Arrived(span, epoch.rows, step, apart)
 
-    def early(self, run: int) -> float:
-        """Return the share of rows skipped by n = `run` consecutive drops: ((n+1)δ - ω) / nδ."""
-        return self.params.spared(run) / (run * self.params.slide)
+    def _results(self, epoch: Epoch) -> float | None:
+        """Return the number of results per row if no window were dropped."""
+        if not epoch.rows or self.choice.share >= 1:
+            return self.results
+        now = epoch.results / epoch.rows / (1 - self.choice.share)
+        return now if self.results is None else self.results + LEARNING * (now - self.results)
 
-    def run(self, share: float) -> int:
-        """Return the number of consecutive slots to drop in order to skip `share` of the rows.
+    def _behind(self, epoch: Epoch) -> float:
+        if not epoch.rows:
+            return self.behind
+        return self.behind + LEARNING * (epoch.behind / epoch.rows - self.behind)
 
-        Without overlap of windows, all run lengths skip the same share of rows, and short runs keep
-        the load even. With overlap, long runs skip more rows. So a run is short compared with
-        the bound, but long enough to skip `share` with one kept slot between two runs.
+    def still_excused(
+        self, before: LoadMemory, epoch: Epoch, arrived: Arrived | None, latency: int
+    ) -> float:
+        """Return how many of the waiting rows wait because of the first epochs of the run.
+
+        While the excused rows are processed, more rows arrive, and these are excused as well.
         """
-        params, most = self.params, self.most
-        if params.size <= params.slide:
-            return 1
-        even = max(2 * params.overlap, self.latency // (2 * params.slide))
-        least = ceil(params.size / params.slide / max(1 - share, 1 / (most + 1))) - 1
-        return int(max(1, min(most, max(even, least))))
+        busy = min(1.0, self.each * rate(self.recent, latency).rows)
+        excused = busy * before.excused
+        if not self.costs.settled and arrived is not None:
+            excused += arrived.rows * (1 - before.costs.explained(epoch))
+        return min(excused, self.unread)
+
+    def overloaded(self, latency: int) -> bool:
+        """Return whether more work has arrived than can be done in time."""
+        if not self.costs.known or self.load is None:
+            return False
+        backlog = self.each * (self.unread - self.excused) + EPOCHS_TO_ANSWER * self.fixed
+        return max(self.load, backlog / latency) > FULL
+
+    def aim(self, latency: int) -> float:
+        """Return the age to aim at: below the bound, because epochs vary, but within reach."""
+        least = (EPOCHS_TO_ANSWER + 1) * self.fixed
+        return max(MARGIN * latency / (1 + self.costs.surprise / 2), least)
+
+    def event(self) -> tuple[float, float]:
+        """Return (the time of the rows that arrive now, the speed of event time)."""
+        assert self.newest is not None and self.now is not None and self.read is not None  # noqa: S101, PT018
+        fast = speed(self.recent)
+        event = self.newest + fast * (self.now - self.read)
+        if fast == 1 and self.lead is not None:
+            event = max(event, self.now + self.lead)
+        return event, fast
+
+    def reach(self, latency: int) -> float:
+        """Return how far after the newest time rows may be that arrive within `latency`."""
+        if self.newest is None or self.read is None:
+            return 0.0
+        event, fast = self.event()
+        return event + fast * latency - self.newest
+
+    def outlook(self, slots: Slots, begun: Begun, latency: int) -> Outlook | None:
+        """Return the outlook, or None before the first row or while costs are not known."""
+        if self.newest is None or self.costs.cost is None or self.now is None:
+            return None
+        event, fast = self.event()
+        return Outlook(
+            slots,
+            slots.first_after(self.newest),
+            begun.first_end,
+            self.newest,
+            event,
+            fast,
+            begun.slack,
+            self.behind,
+            self.unread,
+            rate(self.recent, latency),
+            self.costs.cost,
+            self.results or 0.0,
+            begun.dropped,
+            begun.closed,
+            self.aim(latency),
+        )
 
 
-def settled(before: float, share: float) -> float:
-    """Return the next share to drop: it rises at once, falls slowly, and is 0 below a threshold.
+@dataclass(frozen=True)
+class Begun:
+    """The windows that have begun: the dropped ones, the watermark in force, and its distance.
 
-    >>> settled(0.0, 0.02), settled(0.0, 0.5), settled(0.5, 0.0), settled(0.012, 0.0)
-    (0.0, 0.5, 0.25, 0.0)
+    `dropped` are intervals of result times; `slack` is the distance of watermarks behind the newest
+    time after the epoch, `first_end` the ticks from a slot's start to the end of its first window.
     """
-    share = max(share, FORGETTING * before)
-    return share if share >= (STOPS if before else STARTS) else 0.0
+
+    dropped: Intervals
+    closed: int
+    slack: int
+    first_end: int
 
 
-def arrival_rate(memory: LoadMemory, epoch: Epoch) -> float:
-    """Return the recent arrival rate in rows per tick; it follows a rise faster than a fall.
+def costliest(rows: Mapping[int, float], closed: Sequence[int]) -> int | None:
+    """Return the operator not in `closed` with the most rows; None if fewer than two are open.
 
-    If sources report waiting rows, the arrivals during `epoch` are known. Otherwise, `epoch` is
-    assumed to have read the rows that arrived during the previous epoch.
+    `rows` has the rows of each operator by its weight.
     """
-    if epoch.waiting is not None:
-        arrived, within = epoch.rows + epoch.waiting - (memory.waiting or 0), epoch.elapsed
-    else:
-        arrived = epoch.rows
-        within = epoch.elapsed if memory.elapsed is None else memory.elapsed
-    now = max(0, arrived) / max(within, 1)
-    known = float(memory.rate or now)
-    weight = RISING if now > known else FALLING
-    return known + weight * (now - known)
-
-
-def costliest(rows: Mapping[int, int], closed: Sequence[int]) -> int | None:
-    """Return the operator not in `closed` with the most rows; None if fewer than two are open."""
     open_ones = {n: count for n, count in rows.items() if n not in closed}
     return max(open_ones, key=lambda n: (open_ones[n], n)) if len(open_ones) > 1 else None

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from lowwater.errors import SpecError, renamed
 from lowwater.ticks import Duration, ticks
 
 Gap: TypeAlias = int | Duration
 """The length of a gap: a number of results, or a duration."""
+Gives: TypeAlias = Literal["latency", "max_gap"]
+"""The bound that gives way if both cannot be kept."""
 
 
 @dataclass(frozen=True)
 class ShedPolicy:
-    """A policy that drops a `share` of windows, or as many as `latency` (in ticks) requires."""
+    """A policy that drops a `share` of windows, or as many as its bounds require.
+
+    `latency` is in ticks, `memory` in bytes.
+    """
 
     max_gap: Gap | Mapping[str, Gap]
     share: float | None = None
     latency: int | None = None
     seed: int = 0
     fill: bool = False
+    gives: Gives = "latency"
+    memory: int | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @renamed(p="share")
@@ -33,6 +42,9 @@ def shed(
     latency: Duration | None = None,
     seed: int = 0,
     fill: Literal["linear"] | None = None,
+    gives: Gives = "latency",
+    memory: str | int | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> ShedPolicy:
     """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
@@ -44,31 +56,91 @@ def shed(
     share
         The share of windows to drop.
     latency
-        The largest age of a result when it is emitted. Give either `share` or `latency`.
+        The largest age of a result when it is emitted, from the moment at which the watermark could
+        have closed its window. Give either `share`, or `latency` or
+        `memory` or both.
     seed
         The seed of the random choice of windows.
     fill
         "linear" also emits rows for dropped windows, interpolated between the nearest finals. These
         rows have the kind "filled", and `error` is a bound on their error.
 
-    >>> shed(max_gap=10, share=0.3)
-    ShedPolicy(max_gap=10, share=0.3, latency=None, seed=0, fill=False)
+    memory
+        The largest size of the state, as text ("4 GB") or in bytes, beside `latency` or alone.
+    weights
+        The weight of each of several queries by name, 1 by default. If a query must be shut down,
+        Lowwater chooses the one with the most rows per weight.
+    gives
+        The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
+        than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").
+
+    >>> shed(max_gap=10, share=0.3).share
+    0.3
     """
-    if (share is None) == (latency is None):
+    if (share is None) == (latency is None and memory is None):
         raise SpecError(
-            f"lw.shed(share={share!r}, latency={latency!r}) needs exactly one of the two: "
-            f"share=0.3 drops that share of windows, latency='5 seconds' drops as many as it takes "
-            f"to keep results younger"
+            f"lw.shed(share={share!r}, latency={latency!r}, memory={memory!r}) needs exactly "
+            f"one of the two: share=0.3 drops that share of windows, latency='5 seconds' drops as "
+            f"many as it takes to keep results younger, memory='4 GB' as many as keep the state "
+            f"smaller"
         )
     check_gaps(max_gap)
     if share is not None and not 0 <= share < 1:
         raise SpecError(f"shed(share={share!r}) must be a share from 0 to below 1")
     if fill not in (None, "linear"):
         raise SpecError(f"shed(fill={fill!r}) is unknown; write fill='linear', or leave it out")
-    bound = None if latency is None else ticks(latency, name="latency")
-    if bound is not None and bound <= 0:
+    bound = None if latency is None else bound_ticks(latency)
+    if gives not in get_args(Gives):
+        raise SpecError(
+            f"shed(gives={gives!r}) is unknown; write gives='latency' to let results get older, or "
+            f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
+        )
+    size = None if memory is None else bytes_in(memory)
+    return ShedPolicy(
+        max_gap, share, bound, seed, fill is not None, gives, size, _checked(weights or {})
+    )
+
+
+_UNITS = {"B": 1} | {
+    f"{prefix}{unit}": base**power
+    for power, prefix in enumerate("kMGT", 1)
+    for unit, base in (("B", 1000), ("iB", 1024))
+}
+
+
+def bytes_in(memory: str | int) -> int:
+    """Return a size in bytes; raise SpecError unless it is greater than zero.
+
+    >>> bytes_in("4 GB"), bytes_in("1.5 KiB"), bytes_in(800)
+    (4000000000, 1536, 800)
+    """
+    units = {name.lower(): size for name, size in _UNITS.items()}
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(memory).lower())
+    size = 0
+    if found is not None and (found[2] in units or found[0].isdigit()):
+        size = int(float(found[1]) * units[found[2] or "b"])
+    if size <= 0:
+        raise SpecError(
+            f"shed(memory={memory!r}) is not a size; write one like '4 GB' or '800 MiB', or a "
+            f"number of bytes above 0"
+        )
+    return size
+
+
+def _checked(weights: Mapping[str, float]) -> Mapping[str, float]:
+    """Return `weights`; raise SpecError unless all are numbers above 0."""
+    for name, weight in weights.items():
+        if not 0 < weight < float("inf"):
+            raise SpecError(f"shed(weights={{{name!r}: {weight!r}}}) must be a number above 0")
+    return weights
+
+
+def bound_ticks(latency: Duration) -> int:
+    """Return the bound on latency in ticks; raise SpecError unless it is greater than zero."""
+    bound = ticks(latency, name="latency")
+    if bound <= 0:
         raise SpecError(f"shed(latency={latency!r}) must be greater than zero")
-    return ShedPolicy(max_gap, share, bound, seed, fill is not None)
+    return bound
 
 
 def check_gaps(max_gap: Any) -> None:

@@ -14,23 +14,31 @@ from typing import Any, ClassVar, Literal
 from lowwater.control.drop import DropPlan
 from lowwater.control.measures import GapMemory
 from lowwater.control.report import EpochReport
-from lowwater.control.watermark import latest
 from lowwater.intervals import Intervals, difference, intersection, union
-from lowwater.shedding import load_model
+from lowwater.shedding.choice import rule, run_length
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
-from lowwater.shedding.load_model import PATIENCE, Bound, Epoch, LoadMemory
-from lowwater.shedding.policy import ShedPolicy, check_gaps, gap_of, plain, results_in
-from lowwater.ticks import BEGIN, END
+from lowwater.shedding.latency_bound import LatencyBound, watermark_in_force
+from lowwater.shedding.load_model import LoadMemory
+from lowwater.shedding.policy import (
+    ShedPolicy,
+    bound_ticks,
+    check_gaps,
+    gap_of,
+    plain,
+    results_in,
+)
+from lowwater.shedding.state_bound import OpenSlots, needed_share, slot_bytes
+from lowwater.ticks import BEGIN, END, spoken
 
 AHEAD = 4
 """The shedder decides ahead for `AHEAD` times as many slots as a recent epoch advanced."""
 LEAST_RUNS, MOST_RUNS = 8, 500
 """The smallest and the largest number of runs for which decisions are made ahead."""
+MOST_SLOTS = 20_000
+"""The largest number of slots for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals in memory; their late rows are counted as shed."""
-TIRED = 0.7
-"""A query restarts when the arrival rate is below this share of the rate at its shut-down."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,8 @@ class DroppedInterval:
 
     - `start`, `end`: The interval.
     - `share`, `load`: The share of windows to drop and the load, both at the time of the decision.
-    - `reason`: The cause: a fixed share, a bound on latency, or a query that is shut down.
+    - `reason`: The cause: a fixed share, a bound on latency or on state, or a query that is shut
+      down.
     - `operator`: The operator of the query that was shut down; None if all queries are affected.
     """
 
@@ -47,7 +56,7 @@ class DroppedInterval:
     end: int
     share: float
     load: float | None
-    reason: Literal["share", "latency", "closed"]
+    reason: Literal["share", "latency", "memory", "closed"]
     operator: int | None = None
 
 
@@ -56,6 +65,8 @@ class ShedMemory:
     """The memory of the shedder.
 
     - `load`: The memory of the load model.
+    - `slot_bytes`: The mean state of a slot that is kept, in bytes; None if unknown.
+    - `too_large`: Whether the last share is that of the bound on state.
     - `place`: The state of the decisions after all begun slots; None before the first row.
     - `until`, `rule`: The first slot without a decision, and the rule of the decisions.
     - `stride`: The number of slots that a recent epoch advanced.
@@ -64,9 +75,11 @@ class ShedMemory:
     - `finals`: {operator: final results that gap filling needs}.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     load: LoadMemory = field(default_factory=LoadMemory)
+    slot_bytes: float | None = None
+    too_large: bool = False
     place: Place | None = None
     until: int = 0
     rule: Rule | None = None
@@ -103,13 +116,19 @@ class LoadShedder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change while the query runs."""
-        return {"max_gap": plain(self.how.max_gap)}
+        bound = {} if self.how.latency is None else {"latency": spoken(self.how.latency)}
+        return {"max_gap": plain(self.how.max_gap), **bound}
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return the shedder with the `max_gap` in `values`."""
-        if "max_gap" not in values:
-            return self
-        gap = values["max_gap"]
+        """Return the shedder with the `max_gap` and the `latency` in `values`."""
+        shedder = self
+        if "latency" in values and self.how.latency is not None:
+            bound = bound_ticks(values["latency"])
+            shedder = replace(shedder, how=replace(shedder.how, latency=bound))
+        return shedder.with_gap(values["max_gap"]) if "max_gap" in values else shedder
+
+    def with_gap(self, gap: Any) -> LoadShedder:
+        """Return the shedder with another `max_gap`."""
         check_gaps(gap)
         queries = list(dict.fromkeys(root.query for root in self.roots))
         roots = tuple(
@@ -124,37 +143,42 @@ class LoadShedder:
 
     def advance(self, memory: ShedMemory, report: EpochReport) -> tuple[ShedMemory, DropPlan]:
         """Return the memory after an epoch, and the windows to drop from the next epoch on."""
-        newest = latest(*(report.inputs[n].newest for n in self.inputs))
-        load = self._load(memory.load, report)
+        newest = self._bound.newest(report)
         if newest is None:
+            load = self._bound.after(memory.load, None, report)
             return replace(memory, load=load, news=()), report.dropped
         first = self.slots.first_after(newest)
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
-        rule, stride = self._rule(load), 0.0
+        load = self._bound.after(memory.load, place, report)
+        each, needed = self._state(memory, report, first)
+        drops, stride = self._rule(load, needed), 0.0
         if memory.place is not None:
             stride = float(max(first - memory.place.slot, 0.8 * memory.stride))
-        run = rule.batch + 1
-        until = first + min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run)
-        chosen = [dropped for _, dropped in decide(place, rule, until)] if rule.share else []
+        run = drops.batch + 1
+        reach = int(load.reach(self.how.latency or 0) // self.slots.slide)
+        ahead_by = max(min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run), reach)
+        until = first + min(ahead_by, MOST_SLOTS)
+        chosen = [dropped for _, dropped in decide(place, drops, until)] if drops.share else []
         ahead = self._times(dropped_runs(first, chosen))
         over = intersection(report.dropped.intervals, ((BEGIN, start),))
         windows = memory.windows + self._windows(begun)
         news = tuple(self._news(begun, memory, report, start))
         finals = [m.finals for m in report.measured.epoch if m.finals is not None] or [{}]
-        after = ShedMemory(load, place, until, rule, stride, windows, news, finals[0])
+        large = needed > load.choice.share
+        after = ShedMemory(load, each, large, place, until, drops, stride, windows, news, finals[0])
         intervals = union([*_still_known(over, report), *ahead])
         return after, DropPlan(intervals, self._closed(report, load, start))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
         """Return the state before slot `first`, and the dropped runs that began before it."""
-        place, rule = memory.place, memory.rule
-        if place is None or rule is None:
+        place, drops = memory.place, memory.rule
+        if place is None or drops is None:
             return Place(first), ()
         if first <= place.slot:
             return place, ()
-        rule = replace(rule, seed=self.how.seed)
-        steps = list(decide(place, rule, min(first, memory.until)))
+        drops = replace(drops, seed=self.how.seed)
+        steps = list(decide(place, drops, min(first, memory.until)))
         after = steps[-1][0] if steps else place
         return after.skipped_to(first), dropped_runs(place.slot, [drop for _, drop in steps])
 
@@ -165,7 +189,9 @@ class LoadShedder:
         if memory.place is None or memory.rule is None:
             return []
         load, share = memory.load.load, memory.rule.share
-        why: Literal["share", "latency"] = "latency" if self.measures else "share"
+        why: Literal["share", "latency", "memory"] = "share"
+        if self.how.share is None:
+            why = "memory" if memory.too_large else "latency"
         news = [DroppedInterval(*s, share, load, why) for s in self._times(begun)]
         since_then = ((self.slots.start(memory.place.slot), start),)
         for operator, since, until in report.dropped.closed:
@@ -183,71 +209,42 @@ class LoadShedder:
         """Return `runs` of slots as intervals of result times."""
         return tuple((self.slots.start(a), self.slots.start(b)) for a, b in runs)
 
-    def _rule(self, load: LoadMemory) -> Rule:
-        """Return the rule of the next decisions: share to drop, batch size and longest run."""
-        most = self.most
-        if self.how.latency is None:
-            return Rule(self.how.share or 0.0, most, most, self.how.seed)
-        return Rule(load.share, min(load.run, most), most, self.how.seed)
+    def _rule(self, load: LoadMemory, needed: float) -> Rule:
+        """Return the rule of the next decisions: share to drop, batch size and longest run.
 
-    def _load(self, memory: LoadMemory, report: EpochReport) -> LoadMemory:
-        """Return the memory of the load model after an epoch."""
-        took = [m.took for m in report.measured.epoch if m.took is not None]
-        if self.how.latency is None or not took:
-            return memory
-        epoch = self._epoch(memory, report, took[0])
-        costs, cost = load_model.learn(memory.costs, epoch)
-        coming, off = load_model.expected(memory, epoch), 0.0
-        if memory.cost is not None:
-            off = load_model.surprise(memory.surprise, memory.cost, epoch)
-        bound = Bound(self.slots.params, self.most, self.how.latency, off)
-        need = bound.needs(cost, coming, epoch)
-        beyond = 0 if need.reachable else memory.beyond + 1
-        return LoadMemory(
-            now=report.now,
-            elapsed=epoch.elapsed,
-            costs=costs,
-            cost=cost,
-            surprise=off,
-            rate=coming.rate,
-            results=coming.results,
-            waiting=epoch.waiting,
-            share=load_model.settled(memory.share, need.share),
-            run=need.run,
-            load=need.load,
-            beyond=beyond,
-            closed=self._shut(memory.closed, report, beyond, coming.rate),
-        )
+        `needed` is the share that the bound on state needs.
+        """
+        if self.how.share is not None:
+            return rule(self.how.share, self.most, self.most, self.how.seed)
+        run = load.choice.run
+        if needed > load.choice.share:
+            run = run_length(self.slots.params, self._longest, 0, needed)
+        largest = 1.0 if self._longest is None else self.most / (self.most + 1)
+        share = min(max(needed, load.choice.share), largest)
+        return rule(share, run, self._longest, self.how.seed)
 
-    def _epoch(self, memory: LoadMemory, report: EpochReport, took: int) -> Epoch:
-        """Return the load model's measurements of an epoch that took `took` ticks."""
-        rows = sum(m.rows * self.inputs.get(m.input, 0) for m in report.measured.inputs)
-        shed = sum(counts.get("shed", 0) for _, counts in report.measured.counts())
-        sources = [m for m in report.measured.inputs if m.waiting is not None]
-        waiting = sum((m.waiting or 0) * self.inputs.get(m.input, 0) for m in sources)
-        inputs = [report.inputs[n] for n in self.inputs]
-        behind = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
-        elapsed = took if memory.now is None else report.now - memory.now
-        operators = {root.operator for root in self.roots}
-        mine = (m for m in report.measured.shards if m.operator in operators)
-        results = sum(m.counts.get("results", 0) for m in mine)
-        kept, unread = max(0, rows - shed), waiting if sources else None
-        return Epoch(took, elapsed, kept, shed, results, unread, behind, memory.share)
+    def _state(
+        self, memory: ShedMemory, report: EpochReport, first: int
+    ) -> tuple[float | None, float]:
+        """Return (the mean state of a kept slot, the share to drop so that the state fits)."""
+        if self.how.memory is None:
+            return None, 0.0
+        begun, closed = self.slots.start(first), watermark_in_force(report)
+        if closed == BEGIN:
+            return memory.slot_bytes, 0.0
+        slots = OpenSlots.of(closed, begun, self.slots.slide, report.dropped.intervals)
+        each = slot_bytes(memory.slot_bytes, report.state_bytes, slots)
+        return each, needed_share(each, slots, self.how.memory)
 
-    def _shut(
-        self, closed: Mapping[int, float], report: EpochReport, beyond: int, rate: float
-    ) -> dict[int, float]:
-        """Return {operator of a shut-down query: arrival rate at the shut-down} after an epoch."""
-        shut = {n: at for n, at in closed.items() if rate > TIRED * at}
-        if beyond and beyond % PATIENCE == 0:
-            rows = dict.fromkeys((root.operator for root in self.roots), 0)
-            for number, counts in report.measured.counts():
-                if number in rows:
-                    rows[number] += counts.get("in", 0)
-            chosen = load_model.costliest(rows, list(shut))
-            if chosen is not None:
-                shut[chosen] = rate
-        return shut
+    @property
+    def _longest(self) -> int | None:
+        """The longest run of dropped slots; None if gaps give way to the bound on latency."""
+        return None if self.how.gives == "max_gap" else self.most
+
+    @property
+    def _bound(self) -> LatencyBound:
+        """The bound on latency, which keeps the memory of the load."""
+        return LatencyBound(self.how, self.roots, self.slots, self.inputs, self._longest)
 
     def _closed(
         self, report: EpochReport, load: LoadMemory, start: int
@@ -266,5 +263,5 @@ class LoadShedder:
 
 def _still_known(over: Intervals, report: EpochReport) -> Sequence[tuple[int, int]]:
     """Return the intervals in `over` that are incomplete or among the last `REMEMBERED` ones."""
-    low = min((BEGIN if w.low is None else w.low for w in report.ports), default=BEGIN)
+    low = watermark_in_force(report)
     return [s for n, s in enumerate(over) if s[1] > low or len(over) - n <= REMEMBERED]

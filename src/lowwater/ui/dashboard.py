@@ -87,8 +87,9 @@ class Dashboard:
     def _settings(self) -> dict[str, float]:
         """Return the settings that a slider can show as {name: value}; durations are in seconds."""
         settings = dict(self.run.settings)
-        if isinstance(settings.get("max_gap"), str):
-            settings["max_gap_seconds"] = ticks(settings.pop("max_gap")) / 1e6
+        for name in ("max_gap", "latency"):
+            if isinstance(settings.get(name), str):
+                settings[f"{name}_seconds"] = ticks(settings.pop(name)) / 1e6
         return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:

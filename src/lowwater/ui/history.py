@@ -31,6 +31,8 @@ LATE_POINTS = 300
 """The number of newest late rows that are drawn."""
 ROWS = 30
 """The number of newest results, and of newest late rows, that are listed."""
+MOMENT = ("measured", "estimated", "at_least", "target", "slack")
+"""The metrics of quality that the chart shows over time."""
 
 
 @dataclass
@@ -121,7 +123,7 @@ class History:
             "watermark": None if status.watermark is None else position(status.watermark),
             "accuracy": {name: a["recent"] for name, a in record["accuracy"].items()},
             "quality": {
-                name: {metric: q[metric] for metric in ("measured", "estimated", "target", "slack")}
+                name: {metric: q[metric] for metric in MOMENT}
                 for name, q in record["quality"].items()
             },
         }
@@ -190,7 +192,8 @@ def status_record(status: Status) -> dict[str, Any]:
 
 def _quality(quality: QualityStatus) -> dict[str, Any]:
     """Return the status of a quality target as a record, with the largest of its slacks."""
-    names = ("target", "measured", "estimated", "overall", "kind", "met")
+    names = ("target", "measured", "estimated", "at_least", "overall", "kind", "met")
     record = {name: getattr(quality, name) for name in names}
     slack = max(map(position, quality.slack.values()), default=None)
-    return {**record, "slack": slack, "warnings": list(quality.warnings)}
+    points = [[point.completeness, position(point.wait)] for point in quality.frontier]
+    return {**record, "slack": slack, "warnings": list(quality.warnings), "frontier": points}

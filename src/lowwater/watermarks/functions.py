@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from lowwater.errors import SpecError, renamed
+from lowwater.errors import SpecError, removed, renamed
 from lowwater.ticks import Duration
 from lowwater.watermarks.adaptive.policies import Adaptive, AdaptiveSlack, PdSlack, Quality
 from lowwater.watermarks.per_source import PerSource
@@ -120,58 +120,56 @@ def adaptive(
     return Adaptive(idle_timeout=idle_timeout, max_ahead=max_ahead, clock=clock)
 
 
-@renamed(lull="idle_timeout", idle="idle_timeout", track="interval")
+_LEARNED = "the policy learns how often to choose a slack, how finely, and how long to remember"
+
+
+@removed(
+    track=_LEARNED,
+    interval=_LEARNED,
+    granularity=_LEARNED,
+    decay=_LEARNED,
+    overall="a target holds over the last 500 windows",
+)
+@renamed(lull="idle_timeout", idle="idle_timeout")
 def quality(
     target: float | None = None,
     *,
+    by_window: bool = False,
     error: float | None = None,
     share: float = 0.95,
     by: str | None = None,
-    interval: Any = "1 second",
-    overall: bool = False,
-    granularity: Any = "10 milliseconds",
-    decay: float = 0.8,
     idle_timeout: Duration | None = None,
     max_ahead: Any = BY_CLOCK,
     clock: Literal["wall"] | None = None,
 ) -> Quality | PerSource:
-    """Return a policy that chooses the smallest slack that meets a quality target (QDJ).
+    """Return a policy that chooses the smallest slack that meets a quality target.
 
     The stream must feed windows or a join. Slack only delays the watermark; it buffers no rows.
+    For windows, the policy controls the slack by the slacks that rows needed, and keeps the target
+    over the last 500 windows; the first windows wait for one range. For joins, it follows a model
+    of late degrees (QDJ).
 
     Parameters
     ----------
     target
         The share of results that must be produced: pairs of a join, or rows in windows. 0.95 allows
         the loss of one result in twenty.
-    error, share
-        Instead of `target`, for windows: the largest relative error of a final result, and the
-        share of windows that must have at most this error.
+    by_window
+        For windows: the target applies to the rows of each result, and a `share` of the results
+        must meet it.
+    error
+        Instead of `target`, for windows: the largest relative error of a final result, by its
+        values; a `share` of the results must be within it.
+    share
+        The share of results that must meet `by_window` or `error`.
     by
         The column that identifies sources, as in `lw.per_source`: each source has its own slack and
-        must meet the target.
-    interval
-        The event time over which quality is measured and after which the slack is chosen again. If
-        epochs are longer, the slack is chosen after every epoch.
-    overall
-        Apply the target to the whole run instead of each interval.
-    granularity
-        The step size of the slack.
-    decay
-        The factor on the weight of late degrees after each interval.
+        must meet the target. The first 63 sources have a slack of their own, all others share one.
 
-    >>> quality(0.95, interval="5 seconds").target
+    >>> quality(0.95).target
     0.95
     """
-    policy = Quality(
-        target=target,
-        error=error,
-        share=share,
-        interval=interval,
-        overall=overall,
-        granularity=granularity,
-        decay=decay,
-    )
+    policy = Quality(target=target, by_window=by_window, error=error, share=share)
     rest: dict[str, Any] = {"idle_timeout": idle_timeout, "max_ahead": max_ahead, "clock": clock}
     return replace(policy, **rest) if by is None else PerSource(column=by, each=policy, **rest)
 

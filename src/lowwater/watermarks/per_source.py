@@ -117,5 +117,15 @@ class SourcesTracker(Tracker[SourcesMemory]):
         low = latest(low, min(active, default=None))
         return SourcesMemory(low, sources), Watermarks(low, own)
 
+    def reached(self, memory: SourcesMemory, report: InputReport) -> Watermarks:  # noqa: D102
+        if self.span is not None:
+            return Watermarks()
+        newest = {source: one.newest for source, one in memory.sources.items()}
+        for source, time in report.sources.items():
+            newest[source] = max(time, newest.get(source, time))
+        idle = (s for s, one in memory.sources.items() if one.activity is Activity.IDLE)
+        active = newest.keys() - (set(idle) - report.sources.keys())
+        return Watermarks(min((newest[s] for s in active), default=None), newest)
+
     def _span(self, source: SourceKey, report: InputReport) -> int:
         return report.slacks.get(source, report.slack) if self.span is None else self.span

@@ -101,8 +101,8 @@ class NoPolicy(WatermarkPolicy):
         """Raise SpecError: without a watermark no window could close."""
         raise SpecError(
             f"watermark= is missing for the stream over {axis.column!r}, so no window of it could "
-            f"close; give lw.slack('10 seconds'), lw.quality(0.95) or another policy, or join it "
-            f"with quality="
+            f"close; give lw.slack('10 seconds'), lw.quality(0.95) or another policy, join it "
+            f"with quality=, or run the query with need=lw.need(...)"
         )
 
 

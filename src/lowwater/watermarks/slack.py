@@ -78,6 +78,13 @@ class TimeSlack(Tracker[TimeSlackMemory]):
         span = report.slack if self.span is None else self.span
         return TimeSlackMemory(newest), Watermarks(newest - span)
 
+    def reached(self, memory: TimeSlackMemory, report: InputReport) -> Watermarks:  # noqa: D102
+        return (
+            Watermarks()
+            if self.span is not None
+            else Watermarks(latest(memory.newest, report.newest))
+        )
+
 
 @dataclass(frozen=True)
 class RowSlackMemory:

@@ -44,6 +44,11 @@ class Tracker(ABC, Generic[Memory]):
         `report` is empty, and the call tests whether the clock alone raises a watermark.
         """
 
+    def reached(self, memory: Memory, report: InputReport) -> Watermarks:
+        """Return the watermarks after an epoch if the slack were 0; empty if it is not adaptive."""
+        del memory, report
+        return Watermarks()
+
 
 @dataclass(frozen=True)
 class HeartbeatMemory(Generic[Memory]):
@@ -86,6 +91,9 @@ class Heartbeat(Tracker[HeartbeatMemory[Memory]]):
             beat = (now if self.wall else newest + silence) - self.idle_timeout
             watermarks = watermarks.raised(Watermarks(beat))
         return HeartbeatMemory(inner, active, newest), watermarks
+
+    def reached(self, memory: HeartbeatMemory[Memory], report: InputReport) -> Watermarks:  # noqa: D102
+        return self.inner.reached(memory.inner, report)
 
 
 @dataclass(frozen=True)

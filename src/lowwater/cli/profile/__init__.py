@@ -39,6 +39,9 @@ _EPOCH = _query(
     show_default="1 second, or a longer one for at most 1,000 epochs",
 )
 _EARLY = _query("--early/--no-early", help="Whether to measure early values, too; it takes longer.")
+_NEED = _query(
+    "--need", metavar="NEED", help="Print what this need would choose; give it several times."
+)
 
 
 def profile(
@@ -55,6 +58,7 @@ def profile(
     by: Annotated[str | None, _BY] = None,
     epoch: Annotated[str | None, _EPOCH] = None,
     early: Annotated[bool, _EARLY] = True,
+    need: Annotated[list[str] | None, _NEED] = None,
 ) -> None:
     """Measure how disordered a stream is, and what completeness costs a query over it.
 
@@ -64,7 +68,7 @@ def profile(
     """
     from lowwater.cli.profile.disorder import profile_record, profile_recording
     from lowwater.cli.profile.query import profile_query, query_record
-    from lowwater.cli.profile.query_report import print_query
+    from lowwater.cli.profile.query_report import need_sentence, print_query
     from lowwater.cli.profile.report import draw, print_profile
     from lowwater.cli.replay.args import QueryArgs
     from lowwater.cli.replay.read import read_recording
@@ -79,9 +83,11 @@ def profile(
     if plot is not None:
         draw(disorder, plot, asked)
     if as_json:
-        replayed = {} if asked is None else {"query": query_record(asked)}
+        replayed: dict[str, object] = {} if asked is None else {"query": query_record(asked)}
+        if asked is not None and need:
+            replayed["needs"] = [need_sentence(asked, text) for text in need]
         print(json.dumps({**profile_record(disorder), **replayed}))
         return
     print_profile(disorder, plot)
     if asked is not None:
-        print_query(asked)
+        print_query(asked, need or [])

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from lowwater.cli.policy_text import need_of
 from lowwater.cli.profile.query import QueryProfile
 from lowwater.cli.replay.length import percent, setting, short
 from lowwater.cli.replay.windows import epoch_note
 from lowwater.learners.frontier import Price
+from lowwater.needs.part import DELAY, FINAL
 
 MOST_COLUMNS = 4
 """The largest number of aggregates that the table of early values shows."""
 
 
-def print_query(profile: QueryProfile) -> None:
-    """Print what completeness costs the query, and how right its early values are."""
+def print_query(profile: QueryProfile, needs: Sequence[str] = ()) -> None:
+    """Print what completeness costs the query, how right early values are, and what needs choose.
+
+    `needs` are needs as text.
+    """
     console = Console(highlight=False)
     console.print(f"\nThe query, replayed:  {' '.join(profile.query.text.split())}")
     console.print(profile.query.played, "\n", sep="")
@@ -24,12 +31,30 @@ def print_query(profile: QueryProfile) -> None:
     console.print()
     for sentence in sentences(profile):
         console.print(sentence)
+    for text in needs:
+        console.print(need_sentence(profile, text))
     if (note := epoch_note(profile.query)) is not None:
         console.print(note)
     if profile.leads:
         finals = short(profile.finals, timed=profile.axis.kind == "time")
         console.print(f"\nEarly values, beside finals with a slack of {finals}:\n")
         console.print(_leads(profile))
+
+
+def need_sentence(profile: QueryProfile, text: str) -> str:
+    """Return what a need, given as text, chooses for the query."""
+    need = need_of(text)
+    delay = DELAY * profile.query.epochs.length
+    within = max(need.fresh_ticks - delay, 0)
+    share = profile.frontier.completeness(within)
+    known = f"need {text}: by then windows have {percent(share)} of their rows"
+    if share >= need.completeness:
+        slack = min(profile.frontier.slack(FINAL), within)
+        return f"{known}, so finals come first, with a slack of {_length(profile, slack)}."
+    longest = profile.frontier.slack(FINAL)
+    slack = longest if need.exact_ticks is None else min(longest, need.exact_ticks - delay)
+    final = f"finals wait {_length(profile, max(slack, 0))}"
+    return f"{known}, so early results come first; {final}."
 
 
 def _length(profile: QueryProfile, ticks: float) -> str:

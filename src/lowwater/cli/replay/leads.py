@@ -17,7 +17,8 @@ from lowwater.early.accuracy import accuracy
 from lowwater.engine.outputs import plan_writers
 from lowwater.learners.frontier import RecordedProgress
 from lowwater.local.host import LocalEpochs, blocks_of, until_the_end
-from lowwater.query.start import RESULTS, RunOptions
+from lowwater.query.options import RunOptions
+from lowwater.query.start import RESULTS
 from lowwater.sinks.sink import Memory, Outputs
 from lowwater.sources.arrival_clock import Ticks
 from lowwater.ticks import BEGIN

@@ -74,8 +74,9 @@ def setting(axis: Axis, slack: int) -> str:
 
 
 def _setting_unit(slack: int) -> tuple[str, int]:
-    """Return (name, ticks) of the largest unit of which a slack has two or more."""
-    return next(((name, size) for name, size in _NAMES if slack >= 2 * size), _NAMES[-1])
+    """Return (name, ticks) of the unit of a slack: 90 seconds, but 2 minutes."""
+    fewest = {size: 2 if size > TICKS_PER_SECOND else 1 for _, size in _NAMES}
+    return next(((name, n) for name, n in _NAMES if slack >= fewest[n] * n), _NAMES[-1])
 
 
 def percent(share: float) -> str:

@@ -78,8 +78,8 @@ class RecordedQuery:
         """The clock of a run: the arrival clock, without the durations of this machine."""
         return TrialClock(self.cuts)
 
-    def query(self, watermark: WatermarkPolicy) -> lw.Stream:
-        """Return the query over feeds, each with this watermark policy."""
+    def query(self, watermark: WatermarkPolicy | None) -> lw.Stream:
+        """Return the query over feeds, each with this watermark policy, or without one."""
         streams: dict[str, Any] = {
             name: lw.stream(feed, time=self.recordings[name].time, watermark=watermark)
             for name, feed in self.feeds.items()

@@ -50,7 +50,7 @@ _QUALITY = _input(
     "TARGET",
     "Instead of --watermark: the share of rows or pairs that results must include, "
     "'0.95', or their largest relative error, 'error 0.01'. The shortest slack that reaches "
-    "the target is chosen anew after each interval: '0.95, interval 10 seconds'.",
+    "it is chosen anew after each epoch: '0.95, by sensor'.",
 )
 _SINK = _output(
     _PLACE,

@@ -22,7 +22,7 @@ from lowwater.engine.restart import Restart
 from lowwater.errors import ShedWarning, SpecError
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.quality import refuse_unfed
-from lowwater.query.start import HostName, RunOptions
+from lowwater.query.options import HostName, RunOptions
 from lowwater.sinks.sink import Existing
 from lowwater.sources.files import Files
 from lowwater.sources.formats import Format, row_count

@@ -39,6 +39,7 @@ _WATERMARK = _policy(
 )
 _EARLY = _policy("--early", help="Try these early results, with the first --watermark.")
 _SHED = _policy("--shed", help="Try to drop this share of windows, with the first --watermark.")
+_NEED = _policy("--need", help="Try this need, as in 'fresh 30 seconds, right 0.98'.")
 _JSON = typer.Option("--json", metavar="", help="Print it as JSON.")
 
 
@@ -57,13 +58,14 @@ def compare(
     watermark: Annotated[list[str] | None, _WATERMARK] = None,
     early: Annotated[list[str] | None, _EARLY] = None,
     shed: Annotated[list[str] | None, _SHED] = None,
+    need: Annotated[list[str] | None, _NEED] = None,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
     """Run a query over a recording under several settings, and compare them in one table.
 
     **lowwater try readings.csv --time ts --arrival received --range '1 minute' --by sensor**
 
-    Without --watermark, --early and --shed, it tries settings that suit the recording.
+    Without --watermark, --early, --shed and --need, it tries settings that suit the recording.
     """
     from lowwater.cli.replay.args import QueryArgs, recordings_of
     from lowwater.cli.replay.query import RecordedQuery
@@ -82,7 +84,7 @@ def compare(
     text = args.text()
     recordings = recordings_of(text, file, source or [], options)
     trials = Trials(RecordedQuery.of(text, recordings, epoch))
-    texts = SettingTexts(watermark or [], early or [], shed or [])
+    texts = SettingTexts(watermark or [], early or [], shed or [], need or [])
     figures = {one.text: trials.run(one) for one in texts.settings(trials)}
     if as_json:
         print(json.dumps(figures_record(trials, figures)))

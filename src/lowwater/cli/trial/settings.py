@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowwater.cli.policy_text import early_of, shed_of, watermark_of
+from lowwater.cli.policy_text import early_of, need_of, shed_of, watermark_of
 from lowwater.cli.replay.length import plain_slack
 from lowwater.cli.replay.length import setting as slack_text
 from lowwater.cli.trial.trial import Setting, Trials
@@ -27,15 +27,17 @@ class SettingTexts:
     watermarks: Sequence[str] = ()
     early: Sequence[str] = ()
     shed: Sequence[str] = ()
+    needs: Sequence[str] = ()
 
     def settings(self, trials: Trials) -> list[Setting]:
         """Return the settings to try; the first watermark goes with early results and drops."""
         base = self.watermarks[0] if self.watermarks else slack_for(trials, BASE)
-        chosen = self.watermarks or ([] if self.early or self.shed else usual(trials))
         early, shed = self.early, self.shed
-        if not (self.watermarks or early or shed):
+        chosen = self.watermarks or ([] if early or shed or self.needs else usual(trials))
+        if not (self.watermarks or early or shed or self.needs):
             early, shed = (EARLY,), (SHED,)
         return [
+            *(Setting(f"need {n}", None, need=need_of(n)) for n in self.needs),
             *(Setting(text, watermark_of(text)) for text in dict.fromkeys(chosen)),
             *(Setting(f"{base} + early {e}", watermark_of(base), early_of(e)) for e in early),
             *(Setting(f"{base} + shed {s}", watermark_of(base), None, _shed(s)) for s in shed),

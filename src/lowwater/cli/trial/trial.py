@@ -20,6 +20,7 @@ from lowwater.early.policies import ProdPolicy
 from lowwater.engine.host import Outcome
 from lowwater.engine.outputs import OutputWriter, output_writers
 from lowwater.learners.frontier import Frontier, RecordedProgress
+from lowwater.needs.statement import Need
 from lowwater.operators.join.plan import JoinPlan
 from lowwater.shedding.policy import ShedPolicy
 from lowwater.sinks.sink import Memory
@@ -35,9 +36,10 @@ class Setting:
     """The settings of a trial, and their text."""
 
     text: str
-    watermark: WatermarkPolicy
+    watermark: WatermarkPolicy | None
     early: ProdPolicy | None = None
     shed: ShedPolicy | None = None
+    need: Need | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ class Trials:
             dropped=dropped,
             early=setting.early,
             shed=setting.shed,
+            need=setting.need,
         )
         return Ran(results, late, dropped, outcome)
 
@@ -220,7 +223,12 @@ class Trials:
     def _early_error(self, setting: Setting, rows: pd.DataFrame | None) -> float | None:
         """Return the mean error of the first early value of each result."""
         key, values = list(self._writer.key), self._values
-        if setting.early is None or rows is None or not key or not values:
+        if (
+            (setting.early is None and setting.need is None)
+            or rows is None
+            or not key
+            or not values
+        ):
             return None
         early = rows[rows["kind"] == "early"].sort_values(AT, kind="stable")
         finals = rows[rows["kind"] == "final"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, reduce
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
 from lowwater.aggregates.aggregate import Aggregate
-from lowwater.aggregates.builtin import Avg, Count, Extremum, Sum
-from lowwater.aggregates.holistic import Quantile
+from lowwater.aggregates.builtin import Avg, Count, Sum
 from lowwater.control.completeness import Completeness
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals, intersection
@@ -19,20 +18,9 @@ from lowwater.operators.operator import ROWS, LossCount, described
 from lowwater.operators.window.explain import WindowTexts
 from lowwater.schema import is_number
 from lowwater.shedding.drop_geometry import unread_rows
-from lowwater.watermarks.adaptive.quality_model import (
-    ErrorQuality,
-    QualityModel,
-    Sensitivity,
-    WindowQuality,
-)
+from lowwater.watermarks.adaptive.policies import ValueBound
+from lowwater.watermarks.adaptive.quality_model import QualityModel, WindowQuality
 from lowwater.windows.sliding import ScheduledWindow, Sliding
-
-_SENSITIVE: dict[type[Aggregate], Literal["sum", "avg", "max", "quantile"]] = {
-    Sum: "sum",
-    Avg: "avg",
-    Extremum: "max",
-    Quantile: "quantile",
-}
 
 
 class WindowAnswers(WindowTexts):
@@ -131,14 +119,14 @@ class WindowAnswers(WindowTexts):
     def counting_rows(self) -> Self:
         """Return the plan for early results: with a count of rows, and NULL for an overflow.
 
-        The state stays the same.
+        The state stays the same. The quality of early results is not measured.
         """
         aggregates = {
             name: replace(a, overflow="null") if isinstance(a, Sum | Avg) else a
             for name, a in self.aggregates.items()
         }
         aggregates[ROWS] = Count()
-        return replace(self, aggregates=aggregates)  # type: ignore[type-var]
+        return replace(self, aggregates=aggregates, tracked=None, bound=None)  # type: ignore[type-var]
 
     def completeness_out(self, ports: Sequence[Completeness | None]) -> Completeness | None:
         """Return a completeness: all results up to the last window with rows have arrived."""
@@ -156,22 +144,28 @@ class WindowAnswers(WindowTexts):
     aggregates_rows: bool = True
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
-        """Return the model that predicts lost rows or, if `error` is given, errors in results."""
-        size = min(window.range for _, window in self.fixed_windows) / granule
-        if error is None:
-            return WindowQuality(size)
-        return ErrorQuality(size, error, tuple(_sensitivity(a) for a in self.aggregates.values()))
+        """Return the model that predicts lost rows."""
+        return WindowQuality(min(window.range for _, window in self.fixed_windows) / granule)
 
     def loss_count(self, error: float | None, *, ordered: bool) -> LossCount | None:
-        """Return how the kernel counts lost rows: in total, by window, or (None) not at all."""
-        plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
-        if not plain or self.ranged:
-            return None
-        return "windows" if error is not None else "rows"
+        """Return how the kernel counts lost rows: in total or (None) not at all."""
+        return "rows" if self.counts_losses else None
 
     def counting_losses(self, measured: LossCount, remembered: int) -> Self:
         """Return the plan whose kernel counts losses of the kind `measured`."""
         return replace(self, tracked=measured)  # type: ignore[type-var]
+
+    def judged_by(self, bound: ValueBound | None) -> Self:
+        """Return the plan whose kernel compares results with `bound`, or counts lost rows."""
+        if bound is not None:
+            return replace(self, bound=bound)  # type: ignore[type-var]
+        return replace(self, tracked="windows") if self.counts_losses else self  # type: ignore[type-var]
+
+    @property
+    def counts_losses(self) -> bool:
+        """Whether the kernel can count the rows that missed windows."""
+        plain = self.spec.kind == "fixed" and self.flush is None and not self.revise
+        return plain and not self.ranged
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the description that must equal the description in a checkpoint."""
@@ -192,9 +186,3 @@ class WindowAnswers(WindowTexts):
 def _ahead(window: ScheduledWindow) -> int:
     """Return how many sliding windows contain a given row, minus 1; 0 for other window kinds."""
     return window.range // window.slide - 1 if isinstance(window, Sliding) else 0
-
-
-def _sensitivity(aggregate: Aggregate) -> Sensitivity:
-    """Return how `aggregate` reacts to missing rows; an unknown aggregate reacts as a count."""
-    matching = (kind for cls, kind in _SENSITIVE.items() if isinstance(aggregate, cls))
-    return Sensitivity(kind=next(matching, "count"), rows=1)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control.measures import ShardMeasure
+from lowwater.control.measures import Measure, ShardMeasure
 from lowwater.control.watermark import Watermarks
 from lowwater.errors import ResultOverflowError
 from lowwater.operators.kernel import META, Step
@@ -26,6 +26,7 @@ from lowwater.operators.window.cells import Cells, PackedCells
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.loss_count import LossCount, Observer
 from lowwater.operators.window.plan import SECOND, WindowPlan
+from lowwater.operators.window.value_ledger import ValueLedger
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.landmark import Landmark
 
@@ -210,7 +211,7 @@ class WindowEpoch:
         self.meta = Meta.from_json(json.loads(state[META]) if META in state else None)
         self.out = Step()
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "outside", "results"), 0)
-        self.observer: Observer = LossCount(plan) if plan.tracked else Observer()
+        self.observer = _observer(plan, state)
         self.waiting = self.more_cells = self.more_bytes = 0
 
     def read(self, buckets: Collection[int]) -> list[PackedCells]:
@@ -255,7 +256,8 @@ class WindowEpoch:
         """Emit the windows `closed` as results of `kind`; `cells` has the keys of their groups."""
         if len(closed.wid):
             self.counts["results"] += len(closed.wid)
-            self.observer.closed(closed, cells.keys)
+            if kind == "final":
+                self.observer.closed(closed, cells.keys)
             rows, overflows = result_rows(self.plan, cells, closed, kind)
             if overflows:
                 self.counts["overflows"] = self.counts.get("overflows", 0) + overflows
@@ -270,6 +272,15 @@ class WindowEpoch:
             buckets.size + self.more_bytes,
             self.counts,
         )
-        observed = self.observer.observed(measure)
-        self.out.emissions.append(measure_packet(self.shard, 0, observed))
+        observed = self.observer.observed(measure, self.meta.watermarks.low)
+        self.out.changes |= self.observer.changes
+        measures: list[Measure] = [*self.observer.needed, observed]
+        self.out.emissions += [measure_packet(self.shard, 0, one) for one in measures]
         return self.out
+
+
+def _observer(plan: WindowPlan, state: Mapping[str, bytes]) -> Observer:
+    """Return the observer that measures what the plan asks for."""
+    if plan.bound is not None:
+        return ValueLedger(plan, state)
+    return LossCount(plan) if plan.tracked else Observer()

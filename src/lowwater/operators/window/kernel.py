@@ -6,7 +6,8 @@
 | completion | which windows are complete, and which rows are late | completion, completion_held, |
 | | | revise, layout_row_numbers, layout_session |
 | flush | when closed windows are emitted | gradual_flush |
-| observer | which counts of closed windows and late rows are measured | loss_count |
+| observer | which counts of closed windows and late rows are measured | loss_count, |
+| | | value_ledger |
 
 The plan determines the strategies; the kernel calls them in order.
 """
@@ -60,6 +61,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
         ("named", "allowed lateness", "at once", "none"),
         ("fixed", "watermark", "gradual", "none"),
         ("fixed", "watermark", "at once", "loss count"),
+        ("fixed", "watermark", "at once", "value ledger"),
     }
 )
 """The compositions that the planner builds; the contract tests run each of them."""
@@ -68,7 +70,10 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 def composition(plan: WindowPlan) -> Composition:
     """Return the strategies of `plan` by name, as (layout, completion, flush, observer)."""
     flush = "at once" if plan.flush is None else "gradual"
-    return plan.layout, completion_of(plan), flush, "loss count" if plan.tracked else "none"
+    observer = "loss count" if plan.tracked else "none"
+    if plan.bound is not None:
+        observer = "value ledger"
+    return plan.layout, completion_of(plan), flush, observer
 
 
 def completion_of(plan: WindowPlan) -> str:
@@ -97,6 +102,7 @@ class WindowKernel:
         control = ControlMessage.together(
             [ControlMessage.from_bytes(p.payload) for p in packets if p.kind == "control"]
         )
+        epoch.observer.receive(packets)
         self.layout.prepare(packets)
         fresh = [PackedCells.from_bytes(p.payload) for p in packets if p.kind == "cells"]
         epoch.counts["admitted"] += sum(int(packed.columns[0].to_numpy().sum()) for packed in fresh)

@@ -19,7 +19,9 @@ from lowwater.operators.late import late_schema
 from lowwater.operators.operator import GradualFlush
 from lowwater.operators.window.answers import WindowAnswers
 from lowwater.operators.window.explain import Keeping, Numbering
+from lowwater.operators.window.value_bound import compared
 from lowwater.ticks import END
+from lowwater.watermarks.adaptive.policies import ValueBound
 from lowwater.windows.axis import Axis
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.landmark import Landmark
@@ -45,7 +47,8 @@ class WindowPlan(WindowAnswers):
     close out of order, when punctuation completes an interval of time. With `sidelined`, windows
     may also close out of order because rows are held. `revise` is the allowed lateness in ticks.
     With `tracked`, the kernel counts the rows in closed windows and the rows that missed windows,
-    in total or by window. The kernel drops windows whose results have times in `dropped`.
+    in total or by window. With `bound`, it compares results with what late rows add to them. The
+    kernel drops windows whose results have times in `dropped`.
     """
 
     schema: pa.Schema
@@ -65,6 +68,7 @@ class WindowPlan(WindowAnswers):
     revise: int = 0
     sidelined: bool = False
     tracked: Literal["rows", "windows"] | None = None
+    bound: ValueBound | None = None
     dropped: Intervals = ()
 
     word = "window"
@@ -108,6 +112,16 @@ class WindowPlan(WindowAnswers):
     def only(self, name: str, window: Sliding) -> WindowPlan:
         """Return the plan with only the window `name`, for the late rows of this window."""
         return replace(self, spec=window, name=name)
+
+    @property
+    def books_quality(self) -> bool:  # type: ignore[override]
+        """Whether the kernel counts the rows of each window, and those that missed it."""
+        return self.tracked == "windows" or self.bound is not None
+
+    @property
+    def compared(self) -> str:  # type: ignore[override]
+        """What a bound on the error of results compares, in words."""
+        return "" if self.bound is None else compared(self.aggregates, self.schema, self.bound)
 
     @property
     def several(self) -> bool:

@@ -122,12 +122,14 @@ function draw_counts() {
   $("dropped-text").textContent = dropped_text(model.status.dropped);
 }
 
+const LIMITS = { max_gap: "max_gap is too small", begun: "windows had begun", epochs: "epochs take too long" };
+
 function dropped_text(dropped) {
   if (!model.about.sheds || !dropped) return "";
   const parts = [`${whole.format(dropped.windows)} windows were dropped; ${percent(dropped.share)} of all are dropped now`];
   if (dropped.load != null) parts.push(`load ${short(dropped.load)} of the machine's capacity`);
   if (dropped.closed.length) parts.push(`shut down: ${dropped.closed.join(", ")}`);
-  if (!dropped.in_reach) parts.push("the bound cannot be met");
+  if (dropped.limited_by) parts.push(`the bound cannot be met: ${LIMITS[dropped.limited_by]}`);
   return parts.join("; ");
 }
 
@@ -178,6 +180,7 @@ const SLIDERS = {
   accuracy: { name: "accuracy", least: 0.5, most: 0.995, step: 0.005, format: share },
   max_gap: { name: "max gap", least: 1, most: 20, step: 1, format: (x) => (x === 1 ? "1 window" : `${x} windows`) },
   max_gap_seconds: { name: "max gap", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ max_gap: `${x} seconds` }) },
+  latency_seconds: { name: "latency", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ latency: `${x} seconds` }) },
 };
 
 // Every event contains the current settings, so all pages show the settings of the control log.
@@ -202,7 +205,7 @@ function make_slider(name, value) {
   const how = SLIDERS[name], place = document.createElement("label");
   place.className = "slider";
   const slider = document.createElement("input");
-  const most = name.startsWith("max_gap") ? Math.max(how.most, 4 * value) : how.most;
+  const most = /^(max_gap|latency)/.test(name) ? Math.max(how.most, 4 * value) : how.most;
   Object.assign(slider, { id: `slider-${name}`, type: "range", min: how.least, max: most, step: how.step });
   const output = document.createElement("output");
   output.id = `${slider.id}-text`;

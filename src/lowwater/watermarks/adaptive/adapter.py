@@ -11,14 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from lowwater.control.context import SlackReference
 from lowwater.control.measures import Measures
 from lowwater.control.report import InputReport
-from lowwater.control.watermark import SourceKey
+from lowwater.control.watermark import SourceKey, Watermarks
+from lowwater.learners.slack_frontier import SlackFrontier
+from lowwater.ticks import BEGIN, END
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
 from lowwater.watermarks.adaptive.monitor import source_lateness
 from lowwater.watermarks.adaptive.policies import number
+from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
+LONGEST = END - BEGIN
+"""A slack that is longer than any."""
+NO_FRONTIER = SlackFrontier()
+"""The frontier before the first rows."""
 EPOCHS = 4
 """The number of last epochs from which the shortest epoch is computed."""
 
@@ -40,12 +48,17 @@ class MonitoredInput:
 
 @dataclass(frozen=True)
 class AdapterMemory:
-    """The memory of the adapter: the lateness of each input, and the memory of each decision."""
+    """The memory of the adapter.
 
-    VERSION: ClassVar[int] = 1
+    - `inputs`: The lateness of each monitored input.
+    - `decisions`, `windows`: The memory of each decision, and of each choice for windows.
+    """
+
+    VERSION: ClassVar[int] = 2
 
     inputs: dict[int, LatenessMemory] = field(default_factory=dict)
     decisions: tuple[DecisionMemory, ...] = ()
+    windows: tuple[WindowSlackMemory, ...] = ()
 
 
 class SlackAdapter:
@@ -54,15 +67,26 @@ class SlackAdapter:
     memory_type = AdapterMemory
 
     def __init__(
-        self, inputs: Sequence[MonitoredInput], decisions: Sequence[SlackDecision]
+        self,
+        inputs: Sequence[MonitoredInput],
+        decisions: Sequence[SlackDecision],
+        windows: Sequence[WindowSlack] = (),
+        most: Mapping[int, int] | None = None,
     ) -> None:
         self.inputs = {one.number: one for one in inputs}
-        self.decisions = tuple(decisions)
+        self.most = most or {}
+        self.decisions, self.windows = tuple(decisions), tuple(windows)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The numbers of the ports at which needed slacks are measured."""
+        return tuple(one.port for one in self.windows)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change at run time: {"quality": target, or {operator: target}}."""
         targets = {one.name: one.target for one in self.decisions}
+        targets |= {one.name: one.target for one in self.windows}
         if not targets:
             return {}
         different = set(targets.values())
@@ -78,24 +102,52 @@ class SlackAdapter:
             replace(one, target=float(target), rule=one.rule.aiming_at(float(target)))
             for one in self.decisions
         ]
-        return SlackAdapter(list(self.inputs.values()), decisions)
+        windows = [one.aiming_at(float(target)) for one in self.windows]
+        return SlackAdapter(list(self.inputs.values()), decisions, windows)
+
+    def limited(self, most: Mapping[int, int]) -> SlackAdapter:
+        """Return an adapter whose slacks for the windows of {operator: slack} are at most these."""
+        return SlackAdapter(list(self.inputs.values()), self.decisions, self.windows, most)
+
+    def frontier(self, memory: AdapterMemory, operator: int) -> SlackFrontier:
+        """Return the completeness of an operator's windows by slack; empty if it is unknown."""
+        pairs = zip(self.windows, memory.windows, strict=True)
+        return next((w.frontier(kept) for w, kept in pairs if w.operator == operator), NO_FRONTIER)
 
     def begin(self) -> AdapterMemory:
         """Return the memory before the first epoch."""
         inputs = {n: LatenessMemory() for n in self.inputs}
-        return AdapterMemory(inputs, tuple(d.begin() for d in self.decisions))
+        begun = tuple(d.begin() for d in self.decisions)
+        return AdapterMemory(inputs, begun, tuple(w.begin() for w in self.windows))
 
     def advance(
-        self, memory: AdapterMemory, reports: Sequence[InputReport], measured: Measures
+        self,
+        memory: AdapterMemory,
+        reports: Sequence[InputReport],
+        measured: Measures,
+        *,
+        newest: Sequence[Watermarks] = (),
+        references: Mapping[int, SlackReference] | None = None,
     ) -> tuple[AdapterMemory, Sequence[InputReport]]:
-        """Return the memory after an epoch, and `reports` with the chosen slacks filled in."""
+        """Return the memory after an epoch, and `reports` with the chosen slacks filled in.
+
+        By number of the port, `newest` are the watermarks after the epoch if all slacks were 0, and
+        `references` are what the needed slacks of the epoch count from.
+        """
         if measured:
             inputs = {n: self._gathered(n, one, measured) for n, one in memory.inputs.items()}
             decisions = tuple(
                 one.advance(before, inputs, measured)
                 for one, before in zip(self.decisions, memory.decisions, strict=True)
             )
-            memory = AdapterMemory(self._renewed(inputs, decisions), decisions)
+            known = references or {}
+            windows = tuple(
+                one.advance(
+                    before, measured, newest[one.port], known.get(one.port, SlackReference())
+                )
+                for one, before in zip(self.windows, memory.windows, strict=True)
+            )
+            memory = AdapterMemory(self._renewed(inputs, decisions), decisions, windows)
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
     def _gathered(self, number: int, memory: LatenessMemory, measured: Measures) -> LatenessMemory:
@@ -135,17 +187,21 @@ class SlackAdapter:
     def _with_slack(self, number: int, report: InputReport, memory: AdapterMemory) -> InputReport:
         """Return `report` with the chosen slacks of input `number`; the largest choice wins."""
         one = self.inputs.get(number)
-        if one is None:
-            return report
         slack, slacks = 0, dict[SourceKey, int]()
-        if one.largest:
+        if one is not None and one.largest:
             largest = memory.inputs[number].largest
             slack = max(largest.values(), default=0)
             slacks = dict(largest) if one.by_source else {}
         for decision, after in zip(self.decisions, memory.decisions, strict=True):
-            for port, chosen in zip(decision.ports, after.slacks, strict=True):
-                slack = max(slack, chosen) if number in port else slack
-            for (n, source), chosen in after.source_slacks.items():
+            for port, wait in zip(decision.ports, after.slacks, strict=True):
+                slack = max(slack, wait) if number in port else slack
+            for (n, source), wait in after.source_slacks.items():
                 if n == number:
-                    slacks[source] = max(chosen, slacks.get(source, 0))
+                    slacks[source] = max(wait, slacks.get(source, 0))
+        for window, chosen in zip(self.windows, memory.windows, strict=True):
+            if number in window.inputs:
+                most = self.most.get(window.operator, LONGEST)
+                slack = max(slack, min(chosen.one.slack, most))
+                for source, own in chosen.sources.items():
+                    slacks[source] = max(min(own.slack, most), slacks.get(source, 0))
         return replace(report, slack=slack, slacks=slacks)

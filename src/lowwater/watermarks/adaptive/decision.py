@@ -33,7 +33,7 @@ STEPS = 10
 ENOUGH = 5.0
 """A rule is trusted once the target allows this many lost rows among the rows counted so far."""
 Inputs = Mapping[int, LatenessMemory]
-Measured = Literal["rows", "windows", "pairs", "late"]
+Measured = Literal["rows", "pairs", "late"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ class SlackDecision:
     - `rule`, `target`: The rule that chooses the slack, and the quality target.
     - `track`, `granule`: The length of an interval, and the step size of the slack, in ticks.
     - `measured`: The items that the operator counts; None if the model estimates quality instead.
-    - `error`: The allowed relative error of a window, if windows are counted.
     - `orders`: The sort operators before this operator; late rows do not pass a sort operator.
     - `remembered`: The event time for which a join remembers evicted rows, to count lost pairs.
     - `by_source`: The inputs in which every source has its own slack.
@@ -61,7 +60,6 @@ class SlackDecision:
     track: int
     granule: int
     measured: Measured | None
-    error: float = 0.0
     orders: tuple[int, ...] = ()
     remembered: int = 0
     by_source: frozenset[int] = frozenset()
@@ -126,8 +124,8 @@ class SlackDecision:
         if self.measured is None:
             return new
         mine = measured.of_operator(self.operator)
-        result = quality_of(self.measured, mine, memory.windows, self.error)
-        new = replace(new, unseen=memory.unseen + result.unseen, windows=result.windows)
+        result = quality_of(self.measured, mine)
+        new = replace(new, unseen=memory.unseen + result.unseen)
         if self.by_source and self.measured == "rows":
             own = dict(memory.own)
             for source, counts in by_source(mine).items():
@@ -142,8 +140,7 @@ class SlackDecision:
         if self.measured is None and all(d.total for d in fresh):
             estimated = self.below.estimate(ports, [s / self.granule for s in memory.slacks])
             memory = memory.plus(estimated, 1.0 - estimated)
-        news, rows, results = memory.since_choice, memory.result_rows, memory.results
-        ports = [replace(p, rows=rows / results if results else p.rows) for p in ports]
+        news = memory.since_choice
         wanted = news.given + news.lost
         seen = RuleInput(tuple(fresh), memory.lags, news.given, wanted, passed)
         rule, slacks = self._ask(memory.rule or RuleState(), seen, ports)

@@ -90,7 +90,6 @@ class DecisionMemory:
       choice, and of the whole run.
     - `results`, `result_rows`: The number of results in the whole run, and of the rows in them.
     - `unseen`: The number of lost results that could not be counted exactly.
-    - `windows`: The last closed windows, each as (wid, rows, missed rows).
     - `lags`: How far the first stream was ahead of the second after recent epochs, in granules.
     - `slacks`, `source_slacks`: The slack of each port, and of each source of an input, in ticks.
     - `own`: The result counts of each source.
@@ -114,7 +113,6 @@ class DecisionMemory:
     results: int = 0
     result_rows: int = 0
     unseen: int = 0
-    windows: tuple[tuple[int, int, int], ...] = ()
     lags: tuple[float, ...] = ()
     slacks: tuple[int, ...] = ()
     source_slacks: dict[tuple[int, SourceKey], int] = field(default_factory=dict)

@@ -17,6 +17,11 @@ from lowwater.watermarks.slack import TimeSlack, TimeSlackMemory
 from lowwater.watermarks.tracker import Tracker
 from lowwater.windows.axis import Axis
 
+UNSET = {"interval": "1 second", "granularity": "10 milliseconds"}
+"""The options of a policy by which no user has set them."""
+UNITS = 100
+"""The default interval of a target on numbers, in units of these numbers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveSlack(WatermarkPolicy):
@@ -43,6 +48,8 @@ class AdaptiveSlack(WatermarkPolicy):
     def spans(self, axis: Axis) -> tuple[int, int]:
         """Return `interval` and `granularity` in ticks."""
         named = {"interval": self.interval, "granularity": self.granularity}
+        if axis.kind != "time" and named == UNSET:
+            return UNITS * axis.per_unit, axis.per_unit
         spans = {name: axis.span(value, name=name) for name, value in named.items()}
         for name, span in spans.items():
             if span <= 0:
@@ -59,20 +66,28 @@ class Adaptive(AdaptiveSlack):
         return 1, 1
 
 
+@dataclass(frozen=True)
+class ValueBound:
+    """The largest relative error of a result; with `rows`, the largest share of missing rows."""
+
+    error: float
+    rows: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Quality(AdaptiveSlack):
-    """A policy with the smallest slack for which a model estimates that the target is met.
+    """A policy with the smallest slack that meets a target.
 
     - `target`: The share of results that must be produced: pairs of a join, or rows in windows.
-    - `error`, `share`: Instead of `target`, the largest relative error of a final, and the share of
-      windows that must have at most this error.
-    - `overall`: Whether the target applies to the whole run instead of each interval.
+    - `by_window`: Whether the target applies to each result instead of all rows together.
+    - `error`: Instead of `target`, the largest relative error of a final.
+    - `share`: With `by_window` or `error`, the share of results for which that must hold.
     """
 
     target: float | None = None
     error: float | None = None
     share: float = 0.95
-    overall: bool = False
+    by_window: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,6 +101,18 @@ class Quality(AdaptiveSlack):
         else:
             number("error", self.error, above=0.0)
         number("share", self.share, above=0.0, upto=1.0)
+        if self.by_window and self.target is None:
+            raise SpecError(
+                f"lw.quality(error={self.error!r}, by_window=True): an error applies to each "
+                f"result anyway; leave by_window= out"
+            )
+
+    @property
+    def bound(self) -> ValueBound | None:
+        """The bound on the error or the missing rows of single results; None if there is none."""
+        if self.error is not None:
+            return ValueBound(float(self.error))
+        return ValueBound(1.0 - float(self.target or 0.0), rows=True) if self.by_window else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,32 +3,19 @@
 A rule chooses one slack by the model's estimate, and the model divides that slack among the ports
 of the operator. All spans are in granules.
 
-A window of R granules and n rows closes when the newest time is `slack` past the window's end. A
-row x granules before the end is missing if its late degree is above slack + x. So the window misses
-the share m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows, with F(s) = P(degree <= s).
-The error of the final depends on the aggregate:
-
-- the error of a count is the number of missing rows, a Poisson number with mean n m;
-- the error of a sum, divided by the mean value, has mean n m and variance n m (1 + c²), with the
-  spread c = deviation / mean of the values;
-- the error of an avg is normal with deviation c sqrt(m / (n (1 - m))), as in a sample;
-- a min or max has an error above the bound only if all of the `near` rows within the bound are
-  missing (the extreme is one of them), which has probability m to the power of `near`;
-- the error of a quantile q is normal with deviation c sqrt(q (1 - q) m / (n (1 - m))), where c is
-  the relative change of the value per unit of rank.
-
-The model assumes that rows are late independently of each other and of their values. If rows are
-late together, more windows meet a small error bound, and fewer windows meet a large one.
+A window of R granules closes when the newest time is `slack` past the window's end. A row x
+granules before the end is missing if its late degree is above slack + x. So the window misses the
+share m = 1 - (F(slack) + ... + F(slack + R - 1)) / R of its rows, with F(s) = P(degree <= s). The
+model assumes that rows are late independently of each other.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -43,22 +30,19 @@ STEPS = 64
 """The number of slacks per stream that the search for unequal slacks tries."""
 TYPICAL = 3
 """The number of lags that represent all remembered lags."""
-FEW = 200
-"""Up to this mean, a Poisson probability is summed term by term; above, it is approximated."""
 
 
 @dataclass(frozen=True)
 class Port:
     """The late degrees and the progress of the stream at a port.
 
-    `epoch` is the distance that the newest time advances until its watermark acts, `ahead` is the
-    distance ahead of the slowest stream, and `rows` is the mean number of rows in a result.
+    `epoch` is the distance that the newest time advances until its watermark acts, and `ahead` is
+    the distance ahead of the slowest stream.
     """
 
     degrees: LatenessHistogram
     epoch: float = 0.0
     ahead: float = 0.0
-    rows: float = 1.0
 
 
 def with_lag(
@@ -97,17 +81,6 @@ class QualityModel(ABC):
         return [int(s) for s in self.parted(ports, slack)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sensitivity:
-    """The numbers n (`rows`), c (`spread`), `near` and q (`at`) in the error of an aggregate."""
-
-    kind: Literal["count", "sum", "avg", "min", "max", "quantile"]
-    rows: float
-    spread: float = 1.0
-    near: float = 1.0
-    at: float = 0.5
-
-
 @dataclass(frozen=True)
 class WindowQuality(QualityModel):
     """The model of windows by rows: the share of rows that arrive before their windows close."""
@@ -118,28 +91,6 @@ class WindowQuality(QualityModel):
     def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
         (port,), (slack,) = ports, slacks
         return 1.0 - missing(port.degrees, self.range, slack + port.epoch)
-
-
-@dataclass(frozen=True)
-class ErrorQuality(QualityModel):
-    """The model of windows by error: the share of finals within `error`, by the worst aggregate."""
-
-    range: float
-    error: float
-    aggregates: tuple[Sensitivity, ...]
-
-    def estimate(self, ports: Sequence[Port], slacks: Sequence[float]) -> float:  # noqa: D102
-        (port,), (slack,) = ports, slacks
-        wait = slack + port.epoch
-        known = (replace(a, rows=port.rows) for a in self.aggregates)
-        return min(
-            aggregate_quality(port.degrees, self.range, wait, self.error, one) for one in known
-        )
-
-    @property
-    def ratio(self) -> str:  # type: ignore[override]  # noqa: D102
-        kinds = ", ".join(dict.fromkeys(a.kind for a in self.aggregates))
-        return f"windows with an error of at most {self.error:g} over all windows ({kinds})"
 
 
 @dataclass(frozen=True)
@@ -245,62 +196,3 @@ def missing(degrees: LatenessHistogram, range: float, slack: float) -> float:
     [0.1, 0.05, 0.0]
     """
     return max(0.0, 1.0 - float(arrived(degrees, range, slack)) / range)
-
-
-def aggregate_quality(
-    degrees: LatenessHistogram, range: float, slack: float, error: float, sensitivity: Sensitivity
-) -> float:
-    """Return the expected share of windows whose final has a relative error of at most `error`.
-
-    `range` and `slack` are in granules.
-
-    >>> late = LatenessHistogram.of([0] * 99 + [5], granule=1)
-    >>> counts = Sensitivity(kind="count", rows=1_000)
-    >>> [round(aggregate_quality(late, 10, k, 0.001, counts), 3) for k in (0, 3, 4, 5)]
-    [0.04, 0.406, 0.736, 1.0]
-    """
-    m, n = missing(degrees, range, slack), max(sensitivity.rows, 1.0)
-    if m <= 0 or m >= 1:
-        return float(m <= 0)
-    one, sampled = sensitivity, math.sqrt(m / (n * (1 - m)))
-    match one.kind:
-        case "count":
-            return _poisson(n * m, error * n)
-        case "sum":
-            return _short_sum(n * m, error * n, one.spread)
-        case "min" | "max":
-            return float(1 - m ** max(one.near, 1.0))
-        case "avg":
-            return _within(error, one.spread * sampled)
-        case "quantile":
-            return _within(error, one.spread * sampled * math.sqrt(one.at * (1 - one.at)))
-
-
-def _poisson(mean: float, most: float) -> float:
-    if mean > FEW:
-        return _normal((math.floor(most) + 0.5 - mean) / math.sqrt(mean))
-    term = total = math.exp(-mean)
-    for k in range(1, math.floor(most) + 1):
-        term *= mean / k
-        total += term
-        if term < total * 1e-15 and k > mean:
-            break
-    return min(1.0, total)
-
-
-def _short_sum(mean: float, most: float, spread: float) -> float:
-    if spread == 0:
-        return _poisson(mean, most)
-    # Windows without missing rows are exact: only the others have a normal error.
-    none = math.exp(-mean)
-    deviation = math.sqrt(mean * (1 + spread**2))
-    inside = _normal((most - mean) / deviation) - _normal((-most - mean) / deviation)
-    return none + (1 - none) * max(0.0, inside)
-
-
-def _within(error: float, deviation: float) -> float:
-    return 1.0 if deviation == 0 else math.erf(error / deviation / math.sqrt(2))
-
-
-def _normal(z: float) -> float:
-    return 0.5 * (1 + math.erf(z / math.sqrt(2)))

@@ -123,15 +123,15 @@ class Tournament:
         passed = min(max(news.newest - before, 0) / self.slide, LONGEST_STEP)
         known = self._counted(memory, news, passed)
         if known.windows < WARM_UP or known.given <= 0:
-            after = replace(known, slack=self.range)
-            return after.decided(news.newest, np.full(CANDIDATES, self.range)).rounded(), self.range
+            slacks = np.full(CANDIDATES, self.range)
+            return known.decided(news.newest, slacks, slack=self.range).rounded(), self.range
         debt = self._debt(known)
-        known = replace(known, price=self._price(known, debt, passed))
-        price = known.price * float(np.exp(np.clip(URGENCY * debt, -EASE, URGENCY)))
-        slacks = self._slacks(known, price, news.newest)
-        best = self._best(known, price)
+        price = self._price(known, debt, passed)
+        urgent = price * float(np.exp(np.clip(URGENCY * debt, -EASE, URGENCY)))
+        slacks = self._slacks(known, urgent, news.newest)
+        best = self._best(known, urgent)
         slack = int(slacks[: len(MEMORIES)].max() if debt > DEEP else slacks[best])
-        after = replace(known, obeyed=best, slack=slack).decided(news.newest, slacks)
+        after = known.decided(news.newest, slacks, price=price, obeyed=best, slack=slack)
         return after.rounded(), slack
 
     def _counted(

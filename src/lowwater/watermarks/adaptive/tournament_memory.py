@@ -82,6 +82,11 @@ class TournamentMemory:
         total = np.maximum(upto[:, -1:], 1e-9)
         return np.asarray(np.maximum(total - upto, 0.0) / total)
 
+    @property
+    def kept(self) -> float:
+        """The share of the rows of the horizon that were in time; 1 before the first row."""
+        return 1.0 - self.lost / self.given if self.given > 0 else 1.0
+
     @cached_property
     def rate(self) -> Floats:
         """The rows in a window, by memory."""
@@ -114,13 +119,11 @@ class TournamentMemory:
         kept[0] = True
         return replace(self, bins=bins[kept], counts=counts[:, kept])
 
-    def decided(self, newest: int, slacks: Whole) -> TournamentMemory:
-        """Return the memory with the virtual watermarks after an epoch."""
-        return replace(
-            self,
-            newest=newest,
-            virtual=np.vstack([self.virtual[1], np.maximum(self.virtual[1], newest - slacks)]),
-        )
+    def decided(self, newest: int, slacks: Whole, **chosen: Any) -> TournamentMemory:
+        """Return the memory with the virtual watermarks after an epoch, and what was chosen."""
+        latest = np.maximum(self.virtual[1], newest - slacks)
+        virtual = np.stack([self.virtual[1], latest])
+        return replace(self, newest=newest, virtual=virtual, **chosen)
 
     def rounded(self) -> TournamentMemory:
         """Return the memory with short numbers, as the log holds them."""

@@ -1,0 +1,1 @@
+"""The arena of load: shedders on simulated machines, beside a planner that knows all arrivals."""

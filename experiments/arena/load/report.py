@@ -1,0 +1,106 @@
+"""The table of the arena of load: each family and seed by itself, then each family in the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from experiments.arena.load.families import FAMILIES, LoadFamily
+from experiments.arena.load.machine import LoadCourse, play
+from experiments.arena.load.planner import Planner
+from experiments.arena.load.shedders import FollowingShedder, LibraryShedder
+
+CALM = 0.8
+"""Nothing may be dropped below this load."""
+
+
+@dataclass(frozen=True)
+class LoadVerdict:
+    """Three shedders on one stream: the library's, the planner, and one that follows the load."""
+
+    family: LoadFamily
+    seed: int
+    load: float
+    library: LoadCourse
+    planner: LoadCourse
+    follower: LoadCourse
+
+    @property
+    def fails(self) -> list[str]:
+        """What does not hold, in words."""
+        calm = self.family.calm and self.load < CALM
+        most = self.family.most_over
+        over = most is not None and self.library.over > self.planner.over + most
+        dropped = calm and bool(self.library.dropped.any())
+        return ["drops"] * dropped + ["over"] * over
+
+
+def judge(family: LoadFamily, seed: int) -> LoadVerdict:
+    """Return the verdict on the stream of a family and a seed."""
+    stream = family.stream(seed)
+    return LoadVerdict(
+        family,
+        seed,
+        stream.load(),
+        play(stream, LibraryShedder(stream)),
+        Planner(stream).course(),
+        play(stream, FollowingShedder(stream)),
+    )
+
+
+def load_arena(seeds: Sequence[int], console: Console) -> list[LoadVerdict]:
+    """Judge all families, print the tables, and return the verdicts."""
+    verdicts = []
+    for family in FAMILIES.values():
+        for seed in seeds:
+            with console.status(f"{family.name} {seed}"):
+                verdicts.append(judge(family, seed))
+    console.print(by_stream(verdicts))
+    console.print(by_family(verdicts))
+    return verdicts
+
+
+def by_stream(verdicts: Sequence[LoadVerdict]) -> Table:
+    """Return a line for each stream."""
+    table = _table("family", "seed", "load")
+    for one in verdicts:
+        figures = (f"{v:.3f}" for c in (one.library, one.planner, one.follower) for v in _of(c))
+        fails = ", ".join(one.fails)
+        table.add_row(one.family.name, str(one.seed), f"{one.load:.2f}", *figures, fails)
+    return table
+
+
+def by_family(verdicts: Sequence[LoadVerdict]) -> Table:
+    """Return a line for each family, with means over its streams."""
+    table = _table("family", "streams", "")
+    for name, same in groupby(verdicts, lambda one: one.family.name):
+        mine = list(same)
+        courses = [(v.library, v.planner, v.follower) for v in mine]
+        figures = [f"{sum(part) / len(mine):.3f}" for part in zip(*map(_all, courses), strict=True)]
+        fails = sum(bool(v.fails) for v in mine)
+        table.add_row(name, str(len(mine)), "", *figures, f"{fails or ''}")
+    return table
+
+
+def _of(course: LoadCourse) -> tuple[float, float]:
+    return course.over, course.lost
+
+
+def _all(courses: Sequence[LoadCourse]) -> list[float]:
+    return [value for course in courses for value in _of(course)]
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for shedder in ("", "planner", "follower"):
+        table.add_column(f"{shedder} over".strip(), justify="right")
+        table.add_column(f"{shedder} dropped".strip(), justify="right")
+    table.add_column("fails")
+    return table

@@ -1,0 +1,149 @@
+"""The need part of the status: what was promised, what was kept, and what limited the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Literal
+
+from lowwater.control.retune import in_force
+from lowwater.dataflow.graph import Dataflow
+from lowwater.engine.entry import Entry
+from lowwater.needs.memory import NeedMemory, PartMemory
+from lowwater.needs.part import DELAY, NeedPart
+from lowwater.needs.policy import NeedPolicy
+from lowwater.needs.tally import Tally
+
+SHORT = 0.01
+"""A promise counts as limited if more than this share of the windows missed it."""
+LIMITS = {
+    "lateness": "lateness: rows came after the first answer was due",
+    "work": "work: epochs take too long",
+    "stopped": "silence: the query or its source stood still",
+}
+"""What can limit the first answers, by cause of a late one."""
+
+
+@dataclass(frozen=True)
+class NeedStatus:
+    """The promises of a need and how they were kept, over all windows that hold a row.
+
+    Attributes
+    ----------
+    promised
+        The promises: `fresh`, `exact` (a duration, or None), and `right`, or `error` and `share`.
+    kept
+        The share of windows with a first answer within `fresh`, of windows with a final within
+        `exact`, and the mean accuracy of first answers (`right`). None if no window shows it yet.
+        While answers are overdue, `fresh` is a lower bound: every overdue window counts.
+    given_up
+        The numbers of windows that were dropped, whose first answer was late (`fresh`), and whose
+        final was late (`exact`).
+    limited_by
+        What kept the promises from being kept.
+    answers
+        "finals" if finals are the first answers, else "early".
+    slack
+        The largest slack that the need allows; None if it allows any.
+    """
+
+    promised: Mapping[str, Any]
+    kept: Mapping[str, float | None]
+    given_up: Mapping[str, int]
+    limited_by: tuple[str, ...] = ()
+    answers: Literal["early", "finals"] = "early"
+    slack: timedelta | None = None
+    gives: tuple[str, ...] = field(default=())
+
+
+def need_status(
+    entry: Entry,
+    flow: Dataflow,
+    needs: NeedPolicy | None,
+    accuracy: Mapping[str, float],
+    behind: Collection[int] | None,
+) -> dict[str, NeedStatus]:
+    """Return the status of each need, by the name of its output.
+
+    `accuracy` is the mean accuracy of early results by the name of an aggregate, with several
+    operators by `operator.aggregate`.
+    """
+    memory = entry.need
+    if needs is None or memory is None:
+        return {}
+    needs = needs.tuned(in_force(entry.overrides, needs.settings))
+    several = len({output.operator for output in flow.outputs}) > 1
+    dropped = 0 if entry.shed is None else entry.shed.windows
+    found = {}
+    for part, kept in zip(needs.parts, memory.parts, strict=True):
+        if behind is None or part.operator in behind:
+            name = flow.operators[part.operator].name
+            mine = [a for n, a in accuracy.items() if not several or n.startswith(f"{name}.")]
+            found[part.name] = _status(part, kept, memory, mine, dropped)
+    return found
+
+
+def _status(
+    part: NeedPart, kept: PartMemory, memory: NeedMemory, accuracy: list[float], dropped: int
+) -> NeedStatus:
+    tally, need = kept.tally, part.need
+    exact = need.exact_ticks
+    right = _right(tally, accuracy)
+    return NeedStatus(
+        {
+            "fresh": timedelta(microseconds=need.fresh_ticks),
+            "right": need.right,
+            "error": need.error,
+            "share": need.share,
+            "exact": None if exact is None else timedelta(microseconds=exact),
+        },
+        {
+            "fresh": _share(tally.in_time, tally.first + _overdue(part, kept, memory)),
+            "right": right,
+            "exact": _share(tally.final_in_time, tally.final),
+        },
+        {
+            "windows": dropped,
+            "fresh": tally.first - tally.in_time,
+            "exact": tally.final - tally.final_in_time,
+        },
+        tuple(_limits(part, tally, memory, right)),
+        "finals" if kept.alone else "early",
+        None if kept.cap is None else timedelta(microseconds=kept.cap),
+        part.gives,
+    )
+
+
+def _share(some: int, every: int) -> float | None:
+    return some / every if every else None
+
+
+def _overdue(part: NeedPart, kept: PartMemory, memory: NeedMemory) -> int:
+    """Return the number of ended windows whose first answer is overdue; some may hold no row."""
+    limit = (memory.now or 0) - part.need.fresh_ticks
+    late = [s for s in kept.sections if s.moment < limit]
+    ends = {end for s in late for end in part.ends(s.since, s.end)}
+    return sum(not kept.has_answered(end) for end in ends)
+
+
+def _right(tally: Tally, accuracy: list[float]) -> float | None:
+    """Return the mean accuracy of first answers; a final that is the first answer counts as 1."""
+    if not tally.first:
+        return None
+    early = min(accuracy, default=None)
+    if early is None:
+        return None if tally.early else 1.0
+    return (tally.early * early + (tally.first - tally.early)) / tally.first
+
+
+def _limits(part: NeedPart, tally: Tally, memory: NeedMemory, right: float | None) -> Iterator[str]:
+    """Yield the texts of what limits a need."""
+    for cause, text in LIMITS.items():
+        if getattr(tally, cause) > SHORT * tally.first:
+            yield text
+    if right is not None and part.need.right is not None and right < part.need.right:
+        yield "lateness: too few rows have arrived when the first answer is due"
+    length = memory.pace.length
+    if DELAY * length > part.need.fresh_ticks:
+        yield f"epochs: one takes {length / 1e6:g} seconds, and an answer takes {DELAY} of them"

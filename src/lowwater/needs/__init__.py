@@ -1,0 +1,1 @@
+"""Needs: statements of what the user needs, and the policy that sets the other policies by them."""

@@ -1,0 +1,116 @@
+"""What the status says about the quality of windows, and the frontier of completeness and wait.
+
+A window is settled when its end is so far behind the newest time that hardly a row has ever needed
+that much slack (`OPEN`). The quality of settled windows is measured. Of other windows, more rows
+may be late: their number is bounded by the share of rows that need more slack than that distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowwater.control.completeness import Floats, Ticks
+from lowwater.watermarks.adaptive.quality_book import QualitySpan, last_windows, total
+from lowwater.watermarks.adaptive.tournament import HORIZON
+from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
+from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
+
+OPEN = 0.001
+"""The share of rows that may come so late that their window counts as settled before."""
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+"""The completeness of the points of a frontier."""
+
+
+@dataclass(frozen=True)
+class ToldSpan:
+    """The quality of neighbouring windows, of which the last ends at `end`."""
+
+    end: int
+    slack: int
+    quality: float | None
+    at_least: float | None
+    settled: bool
+
+
+@dataclass(frozen=True)
+class ToldQuality:
+    """The quality of windows: of the last settled ones, of all settled ones, and a lower bound.
+
+    `booked` is whether rows are counted by window; if not, the numbers are those of the slack rule.
+    """
+
+    measured: float | None
+    overall: float | None
+    at_least: float | None
+    booked: bool = True
+    spans: tuple[ToldSpan, ...] = ()
+
+
+def told_quality(one: WindowSlack, memory: WindowSlackMemory, *, ended: bool) -> ToldQuality:
+    """Return what is known about the quality of windows, whose streams may have `ended`."""
+    spans = memory.book.spans
+    kept = [memory.one.rule, *(own.rule for own in memory.sources.values())]
+    if not spans:
+        given, lost = (sum(getattr(rule, name) for rule in kept) for name in ("given", "lost"))
+        share = 1 - lost / given if given else None
+        return ToldQuality(share, share, None, booked=False)
+    rules = [Survival.of(one, rule) for rule in kept if rule.given > 0 and not ended]
+    told = tuple(_told(span, rules) for span in spans)
+    settled = [span for span, one in zip(spans, told, strict=True) if one.settled]
+    recent = last_windows(spans, HORIZON)
+    due = sum(span.given + span.lost + _open(span, rules) for span in recent)
+    return ToldQuality(
+        total(last_windows(settled, HORIZON)).quality,
+        total(settled).quality,
+        sum(span.given for span in recent) / due if due else None,
+        spans=told,
+    )
+
+
+def frontier(one: WindowSlack, memory: WindowSlackMemory) -> Iterator[tuple[float, int]]:
+    """Yield (completeness, slack in ticks), from the longest memory of the rule."""
+    rule = memory.one.rule
+    if rule.counts[-1].sum() <= 0:
+        return
+    edges, kept = one.rule.bins.edges[rule.bins], 1 - rule.beyond[-1]
+    before = -1
+    for level in LEVELS:
+        at = int(np.searchsorted(kept, level - 1e-9))
+        if before < at < len(edges):
+            yield round(float(kept[at]), 6), int(edges[at])
+            before = at
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The share of rows that need more slack than each of `edges`, and the newest time."""
+
+    newest: int
+    edges: Ticks
+    beyond: Floats
+
+    @classmethod
+    def of(cls, one: WindowSlack, rule: TournamentMemory) -> Survival:
+        """Return the survival of needed slacks in the longest memory of a rule."""
+        return cls(rule.newest or 0, one.rule.bins.edges[rule.bins], rule.beyond[-1])
+
+    def missing(self, end: int) -> float:
+        """Return the share of rows that need more slack than the distance of `end` so far."""
+        passed = int(np.searchsorted(self.edges, self.newest - end, side="right"))
+        return float(self.beyond[passed - 1]) if passed else 1.0
+
+
+def _told(span: QualitySpan, rules: Sequence[Survival]) -> ToldSpan:
+    due = span.given + span.lost + _open(span, rules)
+    settled = all(rule.missing(span.end) <= OPEN for rule in rules)
+    at_least = span.given / due if due else None
+    return ToldSpan(span.end, span.slack, span.quality, at_least, settled)
+
+
+def _open(span: QualitySpan, rules: Sequence[Survival]) -> float:
+    """Return the number of rows that may still be late for the windows of a span."""
+    missing = max((rule.missing(span.end) for rule in rules), default=0.0)
+    return (span.given + span.lost) * missing / max(1 - missing, 1e-3)
