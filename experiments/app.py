@@ -80,14 +80,16 @@ def arena(
     ] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge rules for the slack beside the best constant, and the times of early answers."""
+    """Judge slacks beside the best constant, and the times and the values of early answers."""
     from experiments.arena.early_report import early_arena
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
+    from experiments.arena.value_report import fails, value_arena
 
     console = Console(highlight=False, width=140)
     failed = failures(run_arena(seed or [0], console, out))
     failed += sum(one.fails for one in early_arena(seed or [0], console))
+    failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
     if failed:
         raise typer.Exit(1)
 

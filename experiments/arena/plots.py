@@ -30,7 +30,12 @@ def draw(verdicts: Sequence[Verdict], rule: str, seed: int, folder: Path) -> lis
     mine = [one for one in verdicts if one.rule == rule]
     return [
         _by_stream(mine, "Wait ÷ wait of the best constant", _waits, folder / "arena-wait.png"),
-        _by_stream(mine, "Completeness ÷ target", _completeness, folder / "arena-kept.png"),
+        _by_stream(
+            mine,
+            "Completeness ÷ target; without a point, a stream is too short",
+            _completeness,
+            folder / "arena-kept.png",
+        ),
         _over_time(seed, folder / "arena-slack.png"),
     ]
 
@@ -61,13 +66,13 @@ def _points(
 ) -> None:
     """Draw a point for each stream and target."""
     found = list(mine)
-    for target in TARGETS:
+    for above, target in zip((0.2, 0.0, -0.2), TARGETS, strict=True):
         by_stream: dict[str, list[Verdict]] = {}
         for one in found:
             if one.target == target and one.stream in places:
                 by_stream.setdefault(one.stream, []).append(one)
         x = [value(same) for same in by_stream.values()]
-        y = [places[name] for name in by_stream]
+        y = [places[name] + above for name in by_stream]
         axes.scatter(x, y, s=26, color=COLOURS[target], label=f"target {target:g}", zorder=3)
 
 
@@ -87,7 +92,8 @@ def _by_stream(
         fill(at, places, mine)
         at.set_yticks(range(len(names)), names, fontsize=8.5)
         at.set_ylim(-0.7, len(names) - 0.3)
-    legend(axes[1], loc="lower right")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper right", ncols=3, frameon=False, labelcolor=INK)
     figure.savefig(path)
     return path
 

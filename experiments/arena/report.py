@@ -87,7 +87,7 @@ def stream_of(source: tuple[int, str] | str) -> ArenaStream:
 
 def by_stream(verdicts: Sequence[Verdict]) -> Table:
     """Return a line for each stream and rule."""
-    table = _table("stream", "split", "", "rule")
+    table = empty_table("stream", "split", "", "rule")
     for target in TARGETS:
         table.add_column(f"kept, {target:g}", justify="right")
         table.add_column("wait ÷ best", justify="right")
@@ -114,7 +114,7 @@ def _figures(one: Verdict) -> tuple[str, str]:
 
 def in_the_mean(verdicts: Sequence[Verdict]) -> Table:
     """Return a line for each split, change, rule and target: means, and what fails."""
-    table = _table("split", "", "rule", "target")
+    table = empty_table("split", "", "rule", "target")
     for name in ("wait ÷ best", "at most", "short", "slow", "streams"):
         table.add_column(name, justify="right")
 
@@ -130,7 +130,8 @@ def in_the_mean(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
-def _table(*names: str) -> Table:
+def empty_table(*names: str) -> Table:
+    """Return a table without lines, in the style of the arena."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in names:
         table.add_column(name, no_wrap=True)

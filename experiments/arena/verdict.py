@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from experiments.arena.clairvoyant import least_wait
 from experiments.arena.constants import Constants
 from experiments.arena.incidence import Incidences
 from experiments.arena.simulate import Course, MakeRule, Simulation
@@ -92,6 +93,18 @@ def judge(sim: Simulation, rule: str, target: float, course: Course) -> Verdict:
     )
 
 
+def bound(sim: Simulation, target: float) -> Verdict:
+    """Return the verdict on a rule that knows all arrivals and loses as many rows as allowed."""
+    stream, found = sim.stream, sim.incidences
+    judged = np.arange(len(found.ends)) >= min(WARM_UP, len(found.ends) // 10)
+    constants = Constants.of(stream, found, judged)
+    reached = max(target, float(constants.completeness[0]))
+    best = constants.wait(constants.least(reached))
+    wait = least_wait(sim, judged, reached)
+    names = (stream.name, stream.split, stream.change, "clairvoyant")
+    return Verdict(*names, target, reached, 1.0, wait, best, stream.epoch, judged=True)
+
+
 def _share_in_time(found: Incidences, course: Course, some: np.ndarray) -> float:
     """Return the share of the rows of some incidences that were in time; 1 if there are none."""
     rows = found.count[some].sum()
@@ -99,7 +112,7 @@ def _share_in_time(found: Incidences, course: Course, some: np.ndarray) -> float
 
 
 def judge_all(streams: Iterable[ArenaStream], rules: dict[str, MakeRule]) -> list[Verdict]:
-    """Run all rules under all targets over all streams."""
+    """Run all rules under all targets over all streams; add the bound of any rule."""
     verdicts = []
     for stream in streams:
         sim = Simulation(stream)
@@ -107,6 +120,7 @@ def judge_all(streams: Iterable[ArenaStream], rules: dict[str, MakeRule]) -> lis
             for target in TARGETS:
                 course = sim.run(make(target, stream))
                 verdicts.append(judge(sim, name, target, course))
+        verdicts.extend(bound(sim, target) for target in TARGETS)
     return verdicts
 
 

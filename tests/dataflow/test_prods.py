@@ -18,7 +18,7 @@ from tests.strategies import examples
 
 SCHEMA = "t bigint, k int, v int"
 ASK = "t bigint, k int"
-EARLY = ("kind", "completeness", "expected_accuracy", "low", "high")
+EARLY = ("kind", "completeness", "expected_accuracy", "low", "high", "settled")
 
 # -- plans of every kind ---------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Accuracy, estimates and intervals of early values."""
 
 import json
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from decimal import Decimal
 
 import numpy as np
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from lowwater.codec import decode, encode
 from lowwater.early.accuracy import MOST_GROUPS, OTHERS, RunningAccuracy, accuracy, judged
-from lowwater.early.calibration.calibrator import Calibrator, EarlyFinalPairs, EarlyValues
+from lowwater.early.calibration.calibrator import Calibrator, EarlyFinalPairs, Estimate
 from lowwater.early.calibration.learner import LearnerMemory
 from lowwater.errors import SpecError
 
 KINDS = {"n": "counted", "sum": "scaled", "avg": "level", "max": "rising", "min": "falling"}
+KINDS |= {"kinds": "distinct", "last": "other"}
 numbers = st.floats(allow_nan=True, allow_infinity=True, width=32)
 
 
@@ -73,77 +74,103 @@ def test_running_accuracy_keeps_a_bounded_number_of_groups():
     assert len(json.dumps(encode(memory))) < 5_000
 
 
-def windows(rng, count, *, groups=1, missing=0.3):
+def windows(rng, count, *, groups=1, missing=0.3, size=200):
     """Draw windows of clustered rows, of which a share is missing; all values are positive."""
-    size = np.tile(np.linspace(1, 20, groups), count)
+    group = np.tile(np.arange(groups), count)
+    sizes = size * np.linspace(1, 20, groups)[group]
     early = np.ones(count * groups) + rng.poisson(
-        200 * size * (1 - missing) * rng.gamma(20, 1 / 20, len(size))
+        sizes * (1 - missing) * rng.gamma(20, 1 / 20, len(sizes))
     )
-    late = rng.poisson(200 * size * missing)
+    late = rng.poisson(sizes * missing)
     value = rng.normal(50, 5 / np.sqrt(early)), rng.normal(50, 5 / np.sqrt(late + 1))
     total = early * value[0] + late * value[1]
-    tops = rng.gumbel(np.log(early)), rng.gumbel(np.log(late + 1e-9))
+    tops = rng.gumbel(np.log(early)) + 20, rng.gumbel(np.log(late + 1e-9)) + 20
     raw = {"n": early, "sum": early * value[0], "avg": value[0], "max": tops[0], "min": -tops[0]}
     final = {"n": early + late, "sum": total, "avg": total / (early + late)}
     final |= {"max": np.maximum(*tops), "min": -np.maximum(*tops)}
-    share = early / (early + 200 * size * missing)
-    return EarlyFinalPairs(np.repeat(np.arange(count), groups), share, early, raw, final=final)
+    raw |= {"kinds": np.floor(early**0.7) + 1, "last": value[0]}
+    final |= {"kinds": np.floor((early + late) ** 0.7) + 1, "last": value[1]}
+    share = early / (early + sizes * missing)
+    window = np.repeat(np.arange(count), groups)
+    return EarlyFinalPairs(window, group, share, early, raw, final=final)
 
 
 def part(pairs, chosen):
     raw, final = ({k: v[chosen] for k, v in x.items()} for x in (pairs.raw, pairs.final))
-    return EarlyFinalPairs(
-        pairs.window[chosen], pairs.completeness[chosen], pairs.rows[chosen], raw, final=final
-    )
+    parts = (pairs.window, pairs.slot, pairs.completeness, pairs.rows)
+    return EarlyFinalPairs(*(p[chosen] for p in parts), raw, final=final)
+
+
+SIDES = ("estimate", "low", "high", "settled", "expected_accuracy")
 
 
 def replayed(pairs, kinds=None, coverage=0.9):
-    """Judge each window by what was known before it; return the intervals and the last memory."""
+    """Judge each window by what was known before it; return the estimates and the last memory."""
     calibrator = Calibrator(kinds or KINDS, coverage)
     memory, found = calibrator.begin(), []
     for window in range(int(pairs.window.max()) + 1):
         one = part(pairs, pairs.window == window)
-        found.append(calibrator.judge(memory, one))
-        memory = calibrator.learn(memory, one)
-    names = calibrator.begin()
-    sides = ("low", "high", "expected_accuracy", "estimate")
+        judged = calibrator.judge(memory, one)
+        found.append(judged)
+        said = {name: e.estimate for name, e in judged.items()}
+        memory = calibrator.learn(memory, replace(one, said=said))
     return {
-        n: [np.concatenate([getattr(f[n], side) for f in found]) for side in sides] for n in names
+        n: Estimate(*(np.concatenate([getattr(f[n], side) for f in found]) for side in SIDES))
+        for n in calibrator.kinds
     }, memory
 
 
-def test_intervals_cover_the_final_with_the_stated_probability():
-    pairs = windows(np.random.default_rng(1), 1_000)
+def covered(one, final):
+    return (one.low <= final) & (final <= one.high)
+
+
+def test_intervals_hold_the_final_with_at_least_the_stated_probability():
+    pairs = windows(np.random.default_rng(1), 120, groups=4, size=40)
     found, _ = replayed(pairs)
-    for name in ("n", "sum", "avg"):
-        low, high, expected, estimate = found[name]
-        final = pairs.final[name]
-        assert np.mean((low <= final) & (final <= high)) == pytest.approx(0.9, abs=0.03)
-        assert expected[200:].mean() == pytest.approx(accuracy(estimate, final).mean(), abs=0.02)
-    for name in ("max", "min"):
-        low, high, *_ = found[name]
-        covered = np.mean((low <= pairs.final[name]) & (pairs.final[name] <= high))
-        assert covered == pytest.approx(0.9, abs=0.03)
+    for name, one in found.items():
+        inside = covered(one, pairs.final[name])
+        assert inside.mean() >= 0.9 - 2 * np.sqrt(0.09 / len(inside)), name
+        expected = one.expected_accuracy[200:].mean()
+        right = accuracy(one.estimate, pairs.final[name])[200:].mean()
+        assert expected == pytest.approx(right, abs=0.02), name
 
 
-def test_another_coverage_may_be_asked_for():
-    pairs = windows(np.random.default_rng(7), 1_000)
+def test_another_probability_may_be_asked_for():
+    pairs = windows(np.random.default_rng(7), 120, groups=4)
     found, _ = replayed(pairs, {"avg": "level"}, coverage=0.5)
-    low, high, *_ = found["avg"]
-    final = pairs.final["avg"]
-    assert np.mean((low <= final) & (final <= high)) == pytest.approx(0.5, abs=0.05)
+    inside = covered(found["avg"], pairs.final["avg"])
+    assert 0.46 <= np.mean(inside) <= 0.64
 
 
-def test_intervals_are_better_than_empirical_quantiles_where_groups_differ():
-    pairs = windows(np.random.default_rng(2), 400, groups=8)
+def test_the_estimate_is_the_median():
+    pairs = windows(np.random.default_rng(8), 120, groups=4)
+    found, _ = replayed(pairs, {"n": "counted", "sum": "scaled", "avg": "level"})
+    for name, one in found.items():
+        final, estimate = pairs.final[name][80:], one.estimate[80:]
+        least = 0.5 - 3 * np.sqrt(0.25 / len(final))
+        assert np.mean(final <= estimate) >= least, name
+        assert np.mean(final >= estimate) >= least, name
+
+
+def test_small_and_large_groups_are_each_covered():
+    pairs = windows(np.random.default_rng(2), 150, groups=8, size=4)
+    found, _ = replayed(pairs, {"n": "counted", "avg": "level"})
+    for name, one in found.items():
+        inside = covered(one, pairs.final[name])[400:]
+        for group in range(8):
+            mine = inside[pairs.slot[400:] == group]
+            assert mine.mean() >= 0.9 - 3 * np.sqrt(0.09 / len(mine)), (name, group)
+
+
+def test_intervals_are_better_than_plain_quantiles_where_groups_differ():
+    pairs = windows(np.random.default_rng(2), 150, groups=8)
     found, _ = replayed(pairs, {"n": "counted"})
-    low, high, _, estimate = found["n"]
-    final, ratio = pairs.final["n"], pairs.final["n"] / estimate
+    one, final, raw = found["n"], pairs.final["n"], pairs.raw["n"] / pairs.completeness
     ours, plain = [], []
-    for at in range(800, len(final)):
-        least, most = estimate[at] * np.quantile(ratio[: at // 8 * 8], [0.05, 0.95])
+    for at in range(400, len(final)):
+        least, most = raw[at] * np.quantile((final / raw)[: at // 8 * 8], [0.05, 0.95])
         plain.append(score(least, most, final[at]))
-        ours.append(score(low[at], high[at], final[at]))
+        ours.append(score(one.low[at], one.high[at], final[at]))
     assert np.mean(ours) < 0.95 * np.mean(plain)
 
 
@@ -151,28 +178,69 @@ def score(low, high, final):
     return high - low + 20 * max(low - final, 0) + 20 * max(final - high, 0)
 
 
+def test_the_better_of_raw_and_completed_values_wins():
+    """Half of the rows are missing, or none is, and the completeness says the opposite."""
+    rng = np.random.default_rng(9)
+    for missing, share in ((0.5, 0.99), (0.0, 0.5)):
+        pairs = windows(rng, 60, groups=3, missing=missing)
+        pairs = replace(pairs, completeness=np.full(len(pairs.window), share))
+        found, _ = replayed(pairs, {"n": "counted"})
+        final, raw = pairs.final["n"], pairs.raw["n"]
+        right = accuracy(found["n"].estimate, final)[90:].mean()
+        assert right >= accuracy(raw, final)[90:].mean() - 0.01
+        assert right >= accuracy(raw / share, final)[90:].mean() + 0.2
+
+
+def test_groups_that_are_late_in_different_ways_have_no_bias():
+    rng = np.random.default_rng(10)
+    pairs = windows(rng, 80, groups=4)
+    late = pairs.slot % 2 == 0
+    final = np.where(late, 2 * pairs.raw["n"], pairs.raw["n"] + rng.poisson(1.0, len(late)))
+    pairs = replace(pairs, final={**pairs.final, "n": final})
+    found, _ = replayed(pairs, {"n": "counted"})
+    for mine in (late, ~late):
+        bias = (found["n"].estimate / final)[mine][60:] - 1
+        assert abs(bias.mean()) < 0.03
+
+
+def test_settled_is_the_probability_that_nothing_changes():
+    rng = np.random.default_rng(11)
+    pairs = windows(rng, 100, groups=3, missing=0.0)
+    hidden = rng.uniform(size=300) < 0.7
+    final = np.where(hidden, pairs.raw["n"], pairs.raw["n"] + 5)
+    pairs = replace(pairs, final={**pairs.final, "n": final}, completeness=np.full(300, 0.9))
+    found, _ = replayed(pairs, {"n": "counted"})
+    assert found["n"].settled[100:].mean() == pytest.approx(0.7, abs=0.07)
+
+
 def test_coverage_comes_back_after_a_change():
     rng = np.random.default_rng(3)
-    calm, wild = windows(rng, 300), windows(rng, 700)
-    wild.final["avg"][:] = wild.raw["avg"] + 10 * (wild.final["avg"] - wild.raw["avg"])
-    calibrator = Calibrator({"avg": "level"})
-    memory, covered = calibrator.begin(), []
-    for pairs in (calm, wild):
-        for window in range(int(pairs.window.max()) + 1):
-            one = part(pairs, [window])
-            said = calibrator.judge(memory, one)["avg"]
-            covered.append(bool(said.low[0] <= one.final["avg"][0] <= said.high[0]))
-            memory = calibrator.learn(memory, one)
-    assert np.mean(covered[400:]) == pytest.approx(0.9, abs=0.03)
+    pairs = windows(rng, 160, groups=2)
+    wild = pairs.window >= 80
+    raw, final = pairs.raw["avg"], pairs.final["avg"].copy()
+    final[wild] = (raw + 10 * (final - raw))[wild]
+    found, _ = replayed(replace(pairs, final={**pairs.final, "avg": final}), {"avg": "level"})
+    inside = covered(found["avg"], final)
+    assert inside[190:].mean() >= 0.9 - 3 * np.sqrt(0.09 / len(inside[190:]))
 
 
 def test_little_known_means_wide_intervals():
-    pairs = windows(np.random.default_rng(4), 200)
+    pairs = windows(np.random.default_rng(4), 110)
     found, _ = replayed(pairs)
     for name in ("n", "sum", "avg"):
-        low, high, *_ = found[name]
-        assert (high - low)[:3].mean() > 1.5 * (high - low)[100:].mean()
-        assert np.mean((low <= pairs.final[name])[:20] & (pairs.final[name] <= high)[:20]) >= 0.9
+        one, final = found[name], pairs.final[name]
+        width = one.high - one.low
+        assert width[:3].mean() > 1.5 * width[100:].mean()
+        assert covered(one, final)[:20].mean() >= 0.9
+
+
+def test_before_any_final_is_known_values_are_completed():
+    pairs = windows(np.random.default_rng(4), 3)
+    calibrator = Calibrator(KINDS)
+    said = calibrator.judge(calibrator.begin(), pairs)
+    assert said["sum"].estimate == pytest.approx(pairs.raw["sum"] / pairs.completeness)
+    for name in ("avg", "max", "min", "last", "kinds"):
+        assert said[name].estimate == pytest.approx(pairs.raw[name]), name
 
 
 values = st.floats(-1e9, 1e9)
@@ -181,50 +249,62 @@ rows = st.lists(
 )
 
 
-@settings(max_examples=30)
-@given(rows, st.integers(1, 4))
-def test_intervals_are_numbers_in_order_whatever_came(rows, per_window):
+def some_pairs(rows, per_window=3):
     share, n, raw, final = (np.array(x, np.float64) for x in zip(*rows, strict=True))
     window = np.arange(len(n)) // per_window
-    raws = {"n": n, "sum": raw, "avg": raw, "max": raw, "min": raw}
-    finals = {"n": n + 1, "sum": final, "avg": final}
+    slot = np.arange(len(n)) % 5 - 1
+    raws = {"n": n, "sum": raw, "avg": raw, "max": raw, "min": raw, "kinds": n, "last": raw}
+    finals = {"n": n + 1, "sum": final, "avg": final, "kinds": n + 1, "last": final}
     finals |= {"max": np.maximum(raw, final), "min": np.minimum(raw, final)}
-    calibrator = Calibrator(KINDS)
-    pairs = EarlyFinalPairs(window, share, n, raws, final=finals)
-    memory = calibrator.learn(calibrator.begin(), pairs)
+    return EarlyFinalPairs(window, slot, share, n, raws, final=finals)
+
+
+@settings(max_examples=20)
+@given(rows, st.integers(1, 4), st.sampled_from([0.5, 0.9, 0.99]))
+def test_estimates_lie_in_their_intervals_whatever_came(rows, per_window, coverage):
+    pairs = some_pairs(rows, per_window)
+    calibrator = Calibrator(KINDS, coverage)
+    memory = calibrator.begin()
+    for _ in range(3):
+        for name, one in calibrator.judge(memory, pairs).items():
+            assert all(np.isfinite(getattr(one, side)).all() for side in SIDES), name
+            assert (one.low <= one.estimate).all(), name
+            assert (one.estimate <= one.high).all(), name
+            assert ((one.settled >= 0) & (one.settled <= 1)).all(), name
+        said = calibrator.judge(memory, pairs)
+        assert (said["n"].low >= pairs.raw["n"]).all()
+        assert (said["max"].low >= pairs.raw["max"]).all()
+        assert (said["min"].high <= pairs.raw["min"]).all()
+        memory = calibrator.learn(memory, pairs)
     written = json.dumps(encode(LearnerMemory(calibration=memory)))
     assert decode(LearnerMemory, json.loads(written)).calibration == memory
-    for known in (calibrator.begin(), memory):
-        said = calibrator.judge(known, EarlyValues(window, share, n, raws))
-        for name, one in said.items():
-            assert np.isfinite([one.estimate, one.low, one.high, one.expected_accuracy]).all(), name
-            assert (one.low <= one.high).all()
-        assert (said["n"].low >= n).all()
-        assert (said["max"].low >= raw).all()
-        assert (said["min"].high <= raw).all()
 
 
-def test_windows_that_end_together_or_one_by_one_teach_the_same():
-    pairs = windows(np.random.default_rng(5), 30, groups=3)
+@settings(max_examples=15)
+@given(rows, st.randoms())
+def test_what_is_learned_does_not_depend_on_the_order_of_results(rows, random):
+    pairs = some_pairs(rows)
+    order = list(range(len(rows)))
+    random.shuffle(order)
     calibrator = Calibrator(KINDS)
-    at_once = calibrator.learn(calibrator.begin(), pairs)
-    _, one_by_one = replayed(pairs)
-    assert at_once == one_by_one
+    known = calibrator.learn(calibrator.begin(), pairs)
+    both = [calibrator.learn(known, p) for p in (pairs, part(pairs, np.array(order)))]
+    assert both[0].groups == both[1].groups
+    for name, one in both[0].values.items():
+        other = both[1].values[name]
+        assert (one.distribution, one.settled) == (other.distribution, other.settled), name
 
 
 def test_missing_values_teach_nothing_and_memory_stays_small():
-    calibrator = Calibrator({f"a{i}": kind for i, kind in enumerate([*KINDS.values(), "other"])})
-    pairs = windows(np.random.default_rng(6), 60)
-    raw = dict.fromkeys(calibrator.begin(), pairs.raw["avg"])
-    missing = {name: np.full(60, np.nan) for name in raw}
-    early = (pairs.window, pairs.completeness, pairs.rows)
-    assert (
-        calibrator.learn(calibrator.begin(), EarlyFinalPairs(*early, missing, final=raw))
-        == calibrator.begin()
-    )
-    memory = calibrator.learn(calibrator.begin(), EarlyFinalPairs(*early, raw, final=raw))
-    assert len(json.dumps(encode(memory))) < 2_000 * sum(map(len, memory.values()))
-    assert all(len(positions) <= 5 for positions in memory.values())
+    pairs = windows(np.random.default_rng(6), 40, groups=8)
+    calibrator = Calibrator(KINDS)
+    missing = {name: np.full(len(pairs.window), np.nan) for name in KINDS}
+    untaught = calibrator.learn(calibrator.begin(), replace(pairs, raw=missing))
+    assert untaught.values == calibrator.begin().values
+    for one in calibrator.judge(untaught, replace(pairs, raw=missing)).values():
+        assert np.isnan([one.estimate, one.low, one.high]).all()
+    _, memory = replayed(pairs)
+    assert len(json.dumps(encode(memory))) < 6_000 * len(KINDS)
 
 
 def test_what_cannot_be_calibrated_is_refused():

@@ -174,7 +174,7 @@ def test_an_aggregate_of_the_user_says_how_it_grows():
         grown=lw.aggregate("v", **total, extrapolate=lambda value, share: value / share),
     )
     rows = early(run(query, feed, steady(40), lw.early_before(0.5)))
-    assert rows[-1]["plain"] == 20
+    assert rows[0]["plain"] == 20  # before its final is known, nothing is learned
     assert rows[-1]["grown"] == pytest.approx(40, rel=0.05)
 
 
@@ -204,6 +204,8 @@ def test_every_numeric_aggregate_has_an_interval_and_nothing_else_has():
     assert found["low_"]["n"] <= found["n"] <= found["high"]["n"]
     assert found["low"] == 3
     assert 0 < found["completeness"] < 1
+    assert set(found["settled"]) == {"n", "total", "mean", "low"}
+    assert all(0 <= p <= 1 for p in found["settled"].values())
 
 
 # -- mistakes --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import lowwater as lw
+from experiments.arena.clairvoyant import Closings, least_wait
 from experiments.arena.constants import Constants
 from experiments.arena.families import FAMILIES
 from experiments.arena.play import play
@@ -69,6 +70,38 @@ def test_constants_are_what_the_simulation_gives():
         assert constants.least(kept) == slack
 
 
+@pytest.mark.parametrize("name", ["storms", "uploads", "exponential-sliding", "in-order"])
+def test_no_rule_waits_less_than_the_bound(name):
+    sim = Simulation(part(name, 80))
+    found = sim.incidences
+    every = np.ones(len(found.ends), bool)
+    constants = Constants.of(sim.stream, found, every)
+    for rule in (RULES["tournament"](0.9, sim.stream), FixedSlack(0), FixedSlack(sim.stream.range)):
+        course = sim.run(rule)
+        kept = 1 - found.count[course.late].sum() / found.count.sum()
+        least = least_wait(sim, every, float(kept) - 1e-12)
+        assert least <= course.wait.mean() + 1
+    assert least_wait(sim, every, 0.0) == pytest.approx(constants.wait(0))
+
+
+@pytest.mark.parametrize("price", [1.0, 1e4, 1e6, 1e9])
+def test_each_window_of_the_bound_closes_where_it_costs_least(price):
+    sim = Simulation(part("outages", 40))
+    found, cuts = sim.incidences, sim.stream.cuts
+    waits, lost = [], []
+    for window, end in enumerate(found.ends):
+        soonest = np.argmax(sim.stream.newest >= end) + 1 if end <= sim.stream.newest[-1] else 10**9
+        options = []
+        for epoch in range(min(soonest, len(cuts) - 1), len(cuts)):
+            late = found.count[(found.window == window) & (found.epoch > epoch)].sum()
+            options.append((cuts[epoch] - end + price * late, cuts[epoch] - end, late))
+        _, wait, late = min(options)
+        waits.append(wait)
+        lost.append(late)
+    every = np.ones(len(found.ends), bool)
+    assert Closings.of(sim, every).at(price) == (pytest.approx(np.mean(waits)), sum(lost))
+
+
 def test_a_constant_is_as_good_as_the_best_constant():
     sim = Simulation(part("exponential", 150))
     found = sim.incidences
@@ -95,7 +128,8 @@ def test_there_are_24_families_of_both_kinds_at_least():
 def test_baselines_run_over_any_stream():
     stream = part("exponential", 200)
     verdicts = judge_all([stream], BASELINES)
-    assert [one.rule for one in verdicts] == [name for name in BASELINES for _ in range(3)]
+    names = [*BASELINES, "clairvoyant"]
+    assert [one.rule for one in verdicts] == [name for name in names for _ in range(3)]
     assert all(one.completeness > 0.8 for one in verdicts)
 
 

@@ -49,7 +49,7 @@ from lowwater.testing import EpochOutput, Feed, Row, feed, play
 
 FOLDER = Path(__file__).parent
 SETTINGS = ("early", "estimate", "shed", "clock")
-_EARLY = ("completeness", "expected_accuracy", "low", "high")
+_EARLY = ("completeness", "expected_accuracy", "low", "high", "settled")
 _MISSED = ("late_degree", "missed", "admitted")
 
 

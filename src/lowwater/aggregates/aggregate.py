@@ -16,7 +16,7 @@ import pyarrow as pa
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns
 from lowwater.errors import SpecError, unknown_name
 
-Growth = Literal["counted", "scaled", "level", "rising", "falling", "other"]
+Growth = Literal["counted", "scaled", "distinct", "level", "rising", "falling", "other"]
 """How a result changes as rows arrive: `counted` and `scaled` grow in proportion to the rows,
 `level` hardly changes, `rising` never falls, `falling` never rises, `other` is unknown."""
 Kind = Literal["decomposable", "holistic", "sketch", "lift", "init"]
@@ -105,19 +105,27 @@ def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:
 
     >>> scaled(pa.array([10, 7, None]), np.array([0.5, 1.0, 0.5])).to_pylist()
     [20, 7, None]
-    >>> scaled(pa.array([2**62]), np.array([0.1])).to_pylist()
+    """
+    floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers(floats / np.maximum(share, 1e-9), values)
+
+
+def numbers(floats: np.ndarray, like: pa.Array) -> pa.Array:
+    """Return numbers in the type of `like`, NULL where it is NULL; integers are rounded.
+
+    >>> numbers(np.array([1.7, 2.0]), pa.array([5, None])).to_pylist()
+    [2, None]
+    >>> numbers(np.array([1e30]), pa.array([2**62])).to_pylist()
     [9223372036854774784]
     """
-    kind = values.type
-    floats = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    whole, missing = floats / np.maximum(share, 1e-9), np.asarray(values.is_null())
+    kind, missing = like.type, np.asarray(like.is_null())
     if pa.types.is_decimal(kind):
         most = 10.0 ** (kind.precision - kind.scale) * _BELOW
-        whole = np.clip(whole, -most, most)
+        floats = np.clip(floats, -most, most)
     if pa.types.is_integer(kind):
         limits = np.iinfo(kind.to_pandas_dtype())
         # The nearest double of the largest bigint is beyond bigint.
         most = limits.max if kind.bit_width < 64 else np.nextafter(2.0**63, 0)  # noqa: PLR2004
-        whole = np.clip(np.round(np.nan_to_num(whole)), limits.min, most)
-        return pa.array(whole.astype(kind.to_pandas_dtype()), kind, mask=missing)
-    return pa.array(whole, mask=missing).cast(kind, safe=False)
+        floats = np.clip(np.round(np.nan_to_num(floats)), limits.min, most)
+        return pa.array(floats.astype(kind.to_pandas_dtype()), kind, mask=missing)
+    return pa.array(floats, mask=missing).cast(kind, safe=False)

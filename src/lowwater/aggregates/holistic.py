@@ -101,7 +101,7 @@ class Quantile(HolisticAggregate):
 class CountDistinct(HolisticAggregate):
     """The number of distinct values of a column."""
 
-    growth: ClassVar[Growth] = "rising"
+    growth: ClassVar[Growth] = "distinct"
     column: str
     sketch: Hll | None = None
 

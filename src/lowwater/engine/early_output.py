@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowwater.aggregates.aggregate import numbers
 from lowwater.control.completeness import Completeness
 from lowwater.control.context import InputProgress
 from lowwater.control.measures import EarlyNews, EpochMeasure, Measures, WaitingResult
@@ -22,6 +23,7 @@ from lowwater.control.watermark import latest
 from lowwater.dataflow.answer_prods import bare, completed, completeness, window_ticks
 from lowwater.dataflow.graph import Dataflow
 from lowwater.early.calibration.calibrator import EarlyValues, Estimate
+from lowwater.early.calibration.early_rows import SCALED
 from lowwater.early.calibration.learner import HASHES, OperatorLearner
 from lowwater.early.prodder import EarlyMemory, Prodder
 from lowwater.engine.entry import Entry
@@ -127,20 +129,42 @@ class _Judge:
             return values, ()
         early = self._early(rows, values, share)
         estimates = self.learning.judge(self.known, early)
-        for name, column in zip(KNOWN[1:], ("expected_accuracy", "low", "high"), strict=True):
-            values = values.append_column(HIDDEN + name, _each(estimates, column))
+        if self.prodder.complete:
+            values = self._estimated(rows, values, early, estimates)
+        estimates = {n: e.around(_floats(values.column(n))) for n, e in estimates.items()}
+        for name in KNOWN[1:]:
+            values = values.append_column(HIDDEN + name, _each(estimates, name))
         return values, self._remembered(rows, values, early, known)
 
     def _early(self, rows: pa.Table, values: pa.Table, share: np.ndarray | None) -> EarlyValues:
         assert self.learning is not None  # noqa: S101
-        # Scaled aggregates are learned from their raw values, the others from their estimates.
-        raw = {
-            name: _floats((rows if kind in {"counted", "scaled"} else values).column(name))
-            for name, kind in self.learning.kinds.items()
-        }
+        raw = {n: _floats(self._raw(rows, values, n)) for n in self.learning.kinds}
         _, ends = window_ticks(rows)
         known = np.full(len(rows), UNKNOWN_SHARE) if share is None else share
-        return EarlyValues(ends, known, _floats(rows.column(ROWS)), raw)
+        slots = self.known.sample.slots(self._hashes(rows))
+        return EarlyValues(ends, slots, known, _floats(rows.column(ROWS)), raw)
+
+    def _raw(self, rows: pa.Table, values: pa.Table, name: str) -> pa.ChunkedArray:
+        """Return the column that is learned: scaled aggregates are not completed, others are."""
+        assert self.learning is not None  # noqa: S101
+        scaled = self.learning.kinds[name] in SCALED
+        return (rows if scaled else values).column(name)
+
+    def _estimated(
+        self,
+        rows: pa.Table,
+        values: pa.Table,
+        early: EarlyValues,
+        estimates: Mapping[str, Estimate],
+    ) -> pa.Table:
+        """Return `values` with the estimates; a value that is not changed stays exact."""
+        for name, one in estimates.items():
+            at = values.column_names.index(name)
+            column = self._raw(rows, values, name).combine_chunks()
+            same = (one.estimate == early.raw[name]) | ~np.isfinite(one.estimate)
+            emitted = pc.if_else(pa.array(same), column, numbers(one.estimate, column))
+            values = values.set_column(at, values.schema.field(at), emitted)
+        return values
 
     def _remembered(
         self, rows: pa.Table, values: pa.Table, early: EarlyValues, known: EpochReport
@@ -187,11 +211,15 @@ class _Judge:
 
     def _sample(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Return (indices, group hashes) of the rows whose group is in the sample."""
-        assert isinstance(self.plan, WindowPlan)  # noqa: S101
-        keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
-        hashes = shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
+        hashes = self._hashes(rows)
         chosen = np.flatnonzero(hashes < self.known.sample.limit)
         return chosen, hashes[chosen]
+
+    def _hashes(self, rows: pa.Table) -> np.ndarray:
+        """Return the hash of each row's group, from 0 to `HASHES`."""
+        assert isinstance(self.plan, WindowPlan)  # noqa: S101
+        keys = [rows.column(k).combine_chunks() for k in self.plan.keys]
+        return shard_of(keys, len(rows), HASHES) if keys else np.zeros(len(rows), np.int64)
 
     def _keys(self, rows: pa.Table, chosen: np.ndarray) -> list[tuple[str, str]]:
         """Return (key of window and group, group as text) for each row at an index in `chosen`."""

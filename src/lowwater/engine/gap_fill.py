@@ -1,17 +1,18 @@
 """Filled results: estimates of dropped windows, interpolated between neighbouring finals (DROP 6).
 
-A filled row is emitted once both neighbouring finals are known. The error bound is learned from
-windows that were not dropped: each final is compared with the line between its own neighbours.
-Results are modelled as a random walk. Between finals of windows 0 and n, the expected distance of
-window d from the line is √(d·(n − d)/n) times the usual change from one window to the next.
+A filled row is emitted once both neighbouring finals are known. What it may be off by is learned
+from windows that were not dropped: each final is compared with the line between its own neighbours.
+Results are modelled as a random walk. Between finals of windows 0 and n, the distance of window d
+from the line is √(d·(n − d)/n) times that of a single window. Like an early value, a filled value
+is the median of the distribution of its final, and `low` and `high` are quantiles of it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import isnan, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,19 @@ from lowwater.engine.entry import Entry
 from lowwater.intervals import Intervals
 from lowwater.operators.packet import Packet, measure_packet, table_packet, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
-from lowwater.planner.early_columns import HIDDEN
+from lowwater.planner.early_columns import ENDS, HIDDEN
 from lowwater.shedding.drop_geometry import window_runs
 from lowwater.shedding.shedder import LoadShedder
 from lowwater.windows.sliding import Sliding
 
-ERROR = HIDDEN + "error"
-"""The hidden column with the error bounds of filled values."""
+INTERVAL = tuple(HIDDEN + name for name in ENDS)
+"""The hidden columns with the interval of a filled value."""
+LEVELS = (0.05, 0.5, 0.95)
+"""The levels of `low`, of the value and of `high`."""
 GROUPS = 2_000
 """The largest number of groups with filled results; the log stores each group's last finals."""
-MEMORY = 0.95
-"""The factor by which the weight of earlier errors shrinks with each new error."""
+REMEMBERED = 400
+"""The number of distances from the line that are remembered for each aggregate."""
 
 
 def filled(
@@ -104,22 +107,36 @@ class _Gaps:
         named: Mapping[str, Any],
         first: Sequence[Any],
         last: Sequence[Any],
-        error: Mapping[str, tuple[float, float]],
+        error: Mapping[str, tuple[float, ...]],
     ) -> list[dict[str, Any]]:
         """Return the filled rows of the dropped windows between the finals `first` and `last`."""
         span, fills = last[0] - first[0], []
+        if span == 1:
+            return []
+        off = [_quantiles(error.get(name, ())) for name in self.values]
         for start, end in window_runs(self.spec(row), self.dropped):
             for wid in range(max(first[0] + 1, start), min(last[0], end)):
                 at = wid - first[0]
                 line = _line(first[1], last[1], at / span)
-                off = {v: _usual(error.get(v)) * _stray(at, span) for v in self.values}
-                values = dict(zip(self.values, line, strict=True))
-                fills.append({**named, **values, "wid": wid, "kind": "filled", ERROR: off})
+                found = self._distribution(line, off, _stray(at, span))
+                fills.append({**named, **found, "wid": wid, "kind": "filled"})
         return fills
+
+    def _distribution(
+        self, line: Sequence[float | None], off: Sequence[Sequence[float]], stray: float
+    ) -> dict[str, Any]:
+        """Return the values of a filled row, and the columns of its interval ends."""
+        by_name = {
+            name: [None if value is None else value + stray * end for end in ends]
+            for name, value, ends in zip(self.values, line, off, strict=True)
+        }
+        low, high = ({n: ends[side] for n, ends in by_name.items()} for side in (0, 2))
+        values = {n: ends[1] for n, ends in by_name.items()}
+        return {**values, INTERVAL[0]: low, INTERVAL[1]: high}
 
     def _learn(
         self,
-        error: dict[str, tuple[float, float]],
+        error: dict[str, tuple[float, ...]],
         first: Sequence[Any],
         middle: Sequence[Any],
         last: Sequence[Any],
@@ -129,12 +146,11 @@ class _Gaps:
         line = _line(first[1], last[1], at / span)
         for name, guess, value in zip(self.values, line, middle[1], strict=True):
             if guess is not None and value is not None:
-                total, weight = error.get(name, (0.0, 0.0))
-                off = abs(value - guess) / _stray(at, span)
-                error[name] = MEMORY * total + off, MEMORY * weight + 1
+                off = float(f"{(value - guess) / _stray(at, span):.6g}")
+                error[name] = (*error.get(name, ()), off)[-REMEMBERED:]
 
     def table(self, rows: list[dict[str, Any]]) -> pa.Table:
-        """Return filled rows as a table of results, with the column of error bounds."""
+        """Return filled rows as a table of results, with the columns of their intervals."""
         plan = self.plan
         columns = []
         for field in plan.result_schema:
@@ -145,13 +161,24 @@ class _Gaps:
                 columns.append(pa.StructArray.from_arrays(bounds, fields=list(field.type)))
             else:
                 columns.append(_column([r.get(field.name) for r in rows], field.type))
-        bounds = pa.array([r[ERROR] for r in rows], error_type(self.values))
-        return pa.table(columns, schema=plan.result_schema).append_column(ERROR, bounds)
+        table = pa.table(columns, schema=plan.result_schema)
+        kind = pa.struct([(name, pa.float64()) for name in self.values])
+        emitted: list[dict[str, Any]] = table.select(self.values).to_pylist()
+        for name, side in zip(INTERVAL, (min, max), strict=True):
+            both = zip(rows, emitted, strict=True)
+            around = [_around(r[name], values, side) for r, values in both]
+            table = table.append_column(name, pa.array(around, kind))
+        return table
 
 
-def error_type(values: Sequence[str]) -> pa.DataType:
-    """Return the type of the column of error bounds: a struct with a number per aggregate."""
-    return pa.struct([(name, pa.float64()) for name in values])
+def _around(
+    ends: Mapping[str, float | None], values: Mapping[str, Any], side: Callable[..., float]
+) -> dict[str, float | None]:
+    """Return interval ends that hold the emitted values, which may be rounded; None if unknown."""
+    return {
+        name: None if end is None or isnan(end) else side(end, float(values[name]))
+        for name, end in ends.items()
+    }
 
 
 def _line(
@@ -165,9 +192,11 @@ def _stray(at: int, span: int) -> float:
     return sqrt(at * (span - at) / span)
 
 
-def _usual(error: Sequence[float] | None) -> float:
-    """Return the mean of `error`, a pair (weighted sum, weight); NaN before the first error."""
-    return float("nan") if error is None or not error[1] else error[0] / error[1]
+def _quantiles(errors: Sequence[float]) -> list[float]:
+    """Return the quantiles of past distances from the line; before the first, the line alone."""
+    if not errors:
+        return [nan, 0.0, nan]
+    return [float(q) for q in np.quantile(errors, LEVELS, method="weibull")]
 
 
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:

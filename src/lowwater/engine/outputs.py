@@ -15,14 +15,14 @@ import pyarrow as pa
 from lowwater.dataflow.graph import Dataflow, Output
 from lowwater.dataflow.route import malformed_schema
 from lowwater.engine.drop_output import shed_rows, shed_schema
-from lowwater.engine.gap_fill import ERROR, error_type
+from lowwater.engine.gap_fill import INTERVAL
 from lowwater.engine.status import Status
 from lowwater.errors import SpecError
-from lowwater.operators.late import free, late_tables
+from lowwater.operators.late import late_tables
 from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Kind, Packet, start_of, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
-from lowwater.planner.early_columns import EarlyColumns
+from lowwater.planner.early_columns import ENDS, EarlyColumns
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 from lowwater.sources.bad_file import BAD_FILES
@@ -64,23 +64,16 @@ class OutputWriter:
 
     @cached_property
     def _early(self) -> EarlyColumns | None:
-        if not self.prodded:
+        if not self.prodded and not self.filled:
             return None
-        return EarlyColumns.of(self.flow, self.output.operator, self._final_schema)
+        columns = EarlyColumns.of(self.flow, self.output.operator, self._final_schema)
+        return columns if self.prodded else columns.only(ENDS)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
         """The columns of a result row."""
         more = [] if self._early is None else self._early.fields
-        return pa.schema([*self._final_schema, *more, *self._error])
-
-    @cached_property
-    def _error(self) -> list[pa.Field]:
-        """A list with the column of error bounds; empty if the output has no filled results."""
-        if not self.filled:
-            return []
-        kind = error_type(self._plan.numeric_aggregates)
-        return [pa.field(free("error", self._final_schema.names), kind)]
+        return pa.schema([*self._final_schema, *more])
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -187,20 +180,13 @@ class OutputWriter:
                 rows, known = self._after_steps(answers, self._early.hidden)
                 results.append(self._with_more(rows, known))
         for gaps in tables(own, "filled"):
-            rows, known = self._after_steps(gaps, [ERROR])
-            results.append(self._with_more(rows, None, known.column(ERROR)))
+            rows, known = self._after_steps(gaps, list(INTERVAL))
+            results.append(self._with_more(rows, known))
         return [t for t in results if len(t)]
 
-    def _with_more(
-        self, rows: pa.Table, known: pa.Table | None, error: pa.ChunkedArray | None = None
-    ) -> pa.Table:
+    def _with_more(self, rows: pa.Table, known: pa.Table | None) -> pa.Table:
         """Return `rows` with the extra columns of early and filled results."""
-        if self._early is not None:
-            rows = self._early.added(rows, known)
-        for field in self._error:
-            column = pa.nulls(len(rows), field.type) if error is None else error
-            rows = rows.append_column(field, column)
-        return rows
+        return rows if self._early is None else self._early.added(rows, known)
 
     def _after_steps(self, results: pa.Table, hidden: list[str]) -> tuple[pa.Table, pa.Table]:
         """Return (results after the output's steps, columns `hidden` of the same results)."""

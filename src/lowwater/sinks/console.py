@@ -56,7 +56,7 @@ def show(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
-HIDDEN = ("wid", "expected_accuracy", "low", "high")
+HIDDEN = ("wid", "expected_accuracy", "low", "high", "settled")
 """Columns that tables hide, or print together with the value that they describe."""
 
 

@@ -1,44 +1,73 @@
-"""Estimates of final values, and intervals that contain the finals with a stated probability.
+"""One predictive distribution for each early value, learned from pairs of early and final values.
 
-An estimate assumes that missing rows are like arrived rows (see `Kind`). An interval is learned
-from past pairs of early and final values (`intervals`). Answers (early results) that lack almost no
-rows are one *regime*, and all other answers are another. Regimes are learned separately.
-
-The stated probability holds for all answers together, not for each regime. If answers that lack
-almost no rows nearly always equal their finals, the intervals of the other answers may miss more
-finals than stated: a share of at most `LEAVE` · (1 − stated probability) of these answers' finals.
+For each early value the distribution of its final has two parts: the probability that nothing
+changes any more (`settled`), and the distribution of the final given that it changes
+(`distribution`). The estimate is the median of the whole, `low` and `high` are its quantiles. So
+low ≤ estimate ≤ high. Classes of groups share their errors (`groups`): small groups
+borrow from all others, large ones stand alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import ClassVar
 
 import numpy as np
 
 from lowwater.control.completeness import Floats, Ticks
-from lowwater.early.calibration.early_rows import KINDS, EarlyRows, Kind, by_regime
-from lowwater.early.calibration.intervals import NOTHING, IntervalMemory, Learner
+from lowwater.early.accuracy import ExpectedAccuracy, accuracy
+from lowwater.early.calibration import finality
+from lowwater.early.calibration.distribution import Distribution, DistributionMemory
+from lowwater.early.calibration.early_rows import KINDS, SCALED, WHOLE, Kind
+from lowwater.early.calibration.finality import Guess
+from lowwater.early.calibration.groups import GroupMemory, GroupView, Slots
+from lowwater.early.calibration.ways import Basis
 from lowwater.errors import SpecError
+from lowwater.learners.whole_numbers import WholeNumbers, counts_of
 
-LEAVE = 1.25
+CAUTION = 0.1
+"""The share by which the tails of intervals are shorter than stated: they promise a least level."""
+_NEVER_FELL = 20
+"""The number of windows after which a sum that never fell is trusted to grow."""
 
-Regimes: TypeAlias = dict[str, IntervalMemory]
-"""The memory of one aggregate: {regime: memory}."""
-Calibration: TypeAlias = dict[str, Regimes]
-"""The memory of a calibrator: {aggregate: {regime: memory}}."""
+
+@dataclass(frozen=True)
+class ValueMemory:
+    """The memory of one aggregate.
+
+    `windows` counts the windows learned, `fell` the finals below their early values.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    distribution: DistributionMemory = field(default_factory=DistributionMemory)
+    settled: WholeNumbers | None = None
+    windows: int = 0
+    fell: int = 0
+    accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The memory of a calibrator: of the groups, and of each aggregate."""
+
+    VERSION: ClassVar[int] = 1
+
+    groups: GroupMemory = field(default_factory=GroupMemory)
+    values: Mapping[str, ValueMemory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class EarlyValues:
     """Early results: the share and the number of arrived rows, and the value of each aggregate.
 
-    `window` identifies the window of each result, for example by its end; all groups of a window
-    are learned together. Missing values are NaN.
+    `slot` is the group's slot (`groups`), or -1 for a group of which nothing is kept. Missing
+    values are NaN.
     """
 
     window: Ticks
+    slot: Ticks
     completeness: Floats
     rows: Floats
     raw: Mapping[str, Floats]
@@ -46,26 +75,33 @@ class EarlyValues:
 
 @dataclass(frozen=True, eq=False)
 class EarlyFinalPairs(EarlyValues):
-    """Early results with their final values."""
+    """Early results with their final values, and the estimates that were emitted."""
 
     final: Mapping[str, Floats] = field(default_factory=dict)
+    said: Mapping[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """For each early result, the estimate, interval and expected accuracy; NaN if unknown."""
+    """For each early result: estimate, interval, probability of no change, expected accuracy."""
 
     estimate: Floats
     low: Floats
     high: Floats
+    settled: Floats
     expected_accuracy: Floats
+
+    def around(self, emitted: Floats) -> Estimate:
+        """Return the estimates with the values `emitted`, and intervals that hold them.
+
+        An emitted value may be rounded to the type of its column, or be the raw value.
+        """
+        low, high = np.fmin(self.low, emitted), np.fmax(self.high, emitted)
+        return replace(self, estimate=emitted, low=low, high=high)
 
 
 class Calibrator:
-    """A component that estimates final values, and learns from pairs of early and final values.
-
-    The memory of a calibrator takes 1 to 4 kB of JSON per aggregate.
-    """
+    """A component that estimates final values, and learns from pairs of early and final values."""
 
     def __init__(self, kinds: Mapping[str, Kind], coverage: float = 0.9) -> None:
         unknown = [k for k in kinds.values() if k not in KINDS]
@@ -73,83 +109,134 @@ class Calibrator:
             raise SpecError(f"kind {unknown[0]!r} is unknown; write one of {', '.join(KINDS)}")
         if not 0 < coverage < 1:
             raise SpecError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9")
-        self.learners = {name: Learner(kind, 1 - coverage) for name, kind in kinds.items()}
+        self.kinds = dict(kinds)
+        tail = (1 - coverage) / 2 * (1 - CAUTION)
+        self.levels = np.array([tail, 0.5, 1 - tail])
+        sums = [n for k in ("counted", "scaled") for n in kinds if kinds[n] == k]
+        self.counter = sums[0] if sums else None
 
     def begin(self) -> Calibration:
         """Return the initial memory, before any pair of early and final values is learned."""
-        return {name: {} for name in self.learners}
+        return Calibration(values={name: ValueMemory() for name in self.kinds})
 
     def judge(self, memory: Calibration, early: EarlyValues) -> dict[str, Estimate]:
         """Return {aggregate: estimates of the finals of `early`}."""
+        slots = Slots.of(memory.groups)
+        view = slots.view(early.slot, early.rows, early.completeness)
         return {
-            name: self._judged(memory[name], learner, _rows(early, name, learner.kind))
-            for name, learner in self.learners.items()
+            name: self._judged(memory.values[name], kind, self._basis(name, early, view, slots))
+            for name, kind in self.kinds.items()
         }
 
-    @staticmethod
-    def _judged(memory: Regimes, learner: Learner, rows: EarlyRows) -> Estimate:
-        judged = np.full((4, len(rows.raw)), np.nan)
-        for regime, places in by_regime(rows.missing, np.arange(len(rows.raw))):
-            known = _known(memory, regime) or learner.begin()
-            judged[1:, places] = learner.judge(known, rows.take(places))
-        judged[0] = rows.estimate
-        return Estimate(*judged)
+    def _judged(self, known: ValueMemory, kind: Kind, basis: _Signed) -> Estimate:
+        record = counts_of(known.settled, finality.SHAPE)
+        sure = finality.probability(record, basis.guess)
+        shape = Distribution(kind, known.distribution)
+        grows = _grows(kind, known)
+        low, middle, high = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
+        if not known.windows:
+            middle = basis.completed
+            low, high = np.minimum(low, middle), np.maximum(high, middle)
+        if kind in WHOLE:
+            low, middle, high = (np.round(end) for end in (low, middle, high))
+        expected = known.accuracy.at(basis.missing)
+        if basis.sign < 0:
+            low, high = -high, -low
+        parts = (basis.sign * middle, low, high, sure, expected)
+        return Estimate(*(np.where(basis.lost, np.nan, part) for part in parts))
+
+    def _basis(self, name: str, early: EarlyValues, view: GroupView, slots: Slots) -> _Signed:
+        kind = self.kinds[name]
+        sign = -1.0 if kind == "falling" else 1.0
+        given = sign * np.asarray(early.raw[name], np.float64)
+        lost = ~np.isfinite(given)
+        x = np.where(lost, 0.0, given)
+        whole = (early.rows + view.missing) / np.maximum(early.rows, 1)
+        instead = np.abs(x) * (whole if kind in {"counted", "scaled"} else 1.0)
+        level = np.maximum(slots.level(name, early.slot, view, instead), 1e-300)
+        basis = Basis(x, np.maximum(early.rows, 1.0), view, level)
+        guess = Guess.of(kind, view, basis.n, x, level)
+        share = np.maximum(early.completeness, 1e-3)
+        completed = x / share if kind in SCALED else x
+        return _Signed(sign, basis, guess, 1 - early.completeness, completed, lost)
 
     def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
-        """Return the memory after learning from `pairs`, window by window."""
-        new = {name: dict(regimes) for name, regimes in memory.items()}
-        for name, learner in self.learners.items():
-            rows = _rows(pairs, name, learner.kind)
-            final = np.asarray(pairs.final[name], np.float64)
-            sound = np.isfinite(rows.estimate) & np.isfinite(final)
-            for window in _one_by_one(np.asarray(pairs.window), sound):
-                for regime, places in by_regime(rows.missing, window):
-                    chosen = _teaching(places, rows.missing)
-                    before = _known(new[name], regime) or learner.begin()
-                    leave, some = _leave(new[name], learner.alpha), rows.take(chosen)
-                    new[name][regime] = last = learner.learn(before, some, final[chosen], leave)
-                # The regime with the most missing rows is last, and had the window's first answer.
-                new[name][regime] = replace(last, first=last.first + 1)
-        return new
+        """Return the memory after learning from `pairs`, all of which came in one epoch."""
+        slots = Slots.of(memory.groups)
+        view = slots.view(pairs.slot, pairs.rows, pairs.completeness)
+        views = (view, view.stranger(pairs.rows))
+        values = {
+            name: self._learned(
+                name, known, [self._basis(name, pairs, one, slots) for one in views], pairs
+            )
+            for name, known in memory.values.items()
+        }
+        finals = {n: np.asarray(f, np.float64) for n, f in pairs.final.items()}
+        whole = self._whole(pairs, view)
+        groups = slots.taught(pairs.slot, pairs.rows, pairs.completeness, whole, finals)
+        return Calibration(groups, values)
+
+    def _whole(self, pairs: EarlyFinalPairs, view: GroupView) -> Floats:
+        """Return the number of rows of each final, as far as the aggregates tell it."""
+        if self.counter is None:
+            return np.asarray(np.round(pairs.rows + view.missing))
+        raw, final = (np.asarray(d[self.counter], float) for d in (pairs.raw, pairs.final))
+        if self.kinds[self.counter] == "counted":
+            return final
+        grown = np.divide(final, raw, out=np.ones_like(raw), where=raw != 0)
+        return np.asarray(np.round(pairs.rows * np.clip(grown, 1.0, 1e3)))
+
+    def _learned(
+        self, name: str, known: ValueMemory, bases: Sequence[_Signed], pairs: EarlyFinalPairs
+    ) -> ValueMemory:
+        """Return the memory of an aggregate after `pairs`, seen in each of the ways `bases`."""
+        final, early = np.asarray(pairs.final[name], np.float64), bases[0]
+        sound = np.isfinite(final) & ~early.lost
+        if not sound.any():
+            return known
+        value = early.sign * final
+        same = _same(value, early.basis.x)
+        record, shape = counts_of(known.settled, finality.SHAPE), known.distribution
+        moved = sound & ~same
+        windows = known.windows, known.windows + len(np.unique(pairs.window[sound]))
+        spans = windows, (windows[1],) * 2  # what is learned twice is aged once
+        for one, span in zip(bases, spans, strict=True):
+            record = finality.taught(record, one.guess.take(sound), same[sound], span)
+            if moved.any():
+                now = Distribution(self.kinds[name], shape)
+                shape = now.taught(one.basis.take(moved), value[moved], span)
+        said = np.asarray(pairs.said.get(name, final), np.float64)
+        right = accuracy(said[sound], final[sound])
+        return ValueMemory(
+            shape,
+            WholeNumbers(record),
+            windows[1],
+            known.fell + int((value < early.basis.x)[moved].sum()),
+            known.accuracy.learn(early.missing[sound], right),
+        )
 
 
-def _one_by_one(windows: Ticks, sound: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield, window by window, the indexes of the rows for which `sound` is true."""
-    places = np.flatnonzero(sound)
-    places = places[np.argsort(windows[places], kind="stable")]
-    cuts = np.flatnonzero(np.diff(windows[places])) + 1
-    yield from (part for part in np.split(places, cuts) if len(part))
+@dataclass(frozen=True, eq=False)
+class _Signed:
+    """The basis of predictions, with negated values for an aggregate that falls.
 
-
-def _teaching(places: np.ndarray, missing: Floats) -> np.ndarray:
-    """Return the indexes in `places` whose missing share is at least half of the largest one."""
-    most = missing[places].max()
-    return places[missing[places] >= most / 2] if most > NOTHING else places
-
-
-def _known(regimes: Mapping[str, IntervalMemory], regime: str) -> IntervalMemory | None:
-    """Return the memory of `regime`, or else a copy of the other regime's memory, or else None."""
-    if regime in regimes or not regimes:
-        return regimes.get(regime)
-    return next(iter(regimes.values())).borrowed()
-
-
-def _leave(regimes: Mapping[str, IntervalMemory], alpha: float) -> float:
-    """Return the factor (1 to `LEAVE`) by which intervals may miss more finals than stated.
-
-    A window may have many answers. It is counted once, in the regime of its first answer.
+    `completed` is the estimate before any pair is learned; `lost` marks values that are missing.
     """
-    every = sum(known.first for known in regimes.values())
-    right = [known for known in regimes.values() if known.exact > 1 - alpha]
-    sure = sum(known.first for known in right)
-    if sure == every:
-        return 1.0
-    missed = sum(known.first * (1 - known.exact) for known in right)
-    return float(np.clip((every - missed / alpha) / (every - sure), 1.0, LEAVE))
+
+    sign: float
+    basis: Basis
+    guess: Guess
+    missing: Floats
+    completed: Floats
+    lost: np.ndarray
 
 
-def _rows(early: EarlyValues, name: str, kind: Kind) -> EarlyRows:
-    """Return the early values of aggregate `name`."""
-    parts = (early.completeness, early.rows, early.raw[name])
-    share, rows, raw = (np.asarray(part, np.float64) for part in parts)
-    return EarlyRows.of(share, rows, raw, kind)
+def _grows(kind: Kind, known: ValueMemory) -> bool:
+    """Return whether finals are never below early values."""
+    proven = known.windows >= _NEVER_FELL and not known.fell
+    return kind in {"counted", "distinct", "rising", "falling"} or (kind == "scaled" and proven)
+
+
+def _same(final: Floats, early: Floats) -> np.ndarray:
+    """Return which finals equal their early values, but for rounding errors of sums."""
+    return np.asarray(np.abs(final - early) <= 1e-12 * np.abs(early))

@@ -1,11 +1,13 @@
-"""The learner of an operator's early results: it learns intervals and running accuracy.
+"""The learner of an operator's early results: predictive distributions and running accuracy.
 
 Early results wait in a sample for their finals, because the control log cannot hold all of them. A
 hash of the group keys selects groups, so that the sample has all windows of a selected group. If
-the sample has too many groups, half of the groups are removed; if few groups have too many windows,
-half of the windows are removed. If a window has several answers with missing shares of one class
-(`POSITIONS`), the sample has only the first answer, which lacks the most rows. Pairs of early and
-final values update the intervals (`calibrator`) and the running accuracy (`accuracy`).
+the sample has too many groups, half of the groups are removed; if `FEWEST_GROUPS` groups or fewer
+have too many windows, half of the windows are removed. If a window has several answers with missing
+shares of one class (`POSITIONS`), the sample has only the first answer, which lacks the most rows.
+Pairs of early and final values update the predictive distributions (`calibrator`) and the running
+accuracy (`accuracy`). They are learned in the order of their windows and groups, so the memory does
+not depend on the number or the order of tasks.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from lowwater.early.calibration.calibrator import (
     Estimate,
 )
 from lowwater.early.calibration.early_rows import Kind, position_of
+from lowwater.early.calibration.groups import SLOTS
 
 SECOND = 1_000_000
-MOST_GROUPS = 32
-MOST_WAITING = 192
-FEWEST_GROUPS = 4
+MOST_GROUPS = 64
+MOST_WAITING = 384
+FEWEST_GROUPS = 32
 HASHES = 1 << 30
 
 
@@ -50,6 +53,14 @@ class SampleMemory:
         """The upper limit of hashes; groups with smaller hashes are in the sample."""
         return HASHES >> self.level
 
+    def slots(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the slot of each group by its hash; -1 for groups outside the sample.
+
+        >>> SampleMemory(level=1).slots(np.array([5, SLOTS + 5, HASHES - 1])).tolist()
+        [5, 5, -1]
+        """
+        return np.where(hashes < self.limit, hashes % SLOTS, -1)
+
     def paired(
         self, finals: Mapping[str, Sequence[float]]
     ) -> tuple[list[tuple[WaitingResult, Sequence[float]]], list[WaitingResult]]:
@@ -63,7 +74,7 @@ class SampleMemory:
         """Return a sample of `waiting` (results that still wait) and `early` (new results)."""
         level, thin = self.level, self.thin
         first: dict[tuple[str, int], WaitingResult] = {}
-        for one in [*waiting, *early]:
+        for one in [*waiting, *sorted(early, key=lambda w: (w.wid, w.key, w.share))]:
             first.setdefault((one.key, position_of(one.share)), one)
         sample = _sampled(first.values(), level, thin)
         while len(_groups(sample)) > MOST_GROUPS or len(sample) > MOST_WAITING:
@@ -79,10 +90,10 @@ class SampleMemory:
 class LearnerMemory:
     """The sample of waiting results, the calibration, and {aggregate: running accuracy}."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     sample: SampleMemory = field(default_factory=SampleMemory)
-    calibration: Calibration = field(default_factory=dict)
+    calibration: Calibration = field(default_factory=Calibration)
     accuracy: dict[str, RunningAccuracy] = field(default_factory=dict)
 
 
@@ -96,7 +107,7 @@ class OperatorLearner:
 
     @cached_property
     def calibrator(self) -> Calibrator:
-        """The calibrator of the intervals."""
+        """The calibrator of the estimates."""
         return Calibrator(self.kinds, self.coverage)
 
     def begin(self) -> LearnerMemory:
@@ -126,7 +137,9 @@ class OperatorLearner:
             return memory, []
         results, values = [w for w, _ in pairs], np.array([f for _, f in pairs], np.float64)
         by_name = {name: values[:, i] for i, name in enumerate(self.kinds)}
-        calibration = self.calibrator.learn(memory.calibration, _pairs(results, by_name))
+        calibration = self.calibrator.learn(
+            memory.calibration, _pairs(results, by_name, memory.sample)
+        )
         between = [(now - w.at) / SECOND for w in results]
         groups = [w.group for w in results]
         running, accuracies = {}, []
@@ -152,13 +165,17 @@ def _by_window(
     ]
 
 
-def _pairs(results: Sequence[WaitingResult], finals: Mapping[str, np.ndarray]) -> EarlyFinalPairs:
+def _pairs(
+    results: Sequence[WaitingResult], finals: Mapping[str, np.ndarray], sample: SampleMemory
+) -> EarlyFinalPairs:
     return EarlyFinalPairs(
         np.array([w.window for w in results], np.int64),
+        sample.slots(np.array([w.hash for w in results], np.int64)),
         np.array([w.share for w in results], np.float64),
         np.array([w.rows for w in results], np.float64),
         {name: np.array([w.raw[name] for w in results], np.float64) for name in finals},
         finals,
+        {name: np.array([w.said[name] for w in results], np.float64) for name in finals},
     )
 
 
