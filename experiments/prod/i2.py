@@ -215,7 +215,7 @@ class Steering(Experiment):
 
     def run(self, *, quick: bool) -> Outcome:
         """Steer to all targets under all changes; a quick run has one of each."""
-        seconds, epoch = (1_500, 2 * SECOND) if quick else (4_500, SECOND)
+        seconds, epoch = (3_600, 2 * SECOND) if quick else (4_500, SECOND)
         runs = [steer(*one, seconds, epoch) for one in (QUICK if quick else FULL)]
         near = NEAR_QUICK if quick else NEAR
         settled = [(run, part) for run in runs for part in run.parts if part != "just after"]
