@@ -61,7 +61,7 @@ class ClockMemory:
 
     @property
     def length(self) -> int:
-        """The expected length of the epoch that answers the last one's prods, on the system clock."""
+        """The expected length, on the system clock, of the epoch that answers a prod."""
         first, second = self.delays, self.idle_delays
         if self.idle:
             first, second = second, first
