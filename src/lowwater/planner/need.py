@@ -111,10 +111,11 @@ def _refuse_unjudged(plan: OperatorPlan, need: Need) -> None:
 
 def _refuse_resources(need: Need, gives: Sequence[str]) -> None:
     """Raise SpecError for parts of a need that no policy keeps."""
-    if need.fair_by is not None:
+    if need.fair_by is not None and "windows" not in gives:
         raise SpecError(
-            f"need(fair_by={need.fair_by!r}): windows are dropped for all groups alike; leave "
-            f"fair_by= out"
+            f"need(fair_by={need.fair_by!r}): groups share the loss of windows, and this query "
+            f"gives up {', '.join(gives) or 'nothing'}; leave fair_by= out, or add 'windows' to "
+            f"gives="
         )
     if need.memory is not None and "windows" not in gives:
         raise SpecError(
@@ -169,6 +170,13 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
     giving = [part for part in parts if "windows" in part.gives]
     if given is not None or not giving or len(giving) < len(flow.outputs):
         return given
+    keys = {part.need.fair_by for part in giving}
+    if len(keys) > 1:
+        each = ", ".join(f"{p.name}: fair_by={p.need.fair_by!r}" for p in giving)
+        raise SpecError(
+            f"need(fair_by=...) differs between queries that drop windows together ({each}); give "
+            f"all of them the same, or run them apart"
+        )
     sizes = [size for p in giving if (size := p.need.memory_bytes) is not None]
     return shed(
         latency=spoken(min(p.need.fresh_ticks for p in giving)),
@@ -176,6 +184,7 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
         gives="max_gap",
         memory=min(sizes, default=None),
         weights={p.name: p.need.weight for p in giving},
+        fair_by=next(iter(keys)),
     )
 
 
