@@ -174,7 +174,7 @@ __all__ = [
     "files", "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median",
     "min", "mode", "need", "ordered", "pd_controller", "per_source", "punctuated", "quality",
     "quantile", "rank", "replay", "restart", "rows", "same_window", "shed", "sideline", "slack",
-    "slow_flush", "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console", "to_csv",
-    "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k", "unbounded",
-    "variance", "wids", "window_ids", "windows",
+    "slow_flush", "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console",
+    "to_csv", "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k",
+    "unbounded", "variance", "wids", "window_ids", "windows",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from lowwater.needs.statement import GIVES, Need
 from lowwater.operators.operator import OperatorPlan
 from lowwater.planner.compatibility import refuse, rule_for
 from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.shedding import check_fair_by
 from lowwater.shedding.policy import ShedPolicy, shed
 from lowwater.ticks import spoken, ticks
 from lowwater.watermarks.adaptive.policies import Quality
@@ -94,6 +95,8 @@ def _part(assembly: PhysicalPlan, output: Output, need: Need, sideline: Any) -> 
     )
     gives = tuple(_gives(flow, output, need, sideline))
     _refuse_resources(need, gives)
+    if need.fair_by is not None:
+        check_fair_by(flow, need.fair_by, f"need(fair_by={need.fair_by!r})")
     waits = all(isinstance(assembly.policies[n], NeedSlack) for n in inputs)
     windows = plan.scheduled_windows
     return NeedPart(output.name, output.operator, need, windows, inputs, gives, waits)

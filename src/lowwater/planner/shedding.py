@@ -40,7 +40,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
         )
     _check_weights(flow, shed)
     if shed.fair_by is not None:
-        _check_fair_by(flow, shed.fair_by)
+        check_fair_by(flow, shed.fair_by, f"shed(fair_by={shed.fair_by!r})")
         flow = replace(flow, fair_by=shed.fair_by)
         assembly = replace(assembly, flow=flow)
     roots = tuple(_roots(flow, shed.max_gap))
@@ -84,9 +84,8 @@ def _check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
             )
 
 
-def _check_fair_by(flow: Dataflow, column: str) -> None:
+def check_fair_by(flow: Dataflow, column: str, written: str) -> None:
     """Raise SpecError unless all windows of `flow` are grouped by the column of its inputs."""
-    written = f"shed(fair_by={column!r})"
     for operator in flow.operators:
         plan = operator.plan
         if not plan.aggregates_rows:
