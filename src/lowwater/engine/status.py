@@ -66,8 +66,8 @@ class Status:
         For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and what keeps results from being in time (`limited_by`):
-        "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count by
-        class of groups, and `classes` has the share of windows being dropped by class.
+        "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count
+        by class of groups, and `classes` has the share of windows being dropped by class.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.

@@ -92,7 +92,7 @@ class FairMemory:
 def fair_shares(rows: Mapping[int, float], share: float, largest: float) -> dict[int, float]:
     """Return the share of its rows that each class loses, if all together lose `share`.
 
-    No class loses more than `largest`. Classes that lose nothing are left out.
+    No class loses more than `largest`. Only classes that lose some are returned.
 
     >>> fair_shares({0: 10, 1: 10, 2: 80}, 0.5, 1.0)
     {2: 0.625}
