@@ -79,7 +79,7 @@ class StreamOutcome:
         return with_prods, without
 
     @property
-    def no_worse(self) -> bool:
+    def same(self) -> bool:
         """Whether finals are the same, and came at the same time."""
         (name,) = self.plain.final
         values = np.array_equal(self.plain.final[name], self.prodded.final[name], equal_nan=True)
