@@ -67,16 +67,17 @@ class QualityStatus:
     target
         The quality target; None if the slack is the largest late degree (`lw.adaptive`).
     measured
-        For windows, the quality of the last 500 of those that are settled: practically no more rows
-        can be late for them. For joins, the quality of the last interval. None if nothing was due.
+        The quality of the last 500 windows, or units of time of a join, that are settled:
+        practically no more rows can be late for them. With a model, the quality of the last
+        interval. None if nothing was due.
     estimated
-        The quality that the model of a join estimates for the slack in force; None for windows.
+        The quality that a model estimates for the slack in force; None without a model.
     overall
-        The quality since the query began, of settled windows.
+        The quality since the query began, of settled windows or pairs.
     kind
         "measured" if all losses were counted, "estimated" if some losses are estimates.
     met
-        The share of intervals that reached the target; None for windows.
+        The share of intervals that reached the target; None without a model.
     slack
         {input: slack in force}, as a timedelta or a number; `sources` is {source: slack in force}.
     of_sources
@@ -88,7 +89,7 @@ class QualityStatus:
     at_least
         A lower bound of the quality of the last 500 closed windows, settled or not.
     frontier
-        Completeness against wait, from the rows of the last 500 windows; empty for joins.
+        Completeness against wait, from the last 500 windows or units of time.
     """
 
     target: float | None
