@@ -66,7 +66,8 @@ class Status:
         For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and what keeps results from being in time (`limited_by`):
-        "max_gap", "begun" windows, the length of "epochs", or None.
+        "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count
+        by class of groups, and `classes` has the share of windows being dropped by class.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
@@ -124,6 +125,7 @@ class Status:
         counts["sidelined"] += waiting
         shards = entry.accounts.shards.values()
         accuracy = _accuracy(entry, flow, behind)
+        quality = quality_status(entry, flow, adapter, behind)
         return cls(
             entry.epoch,
             counts,
@@ -137,13 +139,18 @@ class Status:
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {} if entry.early is None else entry.early.tallies,
             accuracy,
-            quality_status(entry, flow, adapter, behind),
+            quality,
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
             sum(progress.jumps for progress in entry.standing.inputs),
             sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
             needs=need_status(
-                entry, flow, needs, {n: one.mean for n, one in accuracy.items()}, behind
+                entry,
+                flow,
+                needs,
+                {n: one.mean for n, one in accuracy.items()},
+                {n: q.overall for n, q in quality.items() if q.overall is not None},
+                behind=behind,
             ),
         )
 
@@ -183,13 +190,15 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
     memory = entry.shed
     if memory is None:
         return {}
+    shares = {} if memory.fair is None else {n: r.share for n, r in memory.fair.rules.items()}
+    classes = {n: share for n, share in shares.items() if share}
     return {
         "share": 0.0 if memory.rule is None else memory.rule.share,
         "load": memory.load.load,
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
         "limited_by": memory.load.choice.limit,
-    }
+    } | ({} if memory.fair is None else {"classes": classes})
 
 
 def _bad_files(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:

@@ -120,6 +120,20 @@ def hashes_of(keys: Sequence[pa.Array], n: int) -> np.ndarray:
     return mixed
 
 
+def class_of(column: pa.ChunkedArray | pa.Array, classes: int) -> np.ndarray:
+    """Return the class of each value of a column: a hash, equal in all processes.
+
+    >>> class_of(pa.array(["a", "b", None, "a"]), 64).tolist()
+    [32, 55, 43, 32]
+    """
+    values = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    codes, chosen = group_rows([values], len(values))
+    named = values.take(pa.array(chosen))
+    if pa.types.is_floating(named.type):
+        named = normal_floats(named)
+    return np.asarray(shard_of([named], len(named), classes)[codes])
+
+
 def _hash(column: pa.Array) -> np.ndarray:
     """Return a 64-bit hash of each value; equal values have equal hashes."""
     column = _as_integers(column)
