@@ -22,6 +22,7 @@ LEAST = 2.0**-POWERS
 """The smallest share of rows that is read."""
 GOLDEN = (5**0.5 - 1) / 2
 """The step of a sequence that spreads evenly over [0, 1)."""
+_EPOCHS, _SEEDS = 40, (1 << 20) - 1
 _BITS = np.uint64(64 - POWERS)
 
 
@@ -78,6 +79,15 @@ def left_out(plan: DropPlan, ticks: np.ndarray, seq: int) -> np.ndarray:
     rows = np.arange(len(ticks), dtype=np.uint64)
     hashed = _mixed(rows ^ _mixed(np.array([seq], np.int64).view(np.uint64) ^ _salt(plan.salt)))
     return np.asarray((hashed >> _BITS) >= (np.uint64(1 << POWERS) >> powers))
+
+
+def next_salt(before: int, seed: int) -> int:
+    """Return the salt of the next epoch: the seed, and a number that differs in each epoch.
+
+    >>> next_salt(next_salt(0, 3), 3) - (3 << 40)
+    2
+    """
+    return (seed & _SEEDS) << _EPOCHS | (before + 1) & ((1 << _EPOCHS) - 1)
 
 
 def powers_of(samples: Sequence[tuple[int, int, int]], at: np.ndarray) -> np.ndarray:

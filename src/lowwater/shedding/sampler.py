@@ -12,7 +12,14 @@ from lowwater.shedding.coin import Place, Rule
 from lowwater.shedding.drop_geometry import Root, Slots
 from lowwater.shedding.fair import with_classes
 from lowwater.shedding.latency_bound import Spread, watermark_in_force
-from lowwater.shedding.sample import LEAST, begun_samples, joined, sampled_ahead, weighted
+from lowwater.shedding.sample import (
+    LEAST,
+    begun_samples,
+    joined,
+    next_salt,
+    sampled_ahead,
+    weighted,
+)
 from lowwater.shedding.shed_memory import ShedMemory
 from lowwater.shedding.shedder import LoadShedder
 from lowwater.ticks import BEGIN
@@ -59,7 +66,7 @@ class RowSampler(LoadShedder):
         kept = begun_samples(dropped.samples, needed, self.slots.start(first))
         ahead = sampled_ahead(self.slots, first, until, share, self.how.seed)
         samples = joined([*kept, *ahead])
-        return after, replace(dropped, samples=samples, salt=dropped.salt + 1)
+        return after, replace(dropped, samples=samples, salt=next_salt(dropped.salt, self.how.seed))
 
     def _without_drops(
         self, memory: ShedMemory, report: EpochReport, newest: int
