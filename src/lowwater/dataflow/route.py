@@ -25,7 +25,7 @@ from lowwater.operators.group_codes import class_of
 from lowwater.operators.late import free
 from lowwater.operators.packet import Packet, table_packet
 from lowwater.shedding.drop_geometry import within
-from lowwater.shedding.sample import left_out
+from lowwater.shedding.sample import skipped_rows
 from lowwater.sources.lines import REASON as LINE_REASON
 from lowwater.sources.lines import TEXT as LINE_TEXT
 
@@ -204,7 +204,7 @@ def unread(
     each = [(one, times.rows[port]) for one, times in known.classes if times.rows[port]]
     if not known.rows[port] and not each and not dropped.samples:
         return None
-    unneeded = within(known.rows[port], block.ticks) | left_out(dropped, block.ticks, block.seq)
+    unneeded = within(known.rows[port], block.ticks) | skipped_rows(dropped, block.ticks, block.seq)
     numbers: dict[str, np.ndarray] = {}
     for one, intervals in each:
         name = route.origin(one.column)

@@ -59,8 +59,8 @@ class Outlook:
     - `dropped`: The dropped intervals of result times that have begun.
     - `closed`: The watermark that was in force: windows up to here have results.
     - `latency`: The largest age that the forecast accepts.
-    - `lost`: Begun intervals of which some rows are left out, with their share.
-    - `sampled`: Whether rows are left out instead of windows, so that all windows have results.
+    - `lost`: Begun intervals of which some rows are skipped, with their share.
+    - `sampled`: Whether rows are skipped instead of windows, so that all windows have results.
     """
 
     slots: Slots

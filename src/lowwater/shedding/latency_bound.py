@@ -29,7 +29,7 @@ TIRED = 0.7
 class Spread:
     """How drops are spread, if not over whole windows of all groups.
 
-    `lost` are begun intervals with the share of their rows that was left out. If rows are
+    `lost` are begun intervals with the share of their rows that was skipped. If rows are
     `sampled`, all windows have results.
     """
 

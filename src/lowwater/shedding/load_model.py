@@ -227,7 +227,7 @@ class Begun:
 
     `dropped` are intervals of result times; `slack` is the distance of watermarks behind the newest
     time after the epoch, `first_end` the ticks from a slot's start to the end of its first window.
-    `lost` are intervals of which some rows are left out, with their share. If rows are `sampled`,
+    `lost` are intervals of which some rows are skipped, with their share. If rows are `sampled`,
     all windows have results.
     """
 

@@ -14,7 +14,7 @@ from lowwater.ticks import Duration, ticks
 Gap: TypeAlias = int | Duration
 """The length of a gap: a number of results, or a duration."""
 Kind: TypeAlias = Literal["windows", "sampled"]
-"""What is left out under overload: whole windows, or some of the rows of all windows."""
+"""What is skipped under overload: whole windows, or some of the rows of all windows."""
 Gives: TypeAlias = Literal["latency", "max_gap"]
 """The bound that gives way if both cannot be kept."""
 
@@ -82,8 +82,8 @@ def shed(
         for less than an equal part loses nothing.
     kind
         "windows" drops whole windows. "sampled" reads a share of the rows instead, chosen at
-        random: counts, sums and means are estimated, every window has a result, and the column
-        `sampled` is the share of its rows that was read.
+        random: counts, sums and means are estimated, no window is dropped, and the column
+        `sampled` is the share of a result's rows that was read.
     gives
         The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
         than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").

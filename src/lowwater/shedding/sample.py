@@ -41,7 +41,7 @@ def power(keep: float, slot: int, seed: int) -> int:
 def sampled_ahead(
     slots: Slots, first: int, until: int, share: float, seed: int
 ) -> Iterator[SampledRows]:
-    """Yield the times to sample in the slots [first, until), if `share` of the rows is left out."""
+    """Yield the times to sample in the slots [first, until), if `share` of the rows is skipped."""
     for slot in range(first, until):
         chosen = power(1 - share, slot, seed)
         if chosen:
@@ -66,7 +66,7 @@ def begun_samples(samples: Sequence[SampledRows], needed: int, start: int) -> It
             yield SampledRows(one.start, min(one.end, start), one.power)
 
 
-def left_out(plan: DropPlan, ticks: np.ndarray, seq: int) -> np.ndarray:
+def skipped_rows(plan: DropPlan, ticks: np.ndarray, seq: int) -> np.ndarray:
     """Return a mask of the rows of a batch that are not read.
 
     `seq` is the place of the batch in the epoch. A row is chosen by a hash of its place.
@@ -102,7 +102,7 @@ def powers_of(samples: Sequence[tuple[int, int, int]], at: np.ndarray) -> np.nda
 
 
 def weighted(samples: Sequence[SampledRows]) -> Weighted:
-    """Return the intervals of `samples`, each with the share of its rows that is left out."""
+    """Return the intervals of `samples`, each with the share of its rows that is skipped."""
     return tuple((1 - 2.0**-one.power, ((one.start, one.end),)) for one in samples)
 
 

@@ -42,7 +42,7 @@ class RowSampler(LoadShedder):
 
     @property
     def _longest(self) -> int | None:
-        """None: no window is missing, however many rows are left out."""
+        """None: no window is missing, however many rows are skipped."""
         return None
 
     def advance(self, memory: ShedMemory, report: EpochReport) -> tuple[ShedMemory, DropPlan]:

@@ -53,7 +53,7 @@ class ClosedWindows:
     which: np.ndarray | None = None
     """The number of each window's spec, if several specs share the panes."""
     read: np.ndarray | None = None
-    """The number of rows of each window that were read, if others were left out."""
+    """The number of rows of each window that were read, if others were skipped."""
 
     @property
     def rows(self) -> np.ndarray:
