@@ -233,11 +233,9 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     params = shedder.slots.params
     how = _how(shedder.how, say)
     if isinstance(shedder, RowSampler):
+        rate = f"at one rate for each {say(params.slide)}"
         return [
-            (
-                f"shed        rows: {how}; at least one in {2**POWERS} is read, at one rate for each "
-                f"{say(params.slide)} of {flow.inputs[next(iter(shedder.inputs))].axis.column}"
-            ),
+            f"shed        rows: {how}; at least one in {2**POWERS} is read, {rate}",
             *(f"            {line}" for line in _places(shedder, flow)),
         ]
     if shedder.how.fair_by is not None:
