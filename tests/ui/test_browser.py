@@ -168,7 +168,7 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
 
         # Another page begins with the same windows; nobody else was asked for anything.
         again = opened(browser, served.url, asked)
-        expect(again.locator("#epoch")).to_have_text(page.locator("#epoch").inner_text())
+        wait_until(lambda: len({p.locator("#epoch").inner_text() for p in (page, again)}) == 1)
         assert again.evaluate("model.groups.size") == 3
         assert all(
             url.startswith((f"http://127.0.0.1:{served.server.port}/", "data:")) for url in asked

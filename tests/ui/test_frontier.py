@@ -36,16 +36,22 @@ def served(tmp_path):
     run.stop()
 
 
-@pytest.fixture
-def page(served):
+@pytest.fixture(scope="module")
+def browser():
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page()
-        page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
-        page.goto(served.url)
-        page.wait_for_function(KNOWN)
-        yield page
-        browser.close()
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(served, browser):
+    page = browser.new_page()
+    page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
+    page.goto(served.url)
+    page.wait_for_function(KNOWN)
+    yield page
+    page.close()
 
 
 def test_the_card_names_the_price_of_each_share_and_the_slack_in_force(page):

@@ -25,8 +25,11 @@ ALIKE = 1.5
 """A duration fits its prediction if neither is longer than this times the other."""
 SAME = 1.1
 """A duration that is shorter than predicted by this factor may show a warm-up that goes on."""
-LEAST_TRIED, MOST_TRIED = 3, 10
-"""Costs settle after at least the first and at most the second number of epochs of a run."""
+QUICKLY_TRIED, LEAST_TRIED, MOST_TRIED = 3, 5, 10
+"""Costs settle after at least the second and at most the third number of epochs of a run; after the
+first one if the epochs become longer and longer, which no warm-up does."""
+GROWN = 2
+"""The number of consecutive epochs, each much longer than the one before, that are no warm-up."""
 SPREADS, LEAST_SPREAD = 4.0, 0.05
 """A residual counts up to `SPREADS` times the usual one, which is at least a share of the cost."""
 NOVEL = 1.0
@@ -95,11 +98,13 @@ class CostMemory:
     - `settled`, `tried`: Whether the costs of this run are settled, and its epochs up to now.
     - `known`: Whether costs have settled, in this run or an earlier one.
     - `fits`: The number of consecutive epochs up to now whose durations fitted.
+    - `took`, `grown`: The duration of the last epoch of this run, and the number of consecutive
+      epochs up to now that took much longer than the one before.
     - `odd`: Whether the last epoch took much longer than its rows explain.
     - `surprise`: The largest recent share by which an epoch took longer than predicted.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     products: list[list[float]] = field(default_factory=lambda: [[0.0] * 4 for _ in range(4)])
     sums: list[float] = field(default_factory=lambda: [0.0] * 4)
@@ -109,6 +114,8 @@ class CostMemory:
     known: bool = False
     tried: int = 0
     fits: int = 0
+    took: float = 0.0
+    grown: int = 0
     odd: bool = False
     surprise: float = 0.0
 
@@ -119,13 +126,22 @@ class CostMemory:
     def after(self, epoch: Epoch) -> CostMemory:
         """Return the memory after `epoch`."""
         if self.cost is None:
-            return replace(_added(self, epoch, epoch.took), tried=1)
-        began = replace(self, settled=False, tried=0, fits=0) if epoch.run == 0 else self
+            return replace(_added(self, epoch, epoch.took), tried=1, took=epoch.took)
+        began = self
+        if epoch.run == 0:
+            began = replace(self, settled=False, tried=0, fits=0, took=epoch.took, grown=0)
         ratio = epoch.took / max(self.cost.of(epoch), 1.0)
-        now = replace(began, tried=began.tried + 1, fits=began.fits + 1 if _alike(ratio) else 0)
+        now = replace(
+            began,
+            tried=began.tried + 1,
+            fits=began.fits + 1 if _alike(ratio) else 0,
+            took=epoch.took,
+            grown=began.grown + 1 if epoch.took > ALIKE * began.took else 0,
+        )
         cheaper = epoch.took < self.cost.of(replace(epoch, shed=0)) / ALIKE
         if now.tried <= MOST_TRIED and cheaper:
-            return _added(CostMemory(tried=now.tried), epoch, epoch.took)
+            fresh = CostMemory(tried=now.tried, took=now.took, grown=now.grown)
+            return _added(fresh, epoch, epoch.took)
         return _usual(now, epoch) if now.settled else _first(now, epoch, ratio)
 
 
@@ -137,7 +153,8 @@ def _alike(ratio: float) -> bool:
 def _first(memory: CostMemory, epoch: Epoch, ratio: float) -> CostMemory:
     """Return the memory after one of the first epochs of a run, whose costs are not settled."""
     sure = memory.fits > (ratio < 1 / SAME)
-    settled = memory.tried >= (LEAST_TRIED if sure else MOST_TRIED)
+    soonest = QUICKLY_TRIED if memory.grown >= GROWN else LEAST_TRIED
+    settled = memory.tried >= (soonest if sure else MOST_TRIED)
     if ratio > ALIKE and not settled and not _novel(memory, epoch):
         return memory
     known = memory.known or settled

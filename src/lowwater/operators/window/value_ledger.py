@@ -32,7 +32,7 @@ from lowwater.operators.window.value_bound import (
     floats,
     group_hashes,
 )
-from lowwater.ticks import FIRST_TICK
+from lowwater.ticks import END, FIRST_TICK
 
 LIMIT = 2_048
 """The largest number of results in the ledger of a shard."""
@@ -157,6 +157,9 @@ class ValueLedger(Observer):
         before = self.results
         self._judge(np.flatnonzero(touched))
         measure = self._count(measure, before, np.flatnonzero(touched))
+        if passed is not None and passed >= END:
+            self.changes = dict.fromkeys((RESULTS, ADDITIONS))
+            return measure
         self._forget()
         self.changes = {
             RESULTS: packed(self.results.to_table()),
