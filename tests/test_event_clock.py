@@ -52,6 +52,32 @@ def test_an_answer_takes_as_long_as_the_epochs_that_answered():
     assert memory.length == 2
 
 
+def test_epochs_without_rows_have_a_delay_of_their_own():
+    # Under a trigger of 10, rows are answered after 10; prods of epochs without rows after 1.
+    #
+    #  rows     |----10----|----10----|            |----10----|
+    #  no rows                            |1|  |1|
+    clock, newest = EventClock(), 1_000
+    memory = played(clock, *((1_000 + at, at) for at in range(0, 100, 10)))
+    memory = clock.advance(memory, newest := 1_100, 100, answered=True)
+    for at in (130, 150, 170):
+        memory = clock.advance(memory, newest, at, rows=False)
+        memory = clock.advance(memory, newest, at + 1, rows=False, answered=True)
+    assert memory.length == 1
+    assert clock.at_next_answer(memory, 171) == 1_172
+    memory = clock.advance(memory, 1_180, 180)
+    assert memory.length == 10
+    assert clock.at_next_answer(memory, 180) == 1_190
+
+
+def test_before_an_epoch_without_rows_was_answered_it_is_expected_to_be_like_others():
+    clock = EventClock()
+    memory = played(clock, *((1_000 + at, at) for at in range(0, 100, 10)))
+    memory = clock.advance(memory, 1_100, 104, answered=True)
+    memory = clock.advance(memory, 1_100, 190, rows=False)
+    assert memory.length == 14
+
+
 def test_a_stream_that_is_worked_off_too_slowly_does_not_hold_it():
     clock = EventClock()
     memory = played(clock, (1_000, 50), (1_001, 60), (1_002, 70))

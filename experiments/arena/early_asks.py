@@ -8,16 +8,16 @@ the end of the next.
 The *lead moment* of a window is the system time at which the position of the stream reaches the
 lead before the window's end. The position is the newest event time, continued by the system clock:
 the largest event time plus age of all rows of the last `NEAR` epochs, computed from each row and
-not, like the event clock, from epochs. The window is answered in time if it has a result not
-earlier than an epoch before its lead moment, and not later than at the end of the epoch that
-follows the one with the lead moment.
+not, like the event clock, from epochs. The window is answered in time if one of its early results
+comes not earlier than an epoch before its lead moment, and not later than at the end of the epoch
+that follows the one with the lead moment, or if it has its final by then.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -36,6 +36,8 @@ from lowwater.windows.sliding import Sliding
 
 Memory = TypeVar("Memory", ProdMemory, ClockMemory)
 NEVER = np.iinfo(np.int64).max // 4
+NEVER_TICK = 1 << 32
+"""A number that no tick reaches."""
 NEAR = REMEMBERED + SPAN // 2
 """The epochs whose rows determine the position of the stream."""
 CLOCK = EventClock()
@@ -49,16 +51,22 @@ class Asks:
     ----------
     asked
         The number of prods.
-    answered, asked_at
-        The ticks of the first answer with a row, and of the first prod; `NEVER` without one.
+    answers
+        All answers with a row, as (window, tick), sorted; windows are counted in their order.
     prods
         The ticks and the windows of all prods, as (tick, since, upto).
     """
 
     asked: Ticks
-    answered: Ticks
-    asked_at: Ticks
-    prods: list[tuple[int, int, int]] = field(default_factory=list)
+    answers: list[tuple[int, int]]
+    prods: list[tuple[int, int, int]]
+
+    def answered(self, first: Ticks, last: Ticks) -> np.ndarray:
+        """Return a mask of the windows with an answer from tick `first` to `last` of each."""
+        window, tick = np.array(self.answers, np.int64).reshape(-1, 2).T
+        codes, own = window * NEVER_TICK + tick, np.arange(len(self.asked)) * NEVER_TICK
+        until = np.searchsorted(codes, own + last, side="right")
+        return np.asarray(until > np.searchsorted(codes, own + first, side="left"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,19 +168,16 @@ class AskSimulation:
     def in_time(self, asks: Asks, lead: int) -> np.ndarray:
         """Return a mask of the windows that are answered in time."""
         moments = self.lead_moments(lead)
-        after = np.searchsorted(self.ticks, moments, side="right")
-        soon = self._times(asks.answered) >= moments - self.stream.epoch
-        return np.asarray((soon & (asks.answered <= after + 1)) | (self.finals <= after + 1))
+        last = np.searchsorted(self.ticks, moments, side="right") + 1
+        first = np.searchsorted(self.ticks, moments - self.stream.epoch, side="left")
+        return np.asarray(asks.answered(first, last) | (self.finals <= last))
 
     def near(self, asks: Asks, lead: int) -> np.ndarray:
         """Return a mask of the windows with a result at most an epoch before or after the lead."""
         moments, epoch = self.lead_moments(lead), self.stream.epoch
-        early = np.abs(self._times(asks.answered) - moments) <= epoch
-        return np.asarray(early | (self._times(self.finals) - moments <= epoch))
-
-    def _times(self, ticks: Ticks) -> Ticks:
-        inside = np.minimum(ticks, len(self.ticks) - 1)
-        return np.where(ticks < len(self.ticks), self.ticks[inside], NEVER)
+        first = np.searchsorted(self.ticks, moments - epoch, side="left")
+        last = np.searchsorted(self.ticks, moments + epoch, side="right") - 1
+        return np.asarray(asks.answered(first, last) | (self.finals <= last))
 
     def run(self, policy: ProdPolicy, restarts: Collection[int] = ()) -> Asks:
         """Run the policy over the stream; before some ticks, its memory is written and read."""
@@ -200,8 +205,7 @@ class _Run:
         self.memory, self.clock = ProdMemory(), ClockMemory()
         self.waiting: list[Prod] = []
         self.asked = np.zeros(len(sim.ends), np.int64)
-        self.answered = np.full(len(sim.ends), NEVER)
-        self.asked_at = np.full(len(sim.ends), NEVER)
+        self.answers: list[tuple[int, int]] = []
         self.prods: list[tuple[int, int, int]] = []
 
     def asks(self) -> Asks:
@@ -217,7 +221,7 @@ class _Run:
             control = bool(self.waiting) or (tick > 0 and rising[tick - 1])
             if rows.stop > rows.start or control or self._due(now, closing[tick]):
                 self._epoch(tick, now, rows, closing[tick + 1])
-        return Asks(self.asked, self.answered, self.asked_at, self.prods)
+        return Asks(self.asked, sorted(self.answers), self.prods)
 
     def _due(self, now: int, low: int) -> bool:
         """Return whether the policy requests a prod without an epoch."""
@@ -239,7 +243,6 @@ class _Run:
         for prod in self.waiting:
             some = self._windows(prod)
             self.asked[some] += 1
-            self.asked_at[some] = np.minimum(self.asked_at[some], tick)
             self.prods.append((tick, prod.since or 0, prod.upto or 0))
 
     def _usable(self, low: int) -> int | None:
@@ -253,7 +256,7 @@ class _Run:
             some = self._windows(prod)
             open_now = (sim.windows[2][some] <= tick) & (sim.finals[some] > tick)
             mine = np.arange(len(sim.ends))[some][open_now]
-            self.answered[mine] = np.minimum(self.answered[mine], tick)
+            self.answers += [(window, tick) for window in mine.tolist()]
             ends.update(sim.ends[mine].tolist())
         return tuple(sorted(ends))
 

@@ -110,18 +110,16 @@ def play_asks(
 def asks_of(sim: AskSimulation, played: Sequence[PlayedEpoch]) -> Asks:
     """Return the prods and answers of each window that holds a row."""
     asked = np.zeros(len(sim.ends), np.int64)
-    answered, asked_at = (np.full(len(sim.ends), NEVER) for _ in range(2))
-    prods = []
+    answers, prods = [], []
     for epoch in played:
-        at = np.searchsorted(sim.ends, epoch.early)
-        answered[at] = np.minimum(answered[at], epoch.tick)
+        windows = np.searchsorted(sim.ends, epoch.early)
+        answers += [(window, epoch.tick) for window in windows.tolist()]
         for prod in epoch.prods:
             since, upto = prod.since or 0, prod.upto or 0
             some = slice(*np.searchsorted(sim.ends, [since, upto], side="right"))
             asked[some] += 1
-            asked_at[some] = np.minimum(asked_at[some], epoch.tick)
             prods.append((epoch.tick, since, upto))
-    return Asks(asked, answered, asked_at, prods)
+    return Asks(asked, sorted(answers), prods)
 
 
 def _plan(sim: AskSimulation, policy: ProdPolicy) -> PhysicalPlan:

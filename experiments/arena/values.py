@@ -91,8 +91,8 @@ def pairs(stream: ArenaStream, lead: float) -> ValuePairs:
     found = Incidences.of(stream)
     ends = found.ends
     slack = Constants.of(stream, found, np.ones(len(ends), bool)).least(KEPT)
-    begun = np.searchsorted(stream.newest, ends - round(lead * stream.range), side="left")
-    asked = np.minimum(begun, len(stream.cuts) - 1)
+    near = np.searchsorted(stream.newest, ends - round(lead * stream.range), side="left")
+    asked = np.minimum(near, len(stream.cuts) - 1)
     known = np.maximum(closing_epochs(stream, ends + slack), asked + 1)
     rows = _Rows.of(stream, ends, slack)
     final = rows.aggregates(np.ones(len(rows.epoch), bool))
@@ -113,7 +113,9 @@ def pairs(stream: ArenaStream, lead: float) -> ValuePairs:
         {n: final[n][at_final] for n in KINDS},
         bool(ends[-1] - ends[0] >= LONG * slack),
     )
-    return made.take(np.flatnonzero(made.known > made.asked))
+    # The newest time never comes near the ends of the last windows: they are not asked for.
+    reached = (near < len(stream.cuts))[window]
+    return made.take(np.flatnonzero(reached & (made.known > made.asked)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,9 @@ A policy requests a prod at the end of an epoch, and operators answer it at the 
 epoch, after that epoch's rows. `at_next_answer` estimates event time at that moment. The length of
 that epoch, and the growth, are medians of recent epochs: neither an epoch after a pause nor the
 rows that follow a silence change them.
+
+A prod that an epoch without rows requests is mostly answered sooner than others: no row follows,
+so the host need not wait for its trigger. Such epochs have lengths of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ class ClockMemory:
     - `newest`: The newest event time at the end of the last epoch.
     - `now`: The system clock at the end of the last epoch.
     - `lengths`: The advances of the system clock in the last epochs.
-    - `delays`: The lengths of the last epochs that answered prods.
+    - `delays`: The lengths of the last epochs that answered prods of an epoch with rows.
+    - `idle_delays`: The lengths of the last epochs that answered prods of an epoch without rows.
+    - `idle`: Whether the last epoch had no rows.
     - `growths`: For the last epochs that moved the newest event time, the growth of the largest
       difference `ahead`; the step of the newest event time if event times are plain numbers.
     - `ahead`: The largest difference (event time minus system time) of each of the last spans of
@@ -42,20 +47,25 @@ class ClockMemory:
       event clock goes on through a silence of any length.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     newest: int | None = None
     now: int | None = None
     lengths: tuple[int, ...] = ()
     delays: tuple[int, ...] = ()
+    idle_delays: tuple[int, ...] = ()
+    idle: bool = False
     growths: tuple[int, ...] = ()
     ahead: tuple[int, ...] = ()
     epochs: int = 0
 
     @property
     def length(self) -> int:
-        """The expected length of the epoch that answers a prod, on the system clock."""
-        return _median(self.delays or self.lengths)
+        """The expected length, on the system clock, of the epoch that answers a prod."""
+        first, second = self.delays, self.idle_delays
+        if self.idle:
+            first, second = second, first
+        return _median(first or second or self.lengths)
 
 
 @dataclass(frozen=True)
@@ -77,12 +87,11 @@ class EventClock:
 
         `rows` states whether the epoch had rows, `answered` whether operators answered prods in it.
         """
-        after = replace(memory, newest=newest, now=now)
+        after = replace(memory, newest=newest, now=now, idle=not rows)
         if memory.now is not None:
             length = max(now - memory.now, 0)
-            delays = _with_last(memory.delays, length, LENGTHS) if answered else memory.delays
-            lengths = _with_last(memory.lengths, length, LENGTHS)
-            after = replace(after, lengths=lengths, delays=delays)
+            after = replace(after, lengths=_with_last(memory.lengths, length, LENGTHS))
+            after = _with_delay(after, length, idle=memory.idle) if answered else after
         if newest is None or not rows:
             return after
         after = _with_ahead(after, newest - now)
@@ -109,6 +118,13 @@ class EventClock:
         # A replay grows in most of the epochs; a few late rows at the start must not look like one.
         none = (0,) * (GROWTHS - len(memory.growths))
         return memory.length + _median((*none, *memory.growths))
+
+
+def _with_delay(memory: ClockMemory, length: int, *, idle: bool) -> ClockMemory:
+    """Return the memory after an answer; `idle` states whether its prod's epoch had no rows."""
+    if idle:
+        return replace(memory, idle_delays=_with_last(memory.idle_delays, length, LENGTHS))
+    return replace(memory, delays=_with_last(memory.delays, length, LENGTHS))
 
 
 def _with_ahead(memory: ClockMemory, ahead: int) -> ClockMemory:

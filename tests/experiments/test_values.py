@@ -41,7 +41,8 @@ def test_pairs_are_those_of_a_plain_loop():
         assert found.early["distinct"][i] == len(np.unique(np.floor(early)))
         assert found.final["count"][i] <= mine.sum()
         asked = found.asked[i]
-        assert stream.newest[asked] >= end - 0.26 * stream.range or asked == len(stream.cuts) - 1
+        assert stream.newest[asked] >= end - 0.25 * stream.range
+        assert asked == 0 or stream.newest[asked - 1] < end - 0.25 * stream.range
         assert found.known[i] > asked
 
 
