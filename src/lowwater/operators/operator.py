@@ -22,7 +22,7 @@ from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 LossCount = Literal["late", "pairs", "rows"]
 """The kinds of losses that a kernel can count to measure quality."""
-CHANGEABLE = frozenset({"shards", "remember", "dropped_classes", "samples", "shows_rate"})
+CHANGEABLE = frozenset({"shards", "pair_unit", "dropped_classes", "samples", "shows_rate"})
 """The fields of a plan with which the query of a checkpoint may continue changed."""
 ROWS = "__rows"
 """The hidden column of an early result with the number of rows that the result aggregates."""
@@ -111,6 +111,10 @@ class OperatorPlan(Protocol):
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
         """Return the watermarks of a port, rounded down to times at which the operator acts."""
+
+    def acting(self, ports: Sequence[Watermarks]) -> Sequence[Watermarks]:
+        """Return the watermarks that make rows of each port late, given those of all ports."""
+        return ports
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
         """Return the watermarks of the results, as {time column: watermarks}."""
@@ -234,18 +238,18 @@ class OperatorPlan(Protocol):
         """Return the kind of losses that the kernel counts; None if the kernel counts none."""
         return None
 
-    def remembered(self, track: int) -> int:
-        """Return how long, in ticks, evicted rows stay in state to count losses."""
-        return 0
+    def pair_span(self, least: int) -> int:
+        """Return the unit of time, in ticks, in which a join counts pairs; at least `least`."""
+        return least
 
-    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel counts losses of the kind `measured`."""
+    def counting_losses(self, measured: LossCount, unit: int) -> Self:
+        """Return the plan whose kernel counts losses of the kind `measured`, in units of time."""
         return self
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the description that must equal the description in a checkpoint.
 
-        The fields `shards` and `remember` are excluded, because they change no result, and the
+        The fields `shards` and `pair_unit` are excluded, because they change no result, and the
         drops of classes, because they change while the query runs.
         """
         named = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]

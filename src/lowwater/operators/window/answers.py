@@ -165,7 +165,7 @@ class WindowAnswers(WindowTexts):
         """Return how the kernel counts lost rows: in total or (None) not at all."""
         return "rows" if self.counts_losses else None
 
-    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
+    def counting_losses(self, measured: LossCount, unit: int) -> Self:
         """Return the plan whose kernel counts losses of the kind `measured`."""
         return replace(self, tracked=measured)  # type: ignore[type-var]
 
