@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.dataflow.answer_prods import window_ticks
-from lowwater.dataflow.route import skipped
+from lowwater.dataflow.route import skipped, unread
 from lowwater.local.host import LocalEpochs
+from lowwater.operators.batch import Batch
 from lowwater.operators.packet import tables
 from lowwater.planner.shedding import shedding
-from lowwater.shedding.drop_geometry import within
 from lowwater.ticks import TICKS_PER_SECOND as SECOND
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class OverloadRun:
     shed: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     produced: list[int] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """The key of each row that was shed, if rows have keys."""
 
     @property
     def ages(self) -> np.ndarray:
@@ -81,9 +83,18 @@ class OverloadRun:
 
 
 def live(
-    query: lw.Query, arrivals: np.ndarray, prices: Prices, shed: Shed, *, until: int
+    query: lw.Query,
+    arrivals: np.ndarray,
+    prices: Prices,
+    shed: Shed,
+    *,
+    until: int,
+    keys: np.ndarray | None = None,
 ) -> OverloadRun:
-    """Run a query over rows that happen as they arrive, on a machine with some prices."""
+    """Run a query over rows that happen as they arrive, on a machine with some prices.
+
+    `keys` is the second column of the rows, if they have one.
+    """
     asked = shedding(query.assembly, shed)
     machine, lived = Machine(), OverloadRun()
     epochs = LocalEpochs(asked.with_shards(1), machine)
@@ -93,13 +104,20 @@ def live(
         upto = int(np.searchsorted(arrivals, machine.time, "right"))
         ticks = arrivals[taken:upto]
         known = skipped(asked.flow, epochs.log.before(epochs.epoch).standing.dropped)
-        gone = int(within(known.rows[0], ticks).sum())
+        table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names[:1])
+        if keys is not None:
+            table = table.append_column(feed.names[1], pa.array(keys[taken:upto]))
+        zero = np.zeros_like(ticks)
+        batch = Batch(table, ticks, zero, zero, 0)
+        unneeded = unread(asked.flow, known, asked.flow.inputs[0].routes[0], batch)
+        gone = 0 if unneeded is None else int(unneeded.sum())
+        if keys is not None and unneeded is not None:
+            lived.lost += keys[taken:upto][unneeded].tolist()
         made, last = len(lived.produced) - last, len(lived.produced)
         work = prices.row * (len(ticks) - gone) + prices.shed * gone + prices.result * made
         machine.length = int((prices.epoch + work) * np.exp(pace))
         pace = 0.8 * pace + prices.uneven * random.normal()
         machine.time += machine.length
-        table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names)
         waiting = int(np.searchsorted(arrivals, machine.time, "right")) - upto
         packets = epochs.run([[table]], last=[False], waiting=waiting)
         status = epochs.status()

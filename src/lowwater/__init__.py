@@ -45,6 +45,7 @@ from lowwater.errors import (
     renamed,
 )
 from lowwater.needs.statement import Need, need
+from lowwater.operators.window.class_drops import fair_class
 from lowwater.planner.flush import lazy_flush, slow_flush
 from lowwater.query.join_args import same_window
 from lowwater.query.stream import Query, Stream
@@ -169,11 +170,11 @@ __all__ = [
     "ResultOverflowError", "RowWindow", "Run", "SessionWindow", "ShedWarning", "SinkError",
     "Sliding", "SpecError", "StateError", "Status", "Stream", "Together", "VirtualClock",
     "adaptive", "aggregate", "arrival", "avg", "count", "count_distinct", "dashboard",
-    "early_before", "early_every", "early_on_demand", "estimates", "extent", "feed", "files",
-    "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median", "min",
-    "mode", "need", "ordered", "pd_controller", "per_source", "punctuated", "quality", "quantile",
-    "rank", "replay", "restart", "rows", "same_window", "shed", "sideline", "slack", "slow_flush",
-    "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console", "to_csv",
-    "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k", "unbounded",
-    "variance", "wids", "window_ids", "windows",
+    "early_before", "early_every", "early_on_demand", "estimates", "extent", "fair_class", "feed",
+    "files", "first", "frequent_items", "hll", "kll", "last", "lazy_flush", "max", "median",
+    "min", "mode", "need", "ordered", "pd_controller", "per_source", "punctuated", "quality",
+    "quantile", "rank", "replay", "restart", "rows", "same_window", "shed", "sideline", "slack",
+    "slow_flush", "spark_session", "sql", "stddev", "stream", "sum", "to_callback", "to_console",
+    "to_csv", "to_json", "to_memory", "to_parquet", "to_postgres", "together", "top_k",
+    "unbounded", "variance", "wids", "window_ids", "windows",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 
+from lowwater.control.measures import NeededSlack
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import Watermarks
 from lowwater.operators import row_kernel as row_epoch
@@ -20,6 +21,7 @@ from lowwater.operators import row_store as row_buckets
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.join import kernel as joining
 from lowwater.operators.join import ordered_kernel as timed_joining
+from lowwater.operators.join.evicted_sample import SampleStore
 from lowwater.operators.kernel import META
 from lowwater.operators.packet import Packet, measure_of, table_of, table_packet
 from lowwater.operators.row_store import RowStore
@@ -48,6 +50,11 @@ class Said:
     results: list[Row] = field(default_factory=list)
     late: list[tuple[int, Row]] = field(default_factory=list)
     measures: dict[str, int] = field(default_factory=dict)
+    needed: dict[int, NeededSlack] = field(default_factory=dict)
+    """The needed slacks by port."""
+    made: tuple[tuple[int, int], ...] = ()
+    lost: tuple[tuple[int, int], ...] = ()
+    """Pairs by the end of their unit of time."""
 
 
 def packets_of(plan, epoch: Epoch, cuts: int) -> list[Packet]:
@@ -70,7 +77,10 @@ def packets_of(plan, epoch: Epoch, cuts: int) -> list[Packet]:
 def said_of(plan, emissions: list[Packet]) -> Said:
     shard = measure_of(emissions[-1])
     said = Said(measures={"cells": shard.cells, "bytes": shard.bytes, **shard.counts})
-    assert [p.kind for p in emissions].count("measure") == 1
+    said.made, said.lost = shard.closed, shard.missed
+    *needed, _ = [measure_of(p) for p in emissions if p.kind == "measure"]
+    said.needed = {one.port: one for one in needed}
+    assert len(said.needed) == len(needed) <= plan.ports
     tables = [(p, table_of(p)) for p in emissions if p.kind == "results"]
     assert [p.seq for p, _ in tables] == list(range(len(tables)))
     for _, table in tables:
@@ -113,7 +123,8 @@ class Runner:
     def _check_size(self, said: Said) -> None:
         content = [len(v) for name, v in self.state.items() if name != META]
         assert said.measures["bytes"] == sum(content)
-        stores = range(len(json.loads(self.state[META])["rows"]))
+        kinds = enumerate(self.kernel(self.plan, 0, {}).stores)
+        stores = [n for n, store in kinds if not isinstance(store, SampleStore)]
         ports = self.plan.ports
         kept = [len(self.stored(n) if n < ports else self.queued(n)) for n in stores]
         assert said.measures["cells"] == sum(kept)

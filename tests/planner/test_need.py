@@ -83,8 +83,14 @@ def test_what_a_query_cannot_give_up_is_left_out_or_refused():
         (lambda: query().explain(need={"other": NEED}), "'other', which is not a query"),
         (lambda: plan(query(), need=NEED, trigger="20 seconds"), "two epochs; set a shorter"),
         (
-            lambda: query().explain(need=lw.need(fresh="1 minute", right=0.9, fair_by="k")),
-            "fair_by='k'",
+            lambda: query().explain(need=lw.need(fresh="1 minute", right=0.9, fair_by="nobody")),
+            r"need\(fair_by='nobody'\): .* add group_by\('nobody'\)",
+        ),
+        (
+            lambda: query().explain(
+                need=lw.need(fresh="1 minute", right=0.9, fair_by="k", gives=("right",))
+            ),
+            r"need\(fair_by='k'\): groups share the loss of windows",
         ),
         (
             lambda: query().explain(

@@ -286,6 +286,19 @@ def test_the_same_windows_are_left_out_on_both_hosts(spark):
     assert here.status["shed"] > 0
 
 
+def test_the_same_classes_lose_windows_on_both_hosts(spark):
+    (a, b, _), epochs = three()
+    query = by_key(a.union(b).where("value > -1"), "2 seconds", slide="1 second")
+    given = fed(query.assembly, {f: cut(pa.concat_tables(t), 8) for f, t in epochs.items()})
+    how = lw.shed(max_gap=12, share=0.4, fair_by="key")
+    here, there = (query.run(epochs=given, host=h, shed=how) for h in ("local", "spark"))
+    assert_identical(here, there)
+    assert ordered_rows(there.dropped) == ordered_rows(here.dropped)
+    assert there.status.dropped == here.status.dropped
+    assert len(here.dropped) > 0
+    assert here.status["shed"] > 0
+
+
 def test_a_need_decides_the_same_on_both_hosts(spark):
     feed = lw.feed(SCHEMA)
     query = by_key(lw.stream(feed, time="ts"), "5 seconds")

@@ -77,6 +77,7 @@ class InputMeasure:
     - `waiting`: The number of rows that wait at the source; None if unknown.
     - `behind`: The sum of the late degrees of rows, in ticks.
     - `bad_files`: The number of files that were reported instead of being read.
+    - `classes`: The number of rows with a usable time by class of groups, if classes share drops.
     """
 
     VERSION: ClassVar[int] = 1
@@ -100,6 +101,7 @@ class InputMeasure:
     waiting: int | None = None
     behind: int = 0
     bad_files: int = 0
+    classes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from lowwater.control.watermark import Watermarks
 from lowwater.operators.batch import BEHIND, DEAD, LATE_DEGREE, TICK, Batch
 from lowwater.operators.group_codes import compact, group_rows, normal_floats, shard_of
 from lowwater.operators.operator import OperatorPlan
-from lowwater.operators.packet import Packet, measure_packet, table_packet
+from lowwater.operators.packet import Packet, measure_packet, reference_packet, table_packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.cells import PackedCells, lift
 from lowwater.operators.window.layout_row import RowEnds
@@ -36,8 +36,8 @@ def deliver(
 ) -> tuple[list[Packet], int]:
     """Return packets of `batches` for a port, and the number of rows that belong to no window.
 
-    Batches are in arrival order; `watermarks` are in force at the port. With `reference`, a packet
-    measures the slack that rows need.
+    Batches are in arrival order; `watermarks` are in force at the port. With `reference`, packets
+    measure the slack that rows need, or hold the time from which the kernel counts it.
     """
     packets: list[Packet] = []
     if not isinstance(plan, WindowPlan):
@@ -45,6 +45,9 @@ def deliver(
             own = None if rows.own is None else plan.at_once().usable(port, rows.own).low
             dead = np.zeros(len(rows), bool) if own is None else np.asarray(rows.ticks < own)
             packets += _whole_rows(plan, port, rows, dead)
+        if packets and reference is not None and reference.newest.low is not None:
+            at = packets[0].seq, reference.newest.low, port
+            packets += [reference_packet(shard, *at) for shard in {p.shard for p in packets}]
         return packets, 0
     outside, ahead, entering = 0, [], []
     for rows in batches:

@@ -59,6 +59,13 @@ class Route:
     by: str = ""
     hold: int | None = None
 
+    def origin(self, column: str) -> str | None:
+        """Return the name of `column` before all steps; None if a step computes the column."""
+        name: str | None = column
+        for step in reversed(self.steps):
+            name = None if name is None else step.origin(name)
+        return name
+
 
 @dataclass(frozen=True)
 class Input:
@@ -124,11 +131,15 @@ class Output:
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The dataflow of a whole plan; operators send rows only to later entries of `operators`."""
+    """The dataflow of a whole plan; operators send rows only to later entries of `operators`.
+
+    `fair_by` is the key by whose classes windows are dropped; None if they are dropped for all.
+    """
 
     inputs: tuple[Input, ...]
     operators: tuple[Operator, ...]
     outputs: tuple[Output, ...]
+    fair_by: str | None = None
 
     def with_shards(self, shards: int) -> Dataflow:
         """Return the dataflow with `shards` shards for each operator that can have several."""
@@ -169,6 +180,11 @@ class Dataflow:
         """The operators whose late rows contradict a punctuation of the stream."""
         punctuated = (i for i in self.inputs if i.mark_when is not None)
         return frozenset(route.operator for i in punctuated for route in i.routes)
+
+    def class_column(self, number: int) -> str | None:
+        """Return the column of input `number` that becomes the key `fair_by`; None if none does."""
+        routes = self.inputs[number].routes
+        return None if self.fair_by is None or not routes else routes[0].origin(self.fair_by)
 
     @cached_property
     def front(self) -> frozenset[int]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.control.context import EpochContext
+from lowwater.control.drop import CLASSES
 from lowwater.control.measures import InputMeasure, LatenessSection
 from lowwater.control.message import ControlMessage
 from lowwater.control.prod import Prod
@@ -32,7 +33,7 @@ from lowwater.dataflow.route import BACKWARDS, FUTURE, NO_TIME, PAST_CLOCK, UNRE
 from lowwater.early.arrivals import count_arrivals
 from lowwater.errors import located
 from lowwater.operators.batch import KEPT, Batch
-from lowwater.operators.group_codes import group_values
+from lowwater.operators.group_codes import class_of, group_values
 from lowwater.operators.packet import Packet, measure_of, measure_packet, placed, table_packet
 from lowwater.sources.bad_file import BAD_FILES
 from lowwater.sources.lines import REASON
@@ -141,9 +142,18 @@ def _take(
     batch = replace(batch, degree=_late_degrees(batch, reached_by(standing, block.input).newest))
     measure = measure_future(start, batch, standing, measure)
     measure = _measure_progress(start, batch, measure)
+    measure = replace(measure, classes=_rows_by_class(batch, flow.class_column(block.input)))
     if KEPT in table.column_names:
         batch = _without_dropped(batch)
     return batch, packets, measure
+
+
+def _rows_by_class(block: Batch, column: str | None) -> dict[int, int]:
+    """Return the number of rows with a usable time by the class of their value in `column`."""
+    if column is None or not len(block):
+        return {}
+    numbers = class_of(block.table.column(column), CLASSES)[block.sound]
+    return {n: count for n, count in enumerate(np.bincount(numbers).tolist()) if count}
 
 
 def _prods(block: Batch, names: Sequence[str]) -> Iterator[Prod]:

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowwater.control.context import EpochContext
-from lowwater.control.drop import DropPlan
+from lowwater.control.drop import CLASSES, ClassDrops, DropPlan
 from lowwater.control.measures import Counts
 from lowwater.dataflow.deliver import deliver
 from lowwater.dataflow.graph import Dataflow, Route, Transform
 from lowwater.intervals import Intervals, intersection
 from lowwater.operators.batch import STRETCH, Batch
+from lowwater.operators.group_codes import class_of
 from lowwater.operators.late import free
 from lowwater.operators.packet import Packet, table_packet
 from lowwater.shedding.drop_geometry import within
@@ -89,7 +90,7 @@ def _shed(
     flow: Dataflow, route: Route, block: Batch, needless: UnneededTimes, sent: RouteResult
 ) -> Batch:
     """Return the rows that operators need, and count the other rows as shed."""
-    unneeded = unread(flow, needless, route, block.ticks, block.sound)
+    unneeded = unread(flow, needless, route, block)
     if unneeded is None:
         return block
     shed = int(unneeded.sum())
@@ -158,14 +159,29 @@ def _malformed(block: Batch) -> pa.Table:
 
 @dataclass(frozen=True)
 class UnneededTimes:
-    """The times of unneeded data: `results[i]` for results of operator i, `rows[j]` for port j."""
+    """The times of unneeded data: `results[i]` for results of operator i, `rows[j]` for port j.
+
+    `classes` are those of single classes of groups, whose drops include the drops of all groups.
+    """
 
     results: tuple[Intervals, ...]
     rows: tuple[Intervals, ...]
+    classes: tuple[tuple[ClassDrops, UnneededTimes], ...] = ()
+
+    def class_results(self, operator: int) -> tuple[ClassDrops, ...]:
+        """Return the unneeded results of an operator, by class of groups."""
+        each = ((drops, times.results[operator]) for drops, times in self.classes)
+        return tuple(replace(drops, intervals=found) for drops, found in each if found)
 
 
 def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
     """Return the times whose results or rows are not needed, given the dropped windows."""
+    classes = tuple((one, _skipped(flow, plan)) for one, plan in dropped.by_class())
+    return replace(_skipped(flow, dropped), classes=classes)
+
+
+def _skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
+    """Return the times whose results or rows no class of groups needs."""
     results: list[Intervals] = [() for _ in flow.operators]
     rows: list[Intervals] = [() for _ in flow.ports]
     for number in reversed(range(len(flow.operators))):
@@ -179,15 +195,23 @@ def skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
     return UnneededTimes(tuple(results), tuple(rows))
 
 
-def unread(
-    flow: Dataflow, known: UnneededTimes, route: Route, ticks: np.ndarray, sound: np.ndarray
-) -> np.ndarray | None:
+def unread(flow: Dataflow, known: UnneededTimes, route: Route, block: Batch) -> np.ndarray | None:
     """Return a mask of the rows on a route that no operator needs; None if all are needed."""
-    intervals = known.rows[flow.numbers[route.operator, route.port]]
-    if not intervals:
+    port = flow.numbers[route.operator, route.port]
+    each = [(one, times.rows[port]) for one, times in known.classes if times.rows[port]]
+    if not known.rows[port] and not each:
         return None
-    unneeded = within(intervals, ticks) & sound
-    outside = flow.operators[route.operator].plan.outside(ticks)
+    unneeded = within(known.rows[port], block.ticks)
+    numbers: dict[str, np.ndarray] = {}
+    for one, intervals in each:
+        name = route.origin(one.column)
+        if name is None or name not in block.table.column_names:
+            continue
+        if name not in numbers:
+            numbers[name] = class_of(block.table.column(name), CLASSES)
+        unneeded |= (numbers[name] == one.number) & within(intervals, block.ticks)
+    unneeded &= block.sound
+    outside = flow.operators[route.operator].plan.outside(block.ticks)
     if outside is not None:
         unneeded &= ~outside
     return unneeded if unneeded.any() else None

@@ -154,7 +154,8 @@ def _work(
     flow, number, shard, standing = at.flow, at.number, at.shard, at.standing
     plan = flow.operators[number].plan
     if standing.dropped:
-        plan = plan.without_windows(skipped(flow, standing.dropped).results[number])
+        unneeded = skipped(flow, standing.dropped)
+        plan = plan.without_windows(unneeded.results[number], unneeded.class_results(number))
     done = kernel(plan, shard, state, actual(packets))
     emitted = [replace(p, operator=number) for p in done.emissions]
     emissions = [p for p in emitted if p.kind != "results" or at.leaves]

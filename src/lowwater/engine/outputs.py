@@ -127,7 +127,7 @@ class OutputWriter:
             "results": self.result_schema,
             "late": self.late_schema,
             "malformed": self.malformed_schema,
-            "dropped": shed_schema(self._plan),
+            "dropped": shed_schema(self._plan, self.flow.fair_by),
             "bad_files": BAD_FILES,
         }
 
@@ -156,7 +156,7 @@ class OutputWriter:
             "results": self._results(packets),
             "late": self._placed(packets, "late", self._late, self.late_schema),
             "malformed": self._placed(packets, "malformed", self._malformed, malformed),
-            "dropped": shed_rows(self._plan, self.output.operator, packets),
+            "dropped": shed_rows(self._plan, self.output.operator, packets, self.flow.fair_by),
             "bad_files": self._bad_files(packets),
         }
         return {kind: pa.concat_tables(some) for kind, some in rows.items() if some}

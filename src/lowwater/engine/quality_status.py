@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lowwater.watermarks.adaptive.decision import SlackDecision
     from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
-UNSEEN = 0.01
-"""Quality is "measured" if at most this share of the losses was not counted in full."""
 SHORT = 0.5
 """The status warns if more than this share of the intervals is shorter than an epoch."""
 
@@ -129,7 +127,7 @@ def quality_status(
 def _delivered(
     one: SlackDecision, kept: DecisionMemory, inputs: Mapping[int, LatenessMemory], flow: Dataflow
 ) -> QualityStatus:
-    exact = one.measured not in (None, "late") and kept.unseen <= UNSEEN * kept.total.lost
+    exact = one.measured not in (None, "late")
     axis = flow.operators[one.operator].plan.axes[0]
     intervals = tuple(
         TrackInterval(axis.value(r.end), r.quality, r.estimated, _slacks(one, r.slacks, flow))

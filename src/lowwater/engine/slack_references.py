@@ -40,7 +40,12 @@ def newest_at_ports(
         replace(known, marks=known.marks.raised(gauge.tracker.reached(memory, report)))
         for gauge, known, memory, report in each
     ]
-    return flow.reach(progress, rounded=False)
+    ports = list(flow.reach(progress, rounded=False))
+    for number, operator in enumerate(flow.operators):
+        mine = [flow.numbers[number, port] for port in range(operator.plan.ports)]
+        for port, marks in zip(mine, operator.plan.acting([ports[m] for m in mine]), strict=True):
+            ports[port] = marks
+    return tuple(ports)
 
 
 def slack_references(

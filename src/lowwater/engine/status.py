@@ -66,7 +66,8 @@ class Status:
         For a run with `shed=`: the `share` of windows being dropped, the `load` (arriving work over
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and what keeps results from being in time (`limited_by`):
-        "max_gap", "begun" windows, the length of "epochs", or None.
+        "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count
+        by class of groups, and `classes` has the share of windows being dropped by class.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
@@ -183,13 +184,15 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
     memory = entry.shed
     if memory is None:
         return {}
+    shares = {} if memory.fair is None else {n: r.share for n, r in memory.fair.rules.items()}
+    classes = {n: share for n, share in shares.items() if share}
     return {
         "share": 0.0 if memory.rule is None else memory.rule.share,
         "load": memory.load.load,
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
         "limited_by": memory.load.choice.limit,
-    }
+    } | ({} if memory.fair is None else {"classes": classes})
 
 
 def _bad_files(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:

@@ -106,13 +106,32 @@ def normal_floats(column: pa.Array) -> pa.Array:
 
 def shard_of(keys: Sequence[pa.Array], n: int, shards: int) -> np.ndarray:
     """Return the shard of each of `n` groups: a hash of its keys, equal in all processes."""
+    return (hashes_of(keys, n) % np.uint64(shards)).astype(np.int64)
+
+
+def hashes_of(keys: Sequence[pa.Array], n: int) -> np.ndarray:
+    """Return a 64-bit hash of the keys of each of `n` rows, equal in all processes."""
     mixed = np.full(n, 0x9E3779B97F4A7C15, np.uint64)
     for column in keys:
         with np.errstate(over="ignore"):
             mixed = (mixed ^ _hash(column)) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
             mixed ^= mixed >> np.uint64(32)
-    return (mixed % np.uint64(shards)).astype(np.int64)
+    return mixed
+
+
+def class_of(column: pa.ChunkedArray | pa.Array, classes: int) -> np.ndarray:
+    """Return the class of each value of a column: a hash, equal in all processes.
+
+    >>> class_of(pa.array(["a", "b", None, "a"]), 64).tolist()
+    [32, 55, 43, 32]
+    """
+    values = whole(column) if isinstance(column, pa.ChunkedArray) else column
+    codes, chosen = group_rows([values], len(values))
+    named = values.take(pa.array(chosen))
+    if pa.types.is_floating(named.type):
+        named = normal_floats(named)
+    return np.asarray(shard_of([named], len(named), classes)[codes])
 
 
 def _hash(column: pa.Array) -> np.ndarray:

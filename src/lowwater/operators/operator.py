@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.control.completeness import Completeness
+from lowwater.control.drop import ClassDrops
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals
 from lowwater.shedding.drop_geometry import shrunk
@@ -21,6 +22,8 @@ from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 LossCount = Literal["late", "pairs", "rows"]
 """The kinds of losses that a kernel can count to measure quality."""
+CHANGEABLE = frozenset({"shards", "pair_unit", "dropped_classes"})
+"""The fields of a plan with which the query of a checkpoint may continue changed."""
 ROWS = "__rows"
 """The hidden column of an early result with the number of rows that the result aggregates."""
 
@@ -108,6 +111,10 @@ class OperatorPlan(Protocol):
 
     def usable(self, port: int, marks: Watermarks) -> Watermarks:
         """Return the watermarks of a port, rounded down to times at which the operator acts."""
+
+    def acting(self, ports: Sequence[Watermarks]) -> Sequence[Watermarks]:
+        """Return the watermarks that make rows of each port late, given those of all ports."""
+        return ports
 
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
         """Return the watermarks of the results, as {time column: watermarks}."""
@@ -200,8 +207,11 @@ class OperatorPlan(Protocol):
         """Return the intervals whose rows contribute only to results with times in `results`."""
         return shrunk(results, *self.reach)
 
-    def without_windows(self, results: Intervals) -> Self:
-        """Return the plan that drops the windows whose results have times in `results`."""
+    def without_windows(self, results: Intervals, classes: tuple[ClassDrops, ...] = ()) -> Self:
+        """Return the plan that drops the windows whose results have times in `results`.
+
+        `classes` are the drops of single classes of groups.
+        """
         return self
 
     def counting_rows(self) -> Self:
@@ -220,21 +230,22 @@ class OperatorPlan(Protocol):
         """Return the kind of losses that the kernel counts; None if the kernel counts none."""
         return None
 
-    def remembered(self, track: int) -> int:
-        """Return how long, in ticks, evicted rows stay in state to count losses."""
-        return 0
+    def pair_span(self, least: int) -> int:
+        """Return the unit of time, in ticks, in which a join counts pairs; at least `least`."""
+        return least
 
-    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel counts losses of the kind `measured`."""
+    def counting_losses(self, measured: LossCount, unit: int) -> Self:
+        """Return the plan whose kernel counts losses of the kind `measured`, in units of time."""
         return self
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the description that must equal the description in a checkpoint.
 
-        The fields `shards` and `remember` are excluded, because they change no result.
+        The fields `shards` and `pair_unit` are excluded, because they change no result, and the
+        drops of classes, because they change while the query runs.
         """
         named = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
-        return {n: described(v) for n, v in named.items() if n not in {"shards", "remember"}}
+        return {n: described(v) for n, v in named.items() if n not in CHANGEABLE}
 
 
 def described(value: Any) -> str:

@@ -13,8 +13,8 @@ from lowwater.codec import decode, encode
 from lowwater.control.measures import KINDS, Measure, NeededSlack, ShardMeasure
 
 Kind = Literal[
-    "cells", "rows", "ends", "additions", "control", "early cells", "early rows", "early ends",
-    "malformed", "bad_files", "measure", "results", "early", "late", "shed", "filled",
+    "cells", "rows", "ends", "additions", "reference", "control", "early cells", "early rows",
+    "early ends", "malformed", "bad_files", "measure", "results", "early", "late", "shed", "filled",
 ]  # fmt: skip
 
 LEAVING: frozenset[Kind] = frozenset(
@@ -78,6 +78,16 @@ def table_packet(kind: Kind, shard: int, seq: int, table: pa.Table, port: int = 
 def table_of(packet: Packet) -> pa.Table:
     """Return the table in `packet`."""
     return unpacked(packet.payload)
+
+
+def reference_packet(shard: int, seq: int, newest: int, port: int) -> Packet:
+    """Return a packet with the newest time from which the slack that rows of a port need counts."""
+    return Packet(shard, seq, "reference", json.dumps(newest).encode(), port=port)
+
+
+def newest_times(packets: Iterable[Packet]) -> dict[int, int]:
+    """Return {port: newest time} of the packets that `reference_packet` returned."""
+    return {p.port: json.loads(p.payload) for p in packets if p.kind == "reference"}
 
 
 def measure_packet(shard: int, seq: int, measure: Measure) -> Packet:

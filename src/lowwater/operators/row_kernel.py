@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 import pyarrow as pa
 
-from lowwater.control.measures import ShardMeasure
+from lowwater.control.measures import Measure, ShardMeasure
 from lowwater.control.message import ControlMessage
 from lowwater.control.watermark import latest
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.kernel import META, Step
 from lowwater.operators.late import late_rows
 from lowwater.operators.operator import OperatorPlan
-from lowwater.operators.packet import Packet, measure_packet, table_of, table_packet
+from lowwater.operators.packet import (
+    Packet,
+    measure_packet,
+    newest_times,
+    table_of,
+    table_packet,
+)
 from lowwater.operators.row_store import RowStore, StoredRows
 
 PORTION = 1_000_000
@@ -80,15 +86,16 @@ class RowKernel:
         meta = None if self._meta is None else json.loads(self._meta)
         self.watermarks: list[int | None] = meta["marks"] if meta else [None] * plan.ports
         """The watermark in force at each port."""
-        self.noted: dict[str, list[int]] = meta.get("noted", {}) if meta else {}
-        """Numbers that an observer keeps between epochs, by name."""
+        known = meta["rows"] if meta else []
         kinds: list[type[RowStore]] = [*[RowStore] * plan.ports, *more_stores]
         self.stores = [
-            kind(number, state, self.out.changes, meta["rows"][number] if meta else None)
-            for number, kind in enumerate(kinds)
+            kind(number, state, self.out.changes, content)
+            for number, (kind, content) in enumerate(zip_longest(kinds, known[: len(kinds)]))
         ]
         """The row store of each port, then the stores that strategies add."""
         self.counts = dict.fromkeys(("admitted", "late", "partly_late", "results"), 0)
+        self.newest: dict[int, int] = {}
+        """By port, the newest time from which the slack that its rows need counts."""
         self._packets = 0
 
     def run(self, packets: Sequence[Packet]) -> Step:
@@ -97,15 +104,15 @@ class RowKernel:
             PortRows.of(schema, [p for p in packets if p.kind == "rows" and p.port == port])
             for port, schema in enumerate(self.row_plan.schemas)
         ]
+        self.newest = newest_times(packets)
         self.advance(arrivals, self._raised(packets))
         stores = [store.to_json() for store in self.stores]
-        noted = {"noted": self.noted} if self.noted else {}
-        meta = json.dumps({"marks": self.watermarks, "rows": stores, **noted}).encode()
+        meta = json.dumps({"marks": self.watermarks, "rows": stores}).encode()
         if meta != self._meta:
             self.out.changes[META] = meta
-        rows, size = (sum(getattr(s, n) for s in self.stores) for n in ("rows", "size"))
-        measure = ShardMeasure(self.shard, rows, size, self.counts)
-        self.out.emissions.append(measure_packet(self.shard, 0, measure))
+        rows, size = (sum(getattr(s, n) for s in self.stores) for n in ("open_rows", "size"))
+        for measure in self.measures(ShardMeasure(self.shard, rows, size, self.counts)):
+            self.out.emissions.append(measure_packet(self.shard, 0, measure))
         return self.out
 
     def _raised(self, packets: Sequence[Packet]) -> list[int | None]:
@@ -116,6 +123,10 @@ class RowKernel:
                 low = ControlMessage.from_bytes(packet.payload).marks.low
                 watermarks[packet.port] = latest(watermarks[packet.port], low)
         return watermarks
+
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:
+        """Return the measurements of the epoch, that of the shard as the last one."""
+        return [shard]
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
         """Admit the rows of each port, then act on the new watermarks. Called once in an epoch."""

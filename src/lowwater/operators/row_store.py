@@ -11,7 +11,7 @@ Each row may have a flag. Flags are stored apart from the rows, so setting a fla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -23,6 +23,8 @@ from lowwater.operators.batch import TICK
 from lowwater.operators.packet import packed, unpacked
 
 TARGET_ROWS = 16_384
+NEED = "__need"
+"""The column of a stored row with the slack that it needed to be admitted, if that is measured."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class StoredRows:
         """Return the rows of all `parts`, concatenated."""
         if len(parts) == 1:
             return parts[0]
-        table = pa.concat_tables([p.table for p in parts]).combine_chunks()
+        table = _concatenated([p.table for p in parts]).combine_chunks()
         ticks = np.concatenate([p.ticks for p in parts])
         return cls(table, ticks, np.concatenate([p.flags for p in parts]))
 
@@ -141,6 +143,11 @@ class RowStore:
         return sum(b.rows for b in self.all)
 
     @property
+    def open_rows(self) -> int:
+        """The number of rows that wait for others, or for a watermark."""
+        return self.rows
+
+    @property
     def size(self) -> int:
         """The size of the rows and their flags in bytes."""
         return sum(b.size for b in self.all)
@@ -150,7 +157,7 @@ class RowStore:
     def read(self, bucket: RowBucket) -> StoredRows:
         """Return the rows of `bucket`; rows of equal time are in arrival order."""
         if bucket.name not in self._open:
-            table = pa.concat_tables(unpacked(self._bytes(r.name)) for r in bucket.runs)
+            table = _concatenated([unpacked(self._bytes(r.name)) for r in bucket.runs])
             self._open[bucket.name] = StoredRows.of(table, self._flags(bucket))
         return self._open[bucket.name]
 
@@ -210,7 +217,7 @@ class RowStore:
         runs, last = list(bucket.runs), rows.table
         while runs and runs[-1].rows <= 2 * len(last):
             older = runs.pop()
-            last = pa.concat_tables([unpacked(self._bytes(older.name)), last])
+            last = _concatenated([unpacked(self._bytes(older.name)), last])
             self._drop(older.name)
         runs.append(self._write(last))
         self._open.pop(bucket.name, None)
@@ -278,6 +285,18 @@ class RowStore:
             self._drop(run.name)
         if bucket.flags:
             self._drop(_flags_of(bucket))
+
+
+def column_or_zeros(table: pa.Table, name: str) -> np.ndarray:
+    """Return a column of whole numbers; 0 for rows that do not have it."""
+    if name not in table.column_names:
+        return np.zeros(len(table), np.int64)
+    return np.asarray(table.column(name).fill_null(0).to_numpy())
+
+
+def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all tables; rows have NULL in the hidden columns that they lack."""
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _flags_of(bucket: RowBucket) -> str:

@@ -115,7 +115,7 @@ def _quality(one: SlackDecision, axis: Axis) -> list[str]:
         "late": "on the rows of both sides that came late; the pairs they lost are estimated",
         "rows": "on the rows that late rows' windows had and missed",
         "windows": "on the rows that windows had and missed, over all their groups",
-        "pairs": f"on pairs, also those missed by up to {axis.say(one.remembered)}",
+        "pairs": "on pairs, also those that late rows have missed",
     }[one.measured]
     track, step = axis.say(one.track), axis.say(one.granule)
     return [

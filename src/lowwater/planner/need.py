@@ -20,6 +20,7 @@ from lowwater.needs.statement import GIVES, Need
 from lowwater.operators.operator import OperatorPlan
 from lowwater.planner.compatibility import refuse, rule_for
 from lowwater.planner.physical_plan import PhysicalPlan
+from lowwater.planner.shedding import check_fair_by
 from lowwater.shedding.policy import ShedPolicy, shed
 from lowwater.ticks import spoken, ticks
 from lowwater.watermarks.adaptive.policies import Quality
@@ -94,6 +95,8 @@ def _part(assembly: PhysicalPlan, output: Output, need: Need, sideline: Any) -> 
     )
     gives = tuple(_gives(flow, output, need, sideline))
     _refuse_resources(need, gives)
+    if need.fair_by is not None:
+        check_fair_by(flow, need.fair_by, f"need(fair_by={need.fair_by!r})")
     waits = all(isinstance(assembly.policies[n], NeedSlack) for n in inputs)
     windows = plan.scheduled_windows
     return NeedPart(output.name, output.operator, need, windows, inputs, gives, waits)
@@ -111,10 +114,11 @@ def _refuse_unjudged(plan: OperatorPlan, need: Need) -> None:
 
 def _refuse_resources(need: Need, gives: Sequence[str]) -> None:
     """Raise SpecError for parts of a need that no policy keeps."""
-    if need.fair_by is not None:
+    if need.fair_by is not None and "windows" not in gives:
         raise SpecError(
-            f"need(fair_by={need.fair_by!r}): windows are dropped for all groups alike; leave "
-            f"fair_by= out"
+            f"need(fair_by={need.fair_by!r}): groups share the loss of windows, and this query "
+            f"gives up {', '.join(gives) or 'nothing'}; leave fair_by= out, or add 'windows' to "
+            f"gives="
         )
     if need.memory is not None and "windows" not in gives:
         raise SpecError(
@@ -169,6 +173,13 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
     giving = [part for part in parts if "windows" in part.gives]
     if given is not None or not giving or len(giving) < len(flow.outputs):
         return given
+    keys = {part.need.fair_by for part in giving}
+    if len(keys) > 1:
+        each = ", ".join(f"{p.name}: fair_by={p.need.fair_by!r}" for p in giving)
+        raise SpecError(
+            f"need(fair_by=...) differs between queries that drop windows together ({each}); give "
+            f"all of them the same, or run them apart"
+        )
     sizes = [size for p in giving if (size := p.need.memory_bytes) is not None]
     return shed(
         latency=spoken(min(p.need.fresh_ticks for p in giving)),
@@ -176,6 +187,7 @@ def shed_of(parts: Sequence[NeedPart], flow: Dataflow, given: Any) -> ShedPolicy
         gives="max_gap",
         memory=min(sizes, default=None),
         weights={p.name: p.need.weight for p in giving},
+        fair_by=next(iter(keys)),
     )
 
 

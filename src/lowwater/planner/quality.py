@@ -169,7 +169,7 @@ def _deciding(
         granule,
         plan.loss_count(None, ordered=ordered),
         orders=place.orders,
-        remembered=plan.remembered(track),
+        unit=plan.pair_span(track),
         by_source=parts,
     )
 
@@ -252,6 +252,6 @@ def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operat
     for one in decisions:
         if one.measured is not None:
             operator = operators[one.operator]
-            plan = operator.plan.counting_losses(one.measured, one.remembered)
+            plan = operator.plan.counting_losses(one.measured, one.unit)
             operators[one.operator] = replace(operator, plan=plan)
     return tuple(operators)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from lowwater.control.drop import CLASSES
 from lowwater.dataflow.graph import Dataflow
 from lowwater.errors import ShedWarning, SpecError
 from lowwater.planner.compatibility import refuse
@@ -38,6 +39,10 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
             "lie over time, others over numbers; run them as separate queries"
         )
     _check_weights(flow, shed)
+    if shed.fair_by is not None:
+        check_fair_by(flow, shed.fair_by, f"shed(fair_by={shed.fair_by!r})")
+        flow = replace(flow, fair_by=shed.fair_by)
+        assembly = replace(assembly, flow=flow)
     roots = tuple(_roots(flow, shed.max_gap))
     shedder = LoadShedder(
         shed,
@@ -76,6 +81,38 @@ def _check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
             raise SpecError(
                 f"shed(weights={shed.weights!r}): no query has the name {name!r}; the queries are: "
                 f"{', '.join(names)}"
+            )
+
+
+def check_fair_by(flow: Dataflow, column: str, written: str) -> None:
+    """Raise SpecError unless all windows of `flow` are grouped by the column of its inputs."""
+    for operator in flow.operators:
+        plan = operator.plan
+        if not plan.aggregates_rows:
+            raise SpecError(
+                f"{written} drops windows by the value of {column!r} in each row, but "
+                f"{operator.name}() changes which rows reach the windows; leave fair_by= out, or "
+                f"group the stream itself: window(...).group_by({column!r}).agg(...)"
+            )
+        if column not in plan.group_keys:
+            keys = ", ".join(plan.group_keys) or "nothing"
+            raise SpecError(
+                f"{written}: {operator.name} is grouped by {keys}, so a window cannot be dropped "
+                f"for some values of {column!r} alone; add group_by({column!r}), or leave "
+                f"fair_by= out"
+            )
+    starts = [*(i.routes for i in flow.inputs), *(o.routes for o in flow.operators)]
+    origins = {route.origin(column) for routes in starts for route in routes}
+    if None in origins:
+        raise SpecError(
+            f"{written}: the query computes {column!r}, but rows are dropped as they come in, "
+            f"before any step; name a column of the stream itself"
+        )
+    for start in flow.inputs:
+        if len({route.origin(column) for route in start.routes}) > 1:
+            raise SpecError(
+                f"{written}: {column!r} comes from different columns of one stream; give them one "
+                f"name, or leave fair_by= out"
             )
 
 
@@ -136,6 +173,8 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     say = flow.inputs[next(iter(shedder.inputs))].axis.say
     params = shedder.slots.params
     how = _how(shedder.how, say)
+    if shedder.how.fair_by is not None:
+        how += f", in fair shares by {CLASSES} classes of {shedder.how.fair_by}"
     named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))
     lines = [
         f"shed        windows of {named}: {how}, at most {shedder.most} in a row",

@@ -33,13 +33,15 @@ class Search:
     """The search for the least share of slots with which an outlook has no late windows.
 
     `place` is the state of the decisions, `most` the longest run of dropped slots; None is a run of
-    any length.
+    any length. If shares are `fair`, each class of groups has decisions of its own, so that the
+    drops of all are even.
     """
 
     outlook: Outlook
     place: Place
     most: int | None
     seed: int
+    fair: bool = False
 
     @property
     def largest(self) -> float:
@@ -84,7 +86,7 @@ class Search:
     def _drops(self, share: float) -> tuple[Floats, float]:
         """Return (drops by slot, the share of rows that a dropped slot saves)."""
         early = early_share(self.outlook.slots.params, self.run(share))
-        if share <= 0 or self.outlook.end - self.outlook.first > EACH:
+        if share <= 0 or self.fair or self.outlook.end - self.outlook.first > EACH:
             return self.outlook.with_share(share), early
         return self._decided(share), 1.0
 

@@ -29,7 +29,7 @@ QUICKLY_TRIED, LEAST_TRIED, MOST_TRIED = 3, 5, 10
 """Costs settle after at least the second and at most the third number of epochs of a run; after the
 first one if the epochs become longer and longer, which no warm-up does."""
 GROWN = 2
-"""The number of consecutive epochs, each much longer than the one before, that are no warm-up."""
+"""A warm-up never has this number of consecutive epochs, each much longer than the one before."""
 SPREADS, LEAST_SPREAD = 4.0, 0.05
 """A residual counts up to `SPREADS` times the usual one, which is at least a share of the cost."""
 NOVEL = 1.0

@@ -21,6 +21,7 @@ from lowwater.intervals import Intervals
 from lowwater.shedding.arrivals import Rate
 from lowwater.shedding.costs import Costs
 from lowwater.shedding.drop_geometry import Slots, within
+from lowwater.shedding.fair import Weighted
 
 Floats = npt.NDArray[np.float64]
 Slots_ = npt.NDArray[np.bool_]
@@ -58,6 +59,7 @@ class Outlook:
     - `dropped`: The dropped intervals of result times that have begun.
     - `closed`: The watermark that was in force: windows up to here have results.
     - `latency`: The largest age that the forecast accepts.
+    - `classes`: Begun intervals dropped for some groups, with their share of the rows.
     """
 
     slots: Slots
@@ -75,6 +77,7 @@ class Outlook:
     dropped: Intervals
     closed: int
     latency: float
+    classes: Weighted = ()
 
     @property
     def past(self) -> float:
@@ -123,7 +126,10 @@ class Outlook:
 
     @cached_property
     def _begun(self) -> Floats:
-        return within(self.dropped, self._starts).astype(np.float64)
+        begun = within(self.dropped, self._starts).astype(np.float64)
+        for weight, intervals in self.classes:
+            begun += weight * within(intervals, self._starts)
+        return np.minimum(begun, 1.0)
 
     def triggers(self, end: int) -> Floats:
         """Return when the windows can be closed that end `end` ticks after their slot's start."""

@@ -13,6 +13,7 @@ from lowwater.shedding.choice import Choice, Limit, Search
 from lowwater.shedding.coin import Place
 from lowwater.shedding.costs import Epoch
 from lowwater.shedding.drop_geometry import Root, Slots
+from lowwater.shedding.fair import FairMemory
 from lowwater.shedding.forecast import EPOCHS_TO_ANSWER
 from lowwater.shedding.load_model import Begun, LoadMemory, costliest
 from lowwater.shedding.policy import ShedPolicy
@@ -41,7 +42,13 @@ class LatencyBound:
         """Return the newest time of a row of these windows."""
         return latest(*(report.inputs[n].newest for n in self.inputs))
 
-    def after(self, memory: LoadMemory, place: Place | None, report: EpochReport) -> LoadMemory:
+    def after(
+        self,
+        memory: LoadMemory,
+        place: Place | None,
+        report: EpochReport,
+        fair: FairMemory | None = None,
+    ) -> LoadMemory:
         """Return the memory of the load model after an epoch, with the next choice."""
         measured = [m for m in report.measured.epoch if m.took is not None]
         latency = self.how.latency
@@ -49,13 +56,15 @@ class LatencyBound:
             return memory
         epoch = self._epoch(memory, report, measured[0])
         load = memory.after(epoch, self.newest(report), report.now, latency)
-        choice = self._choice(load, place, report)
+        choice = self._choice(load, place, report, fair)
         beyond = memory.beyond + 1 if choice.limit == "max_gap" else 0
         pace = rate(load.recent, latency).rows
         closed = self._shut(memory.closed, report, beyond, pace)
         return replace(load, choice=choice, beyond=beyond, closed=closed)
 
-    def _choice(self, load: LoadMemory, place: Place | None, report: EpochReport) -> Choice:
+    def _choice(
+        self, load: LoadMemory, place: Place | None, report: EpochReport, fair: FairMemory | None
+    ) -> Choice:
         """Return the share of windows to drop: none, unless the load asks for a forecast."""
         latency = self.how.latency or 0
         beyond = latency < (EPOCHS_TO_ANSWER + 1) * load.fixed
@@ -65,11 +74,13 @@ class LatencyBound:
         inputs = [report.inputs[n] for n in self.inputs]
         slack = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
         first_end = self.slots.first_end(self.roots)
-        begun = Begun(report.dropped.intervals, watermark_in_force(report), slack, first_end)
+        lost = () if fair is None else fair.weighted(report.dropped.classes)
+        begun = Begun(report.dropped.intervals, watermark_in_force(report), slack, first_end, lost)
         outlook = load.outlook(self.slots, begun, latency)
         if outlook is None:
             return Choice(limit=limit)
-        found = Search(outlook, place, self.longest, self.how.seed).choice()
+        search = Search(outlook, place, self.longest, self.how.seed, fair is not None)
+        found = search.choice()
         return found if limit is None else replace(found, limit=limit)
 
     def _epoch(self, memory: LoadMemory, report: EpochReport, measured: EpochMeasure) -> Epoch:

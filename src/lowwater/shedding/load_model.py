@@ -22,6 +22,7 @@ from lowwater.shedding.arrivals import Arrived, Recent, extended, lead, rate, ro
 from lowwater.shedding.choice import Choice
 from lowwater.shedding.costs import CostMemory, Epoch
 from lowwater.shedding.drop_geometry import Slots
+from lowwater.shedding.fair import Weighted
 from lowwater.shedding.forecast import EPOCHS_TO_ANSWER, Outlook
 
 FULL = 0.85
@@ -204,6 +205,7 @@ class LoadMemory:
             begun.dropped,
             begun.closed,
             self.aim(latency),
+            begun.classes,
         )
 
 
@@ -213,12 +215,14 @@ class Begun:
 
     `dropped` are intervals of result times; `slack` is the distance of watermarks behind the newest
     time after the epoch, `first_end` the ticks from a slot's start to the end of its first window.
+    `classes` are intervals dropped for some groups, with their share of the rows.
     """
 
     dropped: Intervals
     closed: int
     slack: int
     first_end: int
+    classes: Weighted = ()
 
 
 def costliest(rows: Mapping[int, float], closed: Sequence[int]) -> int | None:

@@ -32,6 +32,7 @@ class ShedPolicy:
     gives: Gives = "latency"
     memory: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
+    fair_by: str | None = None
 
 
 @renamed(p="share")
@@ -45,6 +46,7 @@ def shed(
     gives: Gives = "latency",
     memory: str | int | None = None,
     weights: Mapping[str, float] | None = None,
+    fair_by: str | None = None,
 ) -> ShedPolicy:
     """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
@@ -70,6 +72,10 @@ def shed(
     weights
         The weight of each of several queries by name, 1 by default. If a query must be shut down,
         Lowwater chooses the one with the most rows per weight.
+    fair_by
+        A column of `group_by`. Its values are divided into 64 classes, and windows are dropped by
+        class: first those of the classes with the most rows (max-min fairness). A class that asks
+        for less than an equal part loses nothing.
     gives
         The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
         than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").
@@ -96,9 +102,25 @@ def shed(
             f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
         )
     size = None if memory is None else bytes_in(memory)
-    return ShedPolicy(
-        max_gap, share, bound, seed, fill is not None, gives, size, _checked(weights or {})
-    )
+    filled, weighed = fill is not None, _checked(weights or {})
+    _check_fair_by(fair_by, filled)
+    return ShedPolicy(max_gap, share, bound, seed, filled, gives, size, weighed, fair_by)
+
+
+def _check_fair_by(fair_by: Any, filled: bool) -> None:  # noqa: FBT001
+    """Raise SpecError unless `fair_by` is None or a name, and gaps are not filled by class."""
+    if fair_by is None:
+        return
+    if not isinstance(fair_by, str) or not fair_by:
+        raise SpecError(
+            f"shed(fair_by={fair_by!r}) must be the name of a column of group_by, like "
+            f"fair_by='tenant'"
+        )
+    if filled:
+        raise SpecError(
+            f"shed(fair_by={fair_by!r}, fill='linear'): a gap is filled for all groups alike, but "
+            f"fair_by= drops windows of some groups; leave one of the two out"
+        )
 
 
 _UNITS = {"B": 1} | {

@@ -7,17 +7,18 @@ until the window begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from lowwater.control.drop import DropPlan
+from lowwater.control.drop import ClassDrops, DropPlan
 from lowwater.control.measures import GapMemory
 from lowwater.control.report import EpochReport
 from lowwater.intervals import Intervals, difference, intersection, union
 from lowwater.shedding.choice import rule, run_length
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
+from lowwater.shedding.fair import FairMemory, class_seed, fair_shares, with_classes
 from lowwater.shedding.latency_bound import LatencyBound, watermark_in_force
 from lowwater.shedding.load_model import LoadMemory
 from lowwater.shedding.policy import (
@@ -50,6 +51,7 @@ class DroppedInterval:
     - `reason`: The cause: a fixed share, a bound on latency or on state, or a query that is shut
       down.
     - `operator`: The operator of the query that was shut down; None if all queries are affected.
+    - `number`: The class of groups that is affected; None for all groups.
     """
 
     start: int
@@ -58,6 +60,7 @@ class DroppedInterval:
     load: float | None
     reason: Literal["share", "latency", "memory", "closed"]
     operator: int | None = None
+    number: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class ShedMemory:
     - `windows`: The number of windows dropped so far.
     - `news`: The dropped intervals that became final in the last epoch.
     - `finals`: {operator: final results that gap filling needs}.
+    - `fair`: The memory of fair shares; None if windows are dropped for all groups alike.
     """
 
     VERSION: ClassVar[int] = 2
@@ -87,6 +91,7 @@ class ShedMemory:
     windows: int = 0
     news: tuple[DroppedInterval, ...] = ()
     finals: Mapping[int, GapMemory] = field(default_factory=dict)
+    fair: FairMemory | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,8 @@ class LoadShedder:
         first = self.slots.first_after(newest)
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
-        load = self._bound.after(memory.load, place, report)
+        fair, begun_of = self._fair(memory, report, first)
+        load = self._bound.after(memory.load, place, report, fair)
         each, needed = self._state(memory, report, first)
         drops, stride = self._rule(load, needed), 0.0
         if memory.place is not None:
@@ -159,21 +165,69 @@ class LoadShedder:
         reach = int(load.reach(self.how.latency or 0) // self.slots.slide)
         ahead_by = max(min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run), reach)
         until = first + min(ahead_by, MOST_SLOTS)
-        chosen = [dropped for _, dropped in decide(place, drops, until)] if drops.share else []
-        ahead = self._times(dropped_runs(first, chosen))
+        ahead: Intervals = ()
+        if drops.share and fair is None:
+            chosen = [dropped for _, dropped in decide(place, drops, until)]
+            ahead = self._times(dropped_runs(first, chosen))
         over = intersection(report.dropped.intervals, ((BEGIN, start),))
+        fair, classes = self._classes(fair, report, drops.share, first, until)
         windows = memory.windows + self._windows(begun)
+        windows += sum(self._windows(runs) for runs in begun_of.values())
         news = tuple(self._news(begun, memory, report, start))
+        news += tuple(self._class_news(begun_of, memory))
         finals = [m.finals for m in report.measured.epoch if m.finals is not None] or [{}]
         large = needed > load.choice.share
-        after = ShedMemory(load, each, large, place, until, drops, stride, windows, news, finals[0])
+        after = ShedMemory(
+            load, each, large, place, until, drops, stride, windows, news, finals[0], fair
+        )
         intervals = union([*_still_known(over, report), *ahead])
-        return after, DropPlan(intervals, self._closed(report, load, start))
+        return after, DropPlan(intervals, self._closed(report, load, start), classes)
+
+    def _fair(
+        self, memory: ShedMemory, report: EpochReport, first: int
+    ) -> tuple[FairMemory | None, dict[int, Intervals]]:
+        """Return the memory of fair shares before slot `first`, and the runs that have begun."""
+        before, column, begun_of = memory.fair, self.how.fair_by, dict[int, Intervals]()
+        if before is not None:
+            before, begun_of = before.begun(first, memory.until)
+        if column is None:
+            return None, begun_of
+        if before is None or before.column != column:
+            before = FairMemory(column)
+        windows = dict(before.windows)
+        for n, runs in begun_of.items():
+            windows[n] = windows.get(n, 0) + self._windows(runs)
+        counts = [measured.classes for measured in report.measured.inputs]
+        return replace(before.with_rows(counts), windows=windows), begun_of
+
+    def _classes(
+        self, fair: FairMemory | None, report: EpochReport, share: float, first: int, until: int
+    ) -> tuple[FairMemory | None, tuple[ClassDrops, ...]]:
+        """Return the memory with the next decisions of each class, and the drops of classes.
+
+        `share` is the share of the work that all classes together must give up.
+        """
+        begun = watermark_in_force(report), self.slots.start(first)
+        if fair is None:
+            return None, with_classes(report.dropped.classes, begun, None, {})
+        largest = self._largest
+        shares = fair_shares(fair.rows, min(share, largest), largest)
+        rules = {
+            n: self._class_rule(n, shares.get(n, 0.0)) for n in sorted({*shares, *fair.places})
+        }
+        after, runs = fair.decided(shares, rules, first, until)
+        ahead = {n: self._times(some) for n, some in runs.items()}
+        return after, with_classes(report.dropped.classes, begun, fair.column, ahead)
+
+    def _class_rule(self, number: int, share: float) -> Rule:
+        """Return the rule of the next decisions of a class that loses `share` of its windows."""
+        run = run_length(self.slots.params, self._longest, self.how.latency or 0, share)
+        return rule(share, run, self._longest, class_seed(self.how.seed, number))
 
     def _begun(self, memory: ShedMemory, first: int) -> tuple[Place, Intervals]:
         """Return the state before slot `first`, and the dropped runs that began before it."""
         place, drops = memory.place, memory.rule
-        if place is None or drops is None:
+        if place is None or drops is None or memory.fair is not None:
             return Place(first), ()
         if first <= place.slot:
             return place, ()
@@ -189,9 +243,7 @@ class LoadShedder:
         if memory.place is None or memory.rule is None:
             return []
         load, share = memory.load.load, memory.rule.share
-        why: Literal["share", "latency", "memory"] = "share"
-        if self.how.share is None:
-            why = "memory" if memory.too_large else "latency"
+        why = self._reason(memory)
         news = [DroppedInterval(*s, share, load, why) for s in self._times(begun)]
         since_then = ((self.slots.start(memory.place.slot), start),)
         for operator, since, until in report.dropped.closed:
@@ -199,6 +251,22 @@ class LoadShedder:
             own = difference(closed, report.dropped.intervals)
             news += [DroppedInterval(*s, 1.0, load, "closed", operator) for s in own]
         return news
+
+    def _class_news(
+        self, begun: Mapping[int, Intervals], memory: ShedMemory
+    ) -> Iterator[DroppedInterval]:
+        """Yield the dropped intervals of classes that became final in the epoch."""
+        rules = {} if memory.fair is None else memory.fair.rules
+        load, why = memory.load.load, self._reason(memory)
+        for n, runs in begun.items():
+            for start, end in self._times(runs):
+                yield DroppedInterval(start, end, rules[n].share, load, why, number=n)
+
+    def _reason(self, memory: ShedMemory) -> Literal["share", "latency", "memory"]:
+        """Return why windows that have begun were dropped."""
+        if self.how.share is not None:
+            return "share"
+        return "memory" if memory.too_large else "latency"
 
     def _windows(self, runs: Intervals) -> int:
         """Return the number of windows in the slots of `runs`."""
@@ -219,8 +287,7 @@ class LoadShedder:
         run = load.choice.run
         if needed > load.choice.share:
             run = run_length(self.slots.params, self._longest, 0, needed)
-        largest = 1.0 if self._longest is None else self.most / (self.most + 1)
-        share = min(max(needed, load.choice.share), largest)
+        share = min(max(needed, load.choice.share), self._largest)
         return rule(share, run, self._longest, self.how.seed)
 
     def _state(
@@ -232,9 +299,15 @@ class LoadShedder:
         begun, closed = self.slots.start(first), watermark_in_force(report)
         if closed == BEGIN:
             return memory.slot_bytes, 0.0
-        slots = OpenSlots.of(closed, begun, self.slots.slide, report.dropped.intervals)
+        lost = () if memory.fair is None else memory.fair.weighted(report.dropped.classes)
+        slots = OpenSlots.of(closed, begun, self.slots.slide, report.dropped.intervals, lost)
         each = slot_bytes(memory.slot_bytes, report.state_bytes, slots)
         return each, needed_share(each, slots, self.how.memory)
+
+    @property
+    def _largest(self) -> float:
+        """The largest share of slots that may be dropped."""
+        return 1.0 if self._longest is None else self.most / (self.most + 1)
 
     @property
     def _longest(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowwater.intervals import Intervals, intersection
+from lowwater.shedding.fair import Weighted
 
 MARGIN = 0.9
 """The state aims at this share of the bound, because windows differ in size."""
@@ -17,19 +18,28 @@ class OpenSlots:
     """The slots that have begun and have no result: their number, and how many were dropped."""
 
     count: int
-    dropped: int
+    dropped: float
 
     @classmethod
-    def of(cls, closed: int, begun: int, slide: int, dropped: Intervals) -> OpenSlots:
+    def of(
+        cls, closed: int, begun: int, slide: int, dropped: Intervals, classes: Weighted = ()
+    ) -> OpenSlots:
         """Return the open slots with results from `closed` on that begin before `begun`.
 
+        `classes` are intervals dropped for some groups, with their share of the rows.
+
         >>> OpenSlots.of(100, 200, 10, ((120, 150),))
-        OpenSlots(count=10, dropped=3)
+        OpenSlots(count=10, dropped=3.0)
+        >>> OpenSlots.of(100, 200, 10, (), ((0.5, ((120, 150),)),))
+        OpenSlots(count=10, dropped=1.5)
         """
         if begun <= closed:
             return cls(0, 0)
-        gone = intersection(dropped, ((closed, begun),))
-        return cls(-(-(begun - closed) // slide), sum(end - start for start, end in gone) // slide)
+        gone = 0.0
+        for weight, intervals in ((1.0, dropped), *classes):
+            mine = intersection(intervals, ((closed, begun),))
+            gone += weight * (sum(end - start for start, end in mine) // slide)
+        return cls(-(-(begun - closed) // slide), gone)
 
 
 def slot_bytes(before: float | None, state: int, slots: OpenSlots) -> float | None:

@@ -77,7 +77,7 @@ def test_pairs_are_those_of_the_pseudo_code_in_its_order(stream, windows, data):
     axis, band = Axis("t", pa.int64()), Band(*windows_of(windows))
     sides, on = ((SCHEMA, SCHEMA), (axis, axis)), (("k", "k"),)
     tracked = data.draw(st.booleans())
-    plan = OrderedJoinPlan(*sides, on, band, time="max", remember=LATER * tracked)
+    plan = OrderedJoinPlan(*sides, on, band, time="max", pair_unit=7 * tracked)
     runner, literal = Runner(plan, OrderedJoinKernel), ByEpoch(windows)
     given_out, lost, made = [], 0, 0
     with small_buckets():

@@ -15,9 +15,6 @@ from lowwater.watermarks.adaptive.quality_model import (
     SortedJoinQuality,
 )
 
-REMEMBERED_TRACKS = 2
-"""The least number of quality intervals for which a join remembers evicted rows."""
-
 
 class JoinAnswers(OperatorPlan):
     """The base class of join plans; it has the methods that planner and dataflow call."""
@@ -60,12 +57,12 @@ class JoinAnswers(OperatorPlan):
             return "late"
         return "pairs" if self.how == "inner" and self.flush is None else None
 
-    def remembered(self, track: int) -> int:
-        """Return how long, in ticks, evicted rows stay in state to count lost pairs."""
+    def pair_span(self, least: int) -> int:
+        """Return the unit of time in which pairs are counted: the width of the band, or `least`."""
         band = self.band
         width = band.size if isinstance(band, SameWindow) else band.hi - band.lo
-        return max(width, REMEMBERED_TRACKS * track)
+        return max(width, least)
 
-    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
-        """Return the plan whose kernel remembers evicted rows for `remembered` ticks."""
-        return replace(self, remember=remembered)  # type: ignore[type-var]
+    def counting_losses(self, measured: LossCount, unit: int) -> Self:
+        """Return the plan whose kernel counts made and lost pairs, in units of time."""
+        return replace(self, pair_unit=unit)  # type: ignore[type-var]

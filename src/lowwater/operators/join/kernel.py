@@ -19,12 +19,13 @@ partner are emitted in the order of time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lowwater.aggregates.accumulators.values import spread
+from lowwater.control.measures import Measure, ShardMeasure
 from lowwater.operators.join.band import open_from
 from lowwater.operators.join.gradual_flush import GradualLeave, Leave
 from lowwater.operators.join.loss_count import JoinObserver, LossCount
@@ -44,7 +45,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset(
 def composition(plan: JoinPlan) -> Composition:
     """Return (flush, observer): the names of the two strategies of `plan`."""
     flush = "at once" if plan.flush is None else "gradual"
-    return flush, "loss count" if plan.remember and plan.flush is None else "none"
+    return flush, "loss count" if plan.pair_unit and plan.flush is None else "none"
 
 
 @dataclass
@@ -94,7 +95,10 @@ class JoinKernel(RowKernel):
             self._write_flags(port, sides[port])
             self._settle(port, sides[port].fresh)
         self.leave.finish()
-        self.observer.finish([self._limit(port) for port in (SELF, OTHER)])
+        self.observer.finish()
+
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:  # noqa: D102
+        return self.observer.measures(shard)
 
     def _admit(self, port: int, rows: PortRows) -> StoredRows:
         """Emit late and partly late rows as late; return the rows in time or partly late."""
@@ -103,13 +107,13 @@ class JoinKernel(RowKernel):
         late = rows.dead | (reach.last(rows.ticks) < evicted)
         partly = ~late & (reach.first(rows.ticks) < evicted)
         self.account(port, rows, late, partly)
-        return rows.stored(~late, partly)
+        return self.observer.admitted(port, rows.stored(~late, partly))
 
     def _side(self, port: int, fresh: list[StoredRows]) -> _Side:
         """Return the new rows of a side, and its stored rows that new rows may join with."""
         store, reach = self.stores[port], self.plan.reaches[port]
         buckets = reached(store.all, reach, fresh[1 - port].ticks)
-        stored = self.observer.partners(port, [store.read(b) for b in buckets])
+        stored = [store.read(b) for b in buckets]
         rows = StoredRows.together([*stored, fresh[port]])
         return _Side(buckets, rows, len(rows) - len(fresh[port]), rows.flags.copy())
 
@@ -135,6 +139,8 @@ class JoinKernel(RowKernel):
         plan, (mine, theirs) = self.plan, sides
         at = mine.rows.ticks[probes]
         start, end = by_time.between(code[probes], plan.band.first(at), plan.band.last(at))
+        parts = [(side.rows, side.stored) for side in sides]
+        self.observer.made(parts, probes, (start, end), by_time)
         met = end > start
         probes, start, end = probes[met], start[met], end[met]
         mine.flags[probes] = True
@@ -165,16 +171,17 @@ class JoinKernel(RowKernel):
         if plan.preserved[port]:
             gives_pairs = plan.how != "anti"
             needed = (needed & gives_pairs) | ~fresh.flags
-            done = [*self.leave.completed(port, limit), fresh.where(~waits)]
-            self.leave.leave(port, StoredRows.together([rows.where(~rows.flags) for rows in done]))
+            done = self.leave.completed(port, limit)
+            complete = StoredRows.together([*done, fresh.where(~waits)])
+            self.leave.leave(port, complete.where(~complete.flags))
         else:
-            store.cut(limit, wanted=False)
+            done = store.cut(limit, wanted=self.observer.samples_evicted)
+        self.observer.evict(port, [*done, fresh.where(~waits)], limit)
         store.add(fresh.where(waits & needed))
 
     def _limit(self, port: int) -> int:
         """Return the time before which rows of side `port` are evicted."""
-        limit = open_from(self.plan.reaches[port], self.watermarks[1 - port])
-        return self.observer.limit(limit)
+        return open_from(self.plan.reaches[port], self.watermarks[1 - port])
 
 
 def _have_code(codes: np.ndarray, all_codes: np.ndarray) -> np.ndarray:

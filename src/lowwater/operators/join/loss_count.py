@@ -1,204 +1,291 @@
-"""Observers of a join: the count of pairs that late rows have missed.
-
-Once rows arrive out of order, the join remembers evicted rows in state a while longer, only to
-count the pairs that late rows would have formed with them.
-"""
+"""Observers of a join: the counts of pairs by the slack that they needed, lost pairs included."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
+from lowwater.aggregates.accumulators.values import spread
+from lowwater.control.measures import Measure, ShardMeasure
+from lowwater.operators.batch import TICK
 from lowwater.operators.join.band import open_from
+from lowwater.operators.join.evicted_sample import LEVEL, EvictedSample, SampleStore, weights
 from lowwater.operators.join.match import JoinSides, SortedRows, has_keys, key_codes, reached
 from lowwater.operators.join.ordered_plan import OrderedJoinPlan
+from lowwater.operators.join.pair_counts import (
+    LOST,
+    MADE,
+    EvictedRows,
+    PairCounts,
+    count_lost,
+    covered,
+    summed,
+)
 from lowwater.operators.join.plan import OTHER, SELF, JoinPlan
-from lowwater.operators.row_kernel import PortRows, RowKernel
-from lowwater.operators.row_store import RowStore, StoredRows
+from lowwater.operators.row_kernel import PORTION, PortRows, RowKernel
+from lowwater.operators.row_store import NEED, RowStore, StoredRows, column_or_zeros
+from lowwater.operators.window.scan import slices
 from lowwater.ticks import END, FIRST_TICK
 
 
-class _Memory:
-    """The base class of join observers; rows are remembered only if `kernel.noted` has entries."""
-
-    plan: JoinPlan
-
-    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
-        self.kernel, self.plan = kernel, plan
-
-    def limit(self, limit: int) -> int:
-        """Return the time before which rows are deleted: `limit` minus the time to remember."""
-        if limit >= END or not self.kernel.noted:
-            return limit
-        return max(limit - self.plan.remember, FIRST_TICK)
-
-    def near(self, store: RowStore, port: int, partners: StoredRows) -> list[StoredRows]:
-        """Return the rows of side `port` in `store` that may join with `partners`."""
-        return [store.read(b) for b in reached(store.all, self.plan.reaches[port], partners.ticks)]
-
-
-class JoinObserver(_Memory):
+class JoinObserver:
     """A join observer that measures nothing."""
 
     stores: ClassVar[tuple[type[RowStore], ...]] = ()
     """The types of the stores that the observer adds to the stores of the ports."""
+    samples_evicted: ClassVar[bool] = False
+    """Whether `evict` needs the rows that are evicted."""
+
+    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
+        self.kernel, self.plan = kernel, plan
 
     def arrive(self, arrivals: list[PortRows]) -> None:
         """Called first in an epoch, with the rows of both ports."""
 
-    def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
-        """Return the rows of `stored` that may still join: all rows, since none is remembered."""
-        return stored
+    def admitted(self, port: int, rows: StoredRows) -> StoredRows:
+        """Return `rows` of a port, which are not late, with the columns that are measured."""
+        return rows
 
-    def finish(self, limits: Sequence[int]) -> None:
-        """Called last in an epoch, with the time before which rows of each side are evicted."""
+    def made(
+        self,
+        sides: Sequence[tuple[StoredRows, int]],
+        probes: np.ndarray,
+        places: tuple[np.ndarray, np.ndarray],
+        by_time: SortedRows,
+    ) -> None:
+        """Called with pairs that are made: rows of self, and the places of their partners.
 
+        A side is its rows, and the number of them that were stored before the epoch. The rows of
+        self are all new or all stored; if they are stored, their partners are new.
+        """
 
-class LossCount(JoinObserver):
-    """An observer that counts the pairs of an inner join that late rows have missed.
-
-    A pair is `lost` if one of its rows was late, or was evicted before the other row arrived. The
-    count is exact for partners that are remembered. A row that may have lost pairs with partners
-    that are forgotten is counted as `unseen`.
-    """
-
-    stores: ClassVar[tuple[type[RowStore], ...]] = (RowStore, RowStore)
-
-    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
-        super().__init__(kernel, plan)
-        kernel.counts |= {"lost": 0, "unseen": 0}
-        self.late_stores = kernel.stores[plan.ports :]
-        """The stores of the late rows of each side."""
-
-    def arrive(self, arrivals: list[PortRows]) -> None:
-        """Count the pairs that late rows, new or stored, have missed."""
-        kernel = self.kernel
-        if not kernel.noted and any(rows.out_of_order for rows in arrivals):
-            # Evicted rows are remembered from now on; rows evicted earlier are unknown.
-            kernel.noted = {"since": [self._evicted(port) for port in (SELF, OTHER)]}
-        if kernel.noted:
-            self._count_lost([self._keyed(port, rows) for port, rows in enumerate(arrivals)])
-
-    def finish(self, limits: Sequence[int]) -> None:
-        """Delete the stored late rows of each side with times before the limit of the side."""
-        if self.kernel.noted:
-            for store, limit in zip(self.late_stores, limits, strict=True):
-                store.cut(limit, wanted=False)
-
-    def _evicted(self, port: int) -> int:
-        """Return the time before which the watermark of `port` evicted rows of the other side."""
-        return open_from(self.plan.reaches[port].inverse, self.kernel.watermarks[port])
-
-    def _keyed(self, port: int, rows: PortRows) -> StoredRows:
-        """Return the new rows of side `port` that have no NULL key; late rows are flagged."""
-        late = rows.dead | (self.plan.reaches[port].last(rows.ticks) < self._evicted(port))
-        return rows.stored(has_keys(self.plan, port, rows.table), late)
-
-    def _count_lost(self, fresh: list[StoredRows]) -> None:
-        """Count as lost the pairs of a new and an evicted row, and the pairs with a late row."""
-        kernel, plan = self.kernel, self.plan
-        for port, rows in enumerate(fresh):
-            reach, evicted, other = plan.reaches[port], self._evicted(port), 1 - port
-            behind = rows.where(rows.flags | (reach.first(rows.ticks) < evicted))
-            if len(behind):
-                known = max(evicted - plan.remember, kernel.noted["since"][port])
-                kernel.counts["unseen"] += int((reach.first(behind.ticks) < known).sum())
-                stored = self.near(kernel.stores[other], other, behind)
-                self._add_pairs(port, behind, [s.where(s.ticks < evicted) for s in stored])
-            if self.late_stores[other].rows and len(rows):
-                self._add_pairs(port, rows, self.near(self.late_stores[other], other, rows))
-        mine, theirs = fresh
-        if mine.flags.any():
-            self._add_pairs(SELF, mine.where(mine.flags), [theirs])
-        if theirs.flags.any():
-            self._add_pairs(OTHER, theirs.where(theirs.flags), [mine.where(~mine.flags)])
-        for store, rows in zip(self.late_stores, fresh, strict=True):
-            store.add(rows.where(rows.flags))
-
-    def _add_pairs(self, port: int, rows: StoredRows, partners: list[StoredRows]) -> None:
-        """Count as lost the pairs of `rows` (of side `port`) and `partners` (of the other side)."""
-        if not sum(map(len, partners)):
-            return
-        others, reach = StoredRows.together(partners), self.plan.reaches[port]
-        others = others.where(has_keys(self.plan, 1 - port, others.table))
-        sides = (rows, others) if port == SELF else (others, rows)
-        codes = np.split(key_codes(self.plan, *(s.table for s in sides)), [len(sides[SELF])])
-        by_time = SortedRows(codes[1 - port], others.ticks, np.arange(len(others)))
-        start, end = by_time.between(codes[port], reach.first(rows.ticks), reach.last(rows.ticks))
-        self.kernel.counts["lost"] += int((end - start).sum())
-
-    def partners(self, port: int, stored: list[StoredRows]) -> list[StoredRows]:
-        """Return the rows of `stored` that may still join, without remembered evicted rows."""
-        if not self.kernel.noted:
-            return stored
-        limit = self._evicted(1 - port)
-        return [rows.where(rows.ticks >= limit) for rows in stored]
-
-
-class OrderedJoinObserver(_Memory):
-    """An observer that measures nothing, for a join in order of time."""
-
-    plan: OrderedJoinPlan
-
-    def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
-        """Called before new rows are stored; `watermark` is the watermark of the results."""
+    def evict(self, port: int, rows: Sequence[StoredRows], limit: int) -> None:
+        """Called with the evicted rows of a side, and the time before which rows are evicted."""
 
     def finish(self) -> None:
         """Called last in an epoch."""
 
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:
+        """Return the measurements of the epoch, that of the shard as the last one."""
+        return [shard]
 
-class OrderedLossCount(OrderedJoinObserver):
-    """An observer that counts every pair as `made` or `lost` when the second of its rows arrives.
 
-    A count of emitted pairs would mislead: while the slack grows, the watermark does not move and
-    the join emits no pairs, but late rows still lose pairs. Once rows arrive out of order, the join
-    remembers evicted rows for this count. A late row that may have lost pairs with forgotten rows
-    is counted as `unseen`. So is a row that is late only because of consistent slack.
+class LossCount(JoinObserver):
+    """An observer that counts the pairs of a join, and the pairs that late rows have missed.
+
+    A pair is lost if one of its rows was late, or was evicted before the other row arrived. Evicted
+    and late rows stay in a sample, which counts these pairs without bias.
     """
 
-    def __init__(self, kernel: RowKernel, plan: OrderedJoinPlan) -> None:
+    stores: ClassVar[tuple[type[RowStore], ...]] = (SampleStore, SampleStore)
+    samples_evicted = True
+
+    def __init__(self, kernel: RowKernel, plan: JoinPlan) -> None:
         super().__init__(kernel, plan)
-        kernel.counts |= {"made": 0, "lost": 0, "unseen": 0}
+        mine = [store for store in kernel.stores if isinstance(store, SampleStore)]
+        self.samples = [
+            EvictedSample(store, keys) for store, keys in zip(mine, plan.key_names, strict=True)
+        ]
+        self.counts = PairCounts(plan, {})
+        self._late: list[StoredRows] = []
 
-    def arrive(self, arrivals: list[PortRows], fresh: list[StoredRows], watermark: int) -> None:
-        """Count the pairs of new rows: pairs before `watermark` as lost, other pairs as made."""
-        kernel = self.kernel
-        if not kernel.noted:
-            if not any(rows.out_of_order for rows in arrivals):
-                return
-            # Evicted rows are remembered from now on; rows evicted earlier are unknown.
-            since = [self.plan.kept_from(port, watermark) for port in (SELF, OTHER)]
-            kernel.noted = {"since": since}
-            both = [[store.read(b) for b in store.all] for store in kernel.stores]
-            self._count(both[SELF], both[OTHER], watermark)
-        kernel.counts["unseen"] += sum(int(rows.dead.sum()) for rows in arrivals)
+    def arrive(self, arrivals: list[PortRows]) -> None:
+        """Count the pairs that new rows have missed."""
+        self.counts = PairCounts(self.plan, self.kernel.newest)
+        fresh = [self._keyed(port, rows) for port, rows in enumerate(arrivals)]
         for port, rows in enumerate(fresh):
-            kernel.counts["unseen"] += self._unseen(port, rows, watermark)
-        mine, theirs = fresh
-        stored = self.near(kernel.stores[OTHER], OTHER, mine)
-        self._count([mine], [*stored, theirs], watermark)
-        self._count(self.near(kernel.stores[SELF], SELF, theirs), [theirs], watermark)
+            self._count_evicted(port, rows)
+        self._late = [rows.where(rows.flags) for rows in fresh]
+        self._count_late(*fresh)
 
-    def _unseen(self, port: int, fresh: StoredRows, watermark: int) -> int:
-        """Return the number of new rows that may have lost pairs with forgotten rows."""
-        behind = self.plan.results_of(port, fresh.ticks)[0] < watermark
-        limit = self.limit(self.plan.kept_from(1 - port, watermark))
-        known = max(limit, self.kernel.noted["since"][1 - port])
-        return int((behind & (self.plan.reaches[port].first(fresh.ticks) < known)).sum())
+    def _keyed(self, port: int, rows: PortRows) -> StoredRows:
+        """Return the new rows of a side that have no NULL key, with their needs; late are flagged.
+
+        A late row forms no pair: the watermark of its port evicted all its partners.
+        """
+        reach = self.plan.reaches[port]
+        evicted = open_from(reach.inverse, self.kernel.watermarks[port])
+        late = rows.dead | (reach.last(rows.ticks) < evicted)
+        return self.admitted(port, rows.stored(has_keys(self.plan, port, rows.table), late))
+
+    def admitted(self, port: int, rows: StoredRows) -> StoredRows:
+        """Return `rows` with the slack that they needed in order not to be late."""
+        needed = pa.array(self.counts.own_need(port, rows.ticks))
+        return StoredRows(rows.table.append_column(NEED, needed), rows.ticks, rows.flags)
+
+    def _count_evicted(self, port: int, rows: StoredRows) -> None:
+        """Count the pairs of new rows of `port` with rows of the sample of the other side."""
+        store = self.samples[1 - port].store
+        near = reached(store.all, self.plan.reaches[1 - port], rows.ticks)
+        if not near:
+            return
+        evicted = StoredRows.together([store.read(bucket) for bucket in near])
+        ways = EvictedRows.of(evicted, weights(evicted))
+        count_lost(self.counts, port, rows.ticks, ways, _found(self.plan, port, rows, evicted))
+
+    def _count_late(self, mine: StoredRows, theirs: StoredRows) -> None:
+        """Count the pairs of new rows of both sides of which at least one is late."""
+        for port, late, others in (
+            (SELF, mine.where(mine.flags), theirs),
+            (OTHER, theirs.where(theirs.flags), mine.where(~mine.flags)),
+        ):
+            if len(late) and len(others):
+                start, end, by_time = _found(self.plan, port, late, others)
+                pairs, partners = end - start, by_time.order
+                times = covered(by_time, start, end)
+                self.counts.add(port, LOST, own_needs(late), pairs)
+                self.counts.add(1 - port, MADE, own_needs(others)[partners], times)
+                at = (late.ticks, pairs) if port == SELF else (others.ticks[partners], times)
+                self.counts.book(LOST, *at)
+
+    def made(  # noqa: D102
+        self,
+        sides: Sequence[tuple[StoredRows, int]],
+        probes: np.ndarray,
+        places: tuple[np.ndarray, np.ndarray],
+        by_time: SortedRows,
+    ) -> None:
+        (mine, before), (theirs, stored) = sides
+        start, end = places
+        counts, pairs = self.counts, end - start
+        if not pairs.any():
+            return
+        counts.book(MADE, mine.ticks[probes], pairs)
+        if probes[0] < before:
+            counts.add(OTHER, MADE, counts.stored_need(OTHER, mine.ticks[probes]), pairs)
+            counts.add(SELF, MADE, own_needs(mine)[probes], pairs)
+            return
+        partners, times = by_time.order, covered(by_time, start, end)
+        new = partners >= stored
+        old = partners[~new]
+        counts.add(OTHER, MADE, own_needs(theirs)[partners], times)
+        counts.add(SELF, MADE, counts.stored_need(SELF, theirs.ticks[old]), times[~new])
+        counts.add(SELF, MADE, own_needs(mine)[probes], summed(new, start, end))
+
+    def evict(self, port: int, rows: Sequence[StoredRows], limit: int) -> None:
+        """Add the evicted and the late rows of a side to its sample."""
+        keyed = [some.where(has_keys(self.plan, port, some.table)) for some in rows]
+        gone = [_with_flags(some, late=False) for some in keyed if len(some)]
+        gone += [self._late[port]] if len(self._late[port]) else []
+        if gone:
+            self.samples[port].add(StoredRows.together(gone), limit)
+
+    def finish(self) -> None:
+        """Forget all rows if both streams have ended."""
+        if all(mark is not None and mark >= END for mark in self.kernel.watermarks):
+            for sample in self.samples:
+                sample.clear()
+
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:
+        """Return the histograms of needed slacks, and the counts of the shard."""
+        counts = self.counts
+        counted = {**shard.counts, "lost": counts.lost}
+        closed, missed = counts.booked(MADE), counts.booked(LOST)
+        return [*counts.needed(), replace(shard, counts=counted, closed=closed, missed=missed)]
+
+
+def own_needs(rows: StoredRows) -> np.ndarray:
+    """Return the slack that each row needed in order not to be late."""
+    return column_or_zeros(rows.table, NEED)
+
+
+def _with_flags(rows: StoredRows, *, late: bool) -> StoredRows:
+    return StoredRows(rows.table, rows.ticks, np.full(len(rows), late))
+
+
+def _found(
+    plan: JoinPlan, port: int, rows: StoredRows, others: StoredRows
+) -> tuple[np.ndarray, np.ndarray, SortedRows]:
+    """Return the places (start, end) of the partners of `rows`, of side `port`, and their order."""
+    sides = (rows, others) if port == SELF else (others, rows)
+    codes = np.split(key_codes(plan, *(side.table for side in sides)), [len(sides[SELF])])
+    by_time, reach = SortedRows(codes[1 - port], others.ticks, np.arange(len(others))), plan.reaches
+    at = reach[port].first(rows.ticks), reach[port].last(rows.ticks)
+    return *by_time.between(codes[port], *at), by_time
+
+
+class OrderedLossCount(LossCount):
+    """An observer that counts every pair as made or lost when the second of its rows arrives.
+
+    A count of emitted pairs would mislead: while the slack grows, the watermark does not move and
+    the join emits no pairs, but late rows still lose pairs. All pairs need the same slack of both
+    sides, and are counted at the port of self.
+    """
+
+    plan: OrderedJoinPlan
+
+    def count(self, fresh: list[StoredRows], watermark: int) -> None:
+        """Count the pairs of new rows: pairs before `watermark` as lost, other pairs as made."""
+        self.counts = PairCounts(self.plan, self.kernel.newest)
+        self._late = [rows.where(np.zeros(len(rows), bool)) for rows in fresh]
+        mine, theirs = ([self._slim(port, rows)] for port, rows in enumerate(fresh))
+        known = [self._known(port, fresh[1 - port]) for port in (SELF, OTHER)]
+        self._count(mine, [*known[OTHER], *theirs], watermark)
+        self._count(known[SELF], theirs, watermark)
+
+    def _slim(self, port: int, rows: StoredRows) -> StoredRows:
+        """Return the key columns and the times of rows, each of which stands for one row."""
+        table = rows.table.select([*self.plan.key_names[port], TICK])
+        level = pa.array(np.zeros(len(rows), np.int64))
+        return StoredRows(table.append_column(LEVEL, level), rows.ticks, rows.flags)
+
+    def _known(self, port: int, partners: StoredRows) -> list[StoredRows]:
+        """Return the stored and the evicted rows of a side that may join with `partners`."""
+        rows = []
+        for store in (self.kernel.stores[port], self.samples[port].store):
+            near = reached(store.all, self.plan.reaches[port], partners.ticks)
+            rows += [store.read(bucket) for bucket in near]
+        names = [*self.plan.key_names[port], TICK, LEVEL]
+        return [
+            StoredRows(one.table.select(names), one.ticks, one.flags)
+            if LEVEL in one.table.column_names
+            else self._slim(port, one)
+            for one in rows
+        ]
 
     def _count(self, mine: list[StoredRows], theirs: list[StoredRows], watermark: int) -> None:
         """Count pairs of `mine` and `theirs`: pairs before `watermark` as lost, others as made."""
         if not sum(map(len, mine)) or not sum(map(len, theirs)):
             return
-        sides = JoinSides.of(self.plan, StoredRows.together(mine), StoredRows.together(theirs))
-        for word, since, until in (("lost", FIRST_TICK, watermark), ("made", watermark, END)):
-            if since < until:
-                _, start, end = sides.met(self.plan, since, until)
-                self.kernel.counts[word] += int((end - start).sum())
+        plan = self.plan
+        sides = JoinSides.of(plan, StoredRows.together(mine), StoredRows.together(theirs))
+        newest = self.kernel.newest.get(SELF, self.kernel.newest.get(OTHER))
+        moved = None if newest is None else plan.mark_out(newest, newest)
+        until = max(watermark, FIRST_TICK if moved is None else moved)
+        for kind, since, upto in ((LOST, FIRST_TICK, watermark), (MADE, watermark, until)):
+            if since < upto:
+                self._count_needs(
+                    sides, kind, since, upto, FIRST_TICK if newest is None else newest
+                )
+        if until < END:
+            self._count_needs(sides, MADE, until, END, FIRST_TICK)
 
-    def finish(self) -> None:
-        """Count all results as made, as long as no row has arrived out of order."""
-        if not self.kernel.noted:
-            self.kernel.counts["made"] = self.kernel.counts["results"]
+    def _count_needs(
+        self, sides: JoinSides, kind: int, since: int, until: int, newest: int
+    ) -> None:
+        """Count the pairs with times in [since, until)."""
+        (mine, theirs), plan = sides.rows, self.plan
+        probes, start, end = sides.met(plan, since, until)
+        each, stands = weights(mine)[probes], weights(theirs)[sides.others.order]
+        pairs = each * summed(stands, start, end)
+        self.counts.book(kind, mine.ticks[probes], pairs)
+        if newest == FIRST_TICK:
+            self.counts.add(SELF, kind, np.zeros(len(pairs), np.int64), pairs)
+            return
+        for chosen in slices(end - start, PORTION):
+            place, which = spread(start[chosen], end[chosen])
+            at = mine.ticks[probes[chosen]][which]
+            times = plan.time_of(SELF, at, theirs.ticks[sides.others.order[place]])
+            needed = np.maximum(newest - np.minimum(plan.last_end(times), newest), 0)
+            self.counts.add(SELF, kind, needed, each[chosen][which] * stands[place])
+
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:
+        """Return the histogram of needed slacks, and the counts of the shard."""
+        *needed, counted = super().measures(shard)
+        assert isinstance(counted, ShardMeasure)  # noqa: S101
+        made = int(self.counts.counts[:, MADE].sum())
+        return [*needed, replace(counted, counts={**counted.counts, "made": made})]

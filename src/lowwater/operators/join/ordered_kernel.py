@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.values import spread
-from lowwater.operators.join.loss_count import OrderedJoinObserver, OrderedLossCount
+from lowwater.control.measures import Measure, ShardMeasure
+from lowwater.operators.join.loss_count import JoinObserver, OrderedLossCount
 from lowwater.operators.join.match import JoinSides, has_keys
 from lowwater.operators.join.ordered_plan import OrderedJoinPlan
 from lowwater.operators.join.output import alone, paired
@@ -32,7 +33,7 @@ COMPOSITIONS: frozenset[Composition] = frozenset({("none",), ("loss count",)})
 
 def composition(plan: OrderedJoinPlan) -> Composition:
     """Return the name of the only strategy of `plan`, its observer, in a tuple."""
-    return ("loss count" if plan.remember else "none",)
+    return ("loss count" if plan.pair_unit else "none",)
 
 
 @register(OrderedJoinPlan, COMPOSITIONS, composition)
@@ -40,9 +41,9 @@ class OrderedJoinKernel(RowKernel):
     """One epoch of one shard of a join in order of time."""
 
     def __init__(self, plan: OrderedJoinPlan, shard: int, state: Mapping[str, bytes]) -> None:
-        super().__init__(plan, shard, state)
+        observer = OrderedLossCount if plan.pair_unit else JoinObserver
+        super().__init__(plan, shard, state, observer.stores)
         self.plan = plan
-        observer = OrderedLossCount if plan.remember else OrderedJoinObserver
         self.observer = observer(self, plan)
 
     def advance(self, arrivals: list[PortRows], watermarks: list[int | None]) -> None:
@@ -51,7 +52,8 @@ class OrderedJoinKernel(RowKernel):
         for port, rows in enumerate(arrivals):
             self._account(port, rows, since)
         fresh = [rows.stored(~rows.dead) for rows in arrivals]
-        self.observer.arrive(arrivals, fresh, since)
+        if isinstance(self.observer, OrderedLossCount):
+            self.observer.count(fresh, since)
         self.watermarks = watermarks
         until = self._watermark_out(watermarks)
         if until > since:
@@ -61,6 +63,9 @@ class OrderedJoinKernel(RowKernel):
         for port in (SELF, OTHER):
             self._settle(port, fresh[port], until)
         self.observer.finish()
+
+    def measures(self, shard: ShardMeasure) -> Sequence[Measure]:  # noqa: D102
+        return self.observer.measures(shard)
 
     def _watermark_out(self, watermarks: Sequence[int | None]) -> int:
         """Return the watermark of the results, given the watermarks of both sides."""
@@ -94,8 +99,9 @@ class OrderedJoinKernel(RowKernel):
 
     def _settle(self, port: int, fresh: StoredRows, watermark: int) -> None:
         """Evict rows without future results, and store new rows with future results."""
-        limit = self.observer.limit(self.plan.kept_from(port, watermark))
-        self.stores[port].cut(limit, wanted=False)
+        limit = self.plan.kept_from(port, watermark)
+        done = self.stores[port].cut(limit, wanted=self.observer.samples_evicted)
+        self.observer.evict(port, [*done, fresh.where(fresh.ticks < limit)], limit)
         needed = self.plan.preserved[port] | has_keys(self.plan, port, fresh.table)
         self.stores[port].add(fresh.where((fresh.ticks >= limit) & needed))
 

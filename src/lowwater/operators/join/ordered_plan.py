@@ -26,7 +26,7 @@ import numpy as np
 
 from lowwater.control.watermark import Watermarks
 from lowwater.errors import SpecError
-from lowwater.operators.join.band import open_from
+from lowwater.operators.join.band import Band, open_from, shifted
 from lowwater.operators.join.plan import SELF, JoinPlan, Time
 from lowwater.ticks import END, FIRST_TICK
 from lowwater.watermarks.adaptive.quality_model import OrderedJoinQuality, QualityModel
@@ -73,6 +73,12 @@ class OrderedJoinPlan(JoinPlan):
         """Return `mark` itself: every watermark emits different results."""
         return mark
 
+    def acting(self, ports: Sequence[Watermarks]) -> Sequence[Watermarks]:
+        """Return the window end for both ports, since both streams share it."""
+        lows = [marks.low for marks in ports]
+        end = None if None in lows else min(low for low in lows if low is not None)
+        return [Watermarks(end) for _ in ports]
+
     def marks_out(self, ports: Sequence[Watermarks]) -> Mapping[str, Watermarks]:
         """Return {column: watermarks} for the time column that results are sorted by."""
         return {self.result_times[0]: Watermarks(self.mark_out(*(m.low for m in ports)))}
@@ -83,6 +89,15 @@ class OrderedJoinPlan(JoinPlan):
             return None
         end = min(mark_self, mark_other)
         return super().mark_out(end, end)
+
+    def last_end(self, at: np.ndarray) -> np.ndarray:
+        """Return the largest window end at which pairs with the times `at` are still made."""
+        if isinstance(self.band, Band):
+            return shifted(at, -(self.mark_out(0, 0) or 0))
+        last = int(self.band.last(0))
+        return (
+            at if self.mark_out(last, last) == last and self.band.size > 1 else self.band.last(at)
+        )
 
     def quality_model(self, granule: int, error: float | None, *, ordered: bool) -> QualityModel:
         """Return the model that estimates the join's quality, given the slacks (QDJ 5.12)."""

@@ -33,8 +33,8 @@ class JoinPlan(JoinAnswers):
     and one shard processes all rows. `band` defines near times. `how` is as in SQL; "anti" returns
     the rows of self without a partner. `time` chooses the time of a result; "min" and "max" add a
     column for it. A column of other with the name of a column of self gets `suffix`. With `flush`,
-    rows without a partner are emitted gradually. `remember` is how long, in ticks, evicted rows
-    stay in state to count the pairs that late rows have missed.
+    rows without a partner are emitted gradually. `pair_unit` is the unit of time, in ticks, in
+    which made and lost pairs are counted; 0 if they are not counted.
     """
 
     schemas: tuple[pa.Schema, pa.Schema]
@@ -46,7 +46,7 @@ class JoinPlan(JoinAnswers):
     suffix: str = "_other"
     shards: int = 2
     flush: GradualFlush | None = None
-    remember: int = 0
+    pair_unit: int = 0
     word: ClassVar[str] = "join"
     ports: ClassVar[int] = 2
 
@@ -99,6 +99,12 @@ class JoinPlan(JoinAnswers):
     def shard_keys(self) -> tuple[tuple[str, ...], ...]:
         """For each side: the columns that choose the shard of a row."""
         return tuple(tuple(pair[port] for pair in self.on) for port in (SELF, OTHER))
+
+    @property
+    def key_names(self) -> tuple[list[str], list[str]]:
+        """The key columns of self, and those of other; each once."""
+        mine, theirs = ([pair[port] for pair in self.on] for port in (SELF, OTHER))
+        return list(dict.fromkeys(mine)), list(dict.fromkeys(theirs))
 
     @property
     def reaches(self) -> tuple[PartnerRange, PartnerRange]:

@@ -18,9 +18,9 @@ from lowwater.operators.batch import DEAD, TICK, without_hidden
 from lowwater.operators.group_codes import group_values
 from lowwater.operators.late import late_rows
 from lowwater.operators.packet import table_packet
+from lowwater.operators.window.class_drops import needed_by_class
 from lowwater.operators.window.epoch import WindowEpoch, window_bounds
 from lowwater.operators.window.plan import SECOND, WindowPlan
-from lowwater.shedding.drop_geometry import needed_windows
 from lowwater.ticks import END, FIRST_TICK
 from lowwater.windows.sliding import SingleWindow
 
@@ -40,6 +40,7 @@ class Missed:
 
 def missed_behind(
     windows: Sequence[tuple[WindowPlan, SingleWindow]],
+    table: pa.Table,
     ticks: np.ndarray,
     watermark: np.ndarray | int,
     dead: np.ndarray,
@@ -51,7 +52,7 @@ def missed_behind(
     """
     missed, late = [], np.ones(len(ticks), bool)
     for plan, spec in windows:
-        first, last = needed_windows(plan.dropped, spec, spec.first(ticks), spec.last(ticks))
+        first, last = needed_by_class(plan, spec, table, spec.first(ticks), spec.last(ticks))
         end = np.where(dead, last + 1, np.minimum(spec.first_open(watermark), last + 1))
         missed.append(Missed(plan, end > first, first, end))
         late &= end > last
@@ -83,7 +84,7 @@ def _missed_columns(epoch: WindowEpoch, missed: Missed, rows: pa.Table) -> list[
         return [*named, pa.nulls(count, kind)]
     first, end = missed.first[missed.rows], missed.end[missed.rows]
     epoch.observer.missed(first, end, rows)
-    ids = needed_windows(plan.dropped, plan.spec, first, end - 1)
+    ids = needed_by_class(plan, plan.window, rows, first, end - 1)
     columns = [*map(pa.array, ids), *window_bounds(plan, *ids)]
     return [*named, pa.StructArray.from_arrays(columns, fields=list(kind))]
 

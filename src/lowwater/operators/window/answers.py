@@ -12,6 +12,7 @@ import numpy as np
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.builtin import Avg, Count, Sum
 from lowwater.control.completeness import Completeness
+from lowwater.control.drop import ClassDrops
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals, intersection
 from lowwater.operators.operator import ROWS, LossCount, described
@@ -112,9 +113,14 @@ class WindowAnswers(WindowTexts):
         """The largest distance in ticks from a result back to a row that it aggregates."""
         return max(window.range - 1 for _, window in self.fixed_windows)
 
-    def without_windows(self, results: Intervals) -> Self:
-        """Return the plan that drops the windows whose results have times in `results`."""
-        return replace(self, dropped=results) if results else self  # type: ignore[type-var]
+    def without_windows(self, results: Intervals, classes: tuple[ClassDrops, ...] = ()) -> Self:
+        """Return the plan that drops the windows whose results have times in `results`.
+
+        `classes` are the drops of single classes of groups.
+        """
+        if not results and not classes:
+            return self
+        return replace(self, dropped=results, dropped_classes=classes)  # type: ignore[type-var]
 
     def counting_rows(self) -> Self:
         """Return the plan for early results: with a count of rows, and NULL for an overflow.
@@ -151,7 +157,7 @@ class WindowAnswers(WindowTexts):
         """Return how the kernel counts lost rows: in total or (None) not at all."""
         return "rows" if self.counts_losses else None
 
-    def counting_losses(self, measured: LossCount, remembered: int) -> Self:
+    def counting_losses(self, measured: LossCount, unit: int) -> Self:
         """Return the plan whose kernel counts losses of the kind `measured`."""
         return replace(self, tracked=measured)  # type: ignore[type-var]
 

@@ -53,6 +53,16 @@ class ClosedWindows:
     which: np.ndarray | None = None
     """The number of each window's spec, if several specs share the panes."""
 
+    def take(self, chosen: np.ndarray) -> ClosedWindows:
+        """Return the windows in the mask `chosen`."""
+        return ClosedWindows(
+            self.code[chosen],
+            self.wid[chosen],
+            [part.take(chosen) for part in self.parts],
+            None if self.ends is None else self.ends[chosen],
+            None if self.which is None else self.which[chosen],
+        )
+
 
 @dataclass(frozen=True)
 class WindowRun:

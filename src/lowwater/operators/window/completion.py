@@ -56,7 +56,7 @@ class WatermarkCompletion:
         ticks, dead = times_of(table)
         late_by = self.plan.late_by(self.epoch.meta.watermarks)
         watermark = np.maximum(row_watermarks(self.plan, table, late_by), BEGIN)
-        missed, late = missed_behind(self.layout.windows, ticks, watermark, dead)
+        missed, late = missed_behind(self.layout.windows, table, ticks, watermark, dead)
         account(self.epoch, table, seq, late, missed)
         return raw_rows(table, ticks, ~late)
 

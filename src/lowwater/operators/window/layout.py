@@ -19,6 +19,7 @@ from lowwater.control.watermark import Watermarks
 from lowwater.operators.packet import Packet
 from lowwater.operators.window.admit import row_watermarks
 from lowwater.operators.window.cells import Cells, PackedCells, merge
+from lowwater.operators.window.class_drops import without_classes
 from lowwater.operators.window.close import ClosedWindows, WindowRun, close, close_together
 from lowwater.operators.window.epoch import WindowEpoch
 from lowwater.operators.window.per_window import closed_windows
@@ -104,8 +105,10 @@ class SlidingLayout:
         """Yield, for every group g, its windows `since[g] <= wid < until[g]`."""
         plan = self.plan
         if plan.keeping == "windows":
-            return closed_windows(cells, since, until)
-        return close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
+            closed = closed_windows(cells, since, until)
+            return without_classes(plan, cells, closed, [spec for _, spec in plan.fixed_windows])
+        closed = close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
+        return without_classes(plan, cells, closed, [spec for _, spec in plan.fixed_windows])
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
         """Return the cells that open windows need, and the panes whose cells changed.
@@ -183,4 +186,5 @@ class SharedLayout(SlidingLayout):
     ) -> Iterator[ClosedWindows]:
         """Yield, for every group g, its windows of all names with `since[g] < end <= until[g]`."""
         runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
-        return close_together(cells, self.plan.parts, runs, self.plan.dropped)
+        closed = close_together(cells, self.plan.parts, runs, self.plan.dropped)
+        return without_classes(self.plan, cells, closed, [spec for _, spec in self.spec])

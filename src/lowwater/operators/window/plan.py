@@ -13,6 +13,7 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.builtin import MultipleCount, RowCount, Span
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.user_functions import FoldAccumulator, ResumableFold, ValueList
+from lowwater.control.drop import ClassDrops
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals
 from lowwater.operators.late import late_schema
@@ -48,7 +49,8 @@ class WindowPlan(WindowAnswers):
     may also close out of order because rows are held. `revise` is the allowed lateness in ticks.
     With `tracked`, the kernel counts the rows in closed windows and the rows that missed windows,
     in total or by window. With `bound`, it compares results with what late rows add to them. The
-    kernel drops windows whose results have times in `dropped`.
+    kernel drops windows whose results have times in `dropped`, and in `dropped_classes` those of
+    single classes of groups.
     """
 
     schema: pa.Schema
@@ -70,6 +72,7 @@ class WindowPlan(WindowAnswers):
     tracked: Literal["rows", "windows"] | None = None
     bound: ValueBound | None = None
     dropped: Intervals = ()
+    dropped_classes: tuple[ClassDrops, ...] = ()
 
     word = "window"
     ports = 1

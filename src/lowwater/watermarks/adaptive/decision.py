@@ -47,7 +47,7 @@ class SlackDecision:
     - `track`, `granule`: The length of an interval, and the step size of the slack, in ticks.
     - `measured`: The items that the operator counts; None if the model estimates quality instead.
     - `orders`: The sort operators before this operator; late rows do not pass a sort operator.
-    - `remembered`: The event time for which a join remembers evicted rows, to count lost pairs.
+    - `unit`: The unit of time, in ticks, in which a join counts pairs.
     - `by_source`: The inputs in which every source has its own slack.
     """
 
@@ -61,7 +61,7 @@ class SlackDecision:
     granule: int
     measured: Measured | None
     orders: tuple[int, ...] = ()
-    remembered: int = 0
+    unit: int = 0
     by_source: frozenset[int] = frozenset()
 
     @property
@@ -124,14 +124,13 @@ class SlackDecision:
         if self.measured is None:
             return new
         mine = measured.of_operator(self.operator)
-        result = quality_of(self.measured, mine)
-        new = replace(new, unseen=memory.unseen + result.unseen)
+        items = quality_of(self.measured, mine)
         if self.by_source and self.measured == "rows":
             own = dict(memory.own)
             for source, counts in by_source(mine).items():
                 own[source] = own.get(source, SourceTally()).plus(*counts)
             new = replace(new, own=own)
-        return new.plus(*result.counts)
+        return new.plus(*items)
 
     def _chosen(self, memory: DecisionMemory, inputs: Inputs, passed: float) -> DecisionMemory:
         """Return the memory with new slacks; `passed` is the elapsed share of the interval."""

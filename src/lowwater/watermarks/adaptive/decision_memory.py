@@ -89,7 +89,6 @@ class DecisionMemory:
     - `count`, `since_choice`, `total`: The result counts of the current interval, since the last
       choice, and of the whole run.
     - `results`, `result_rows`: The number of results in the whole run, and of the rows in them.
-    - `unseen`: The number of lost results that could not be counted exactly.
     - `lags`: How far the first stream was ahead of the second after recent epochs, in granules.
     - `slacks`, `source_slacks`: The slack of each port, and of each source of an input, in ticks.
     - `own`: The result counts of each source.
@@ -112,7 +111,6 @@ class DecisionMemory:
     total: Tally = Tally()
     results: int = 0
     result_rows: int = 0
-    unseen: int = 0
     lags: tuple[float, ...] = ()
     slacks: tuple[int, ...] = ()
     source_slacks: dict[tuple[int, SourceKey], int] = field(default_factory=dict)

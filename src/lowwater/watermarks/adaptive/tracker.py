@@ -6,26 +6,13 @@ Operators count rows in closed windows and rows that missed them, or pairs produ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lowwater.control.measures import ShardMeasure
 from lowwater.control.watermark import SourceKey
 
 
-@dataclass(frozen=True)
-class TrackResult:
-    """The quality counts of one epoch.
-
-    - `counts`: Four numbers: produced items, lost items, results, and rows in results.
-    - `unseen`: The number of losses that could not be counted exactly.
-    """
-
-    counts: tuple[int, int, int, int]
-    unseen: int = 0
-
-
-def quality_of(what: str, measured: Sequence[ShardMeasure]) -> TrackResult:
-    """Return the counts of pairs or rows that an operator produced and lost in an epoch.
+def quality_of(what: str, measured: Sequence[ShardMeasure]) -> tuple[int, int, int, int]:
+    """Return the numbers of produced items, lost items, results, and rows in results of an epoch.
 
     `what` is the kind of item.
     """
@@ -33,11 +20,10 @@ def quality_of(what: str, measured: Sequence[ShardMeasure]) -> TrackResult:
     if what == "pairs":
         # A join with order= emits pairs later than it makes them; losses occur when it makes them.
         made = sum(m.counts.get("made", m.counts.get("results", 0)) for m in measured)
-        counts = (made, _sum(measured, "lost"), results, results)
-        return TrackResult(counts, _sum(measured, "unseen"))
+        return made, _sum(measured, "lost"), results, results
     closed = sum(rows for m in measured for _, rows in m.closed)
     missed = sum(rows for m in measured for _, rows in m.missed)
-    return TrackResult((closed, missed, results, closed))
+    return closed, missed, results, closed
 
 
 def by_source(measured: Sequence[ShardMeasure]) -> dict[SourceKey, list[int]]:

@@ -1,0 +1,157 @@
+"""The counts of pairs that a join has made and lost, by the slack that they needed and by time.
+
+The watermark of a port evicts rows of the other side. A row that arrives at port p in epoch n forms
+a pair with a stored row at time t unless the watermark of p has passed the last partner of t. So
+the pair needs, of the slack of p, the newest time after epoch n - 2 minus the time of that last
+partner. A row is late, and forms no pair at all, if the watermark of its own port has passed the
+partners of all its partners; so the earlier row of a pair has a need, too, at its own port.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowwater.control.measures import NeededSlack
+from lowwater.learners.slack_bins import BINS, SlackBins
+from lowwater.operators.join.match import SortedRows
+from lowwater.operators.join.plan import SELF, JoinPlan
+from lowwater.operators.row_store import NEED, StoredRows, column_or_zeros
+from lowwater.ticks import FIRST_TICK
+
+MADE, LOST = 0, 1
+BOOKED = 10_000
+"""The largest number of times by which an epoch books pairs; of more, the first ones share one."""
+
+
+class PairCounts:
+    """The counts of one epoch of a shard; `newest` are the times from which needs count, by port.
+
+    Each pair is counted once at each port, and it is lost at no more than one of them.
+    """
+
+    def __init__(self, plan: JoinPlan, newest: dict[int, int]) -> None:
+        self.plan, self.newest = plan, newest
+        self.bins = SlackBins.of(plan.pair_unit)
+        self.counts = np.zeros((plan.ports, 2, BINS), np.int64)
+        self._times: list[tuple[np.ndarray, np.ndarray, int]] = []
+
+    @property
+    def lost(self) -> int:
+        """The number of pairs that were lost."""
+        return int(self.counts[:, LOST].sum())
+
+    def own_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
+        """Return the slack of `port` that its rows need in order not to be late."""
+        reach = self.plan.reaches[port]
+        return self._behind(port, reach.inverse.last(reach.last(ticks)))
+
+    def stored_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
+        """Return the slack of `port` that its new rows need to meet rows of the other side."""
+        return self._behind(port, self.plan.reaches[1 - port].last(ticks))
+
+    def _behind(self, port: int, last: np.ndarray) -> np.ndarray:
+        newest = self.newest.get(port, FIRST_TICK)
+        return np.asarray(newest - np.minimum(last, newest))
+
+    def add(self, port: int, kind: int, needed: np.ndarray, pairs: np.ndarray) -> None:
+        """Count pairs at a port: `pairs[i]` of them need the slack `needed[i]`."""
+        if not len(needed):
+            return
+        if not needed.any():
+            self.counts[port, kind, 0] += int(pairs.sum())
+            return
+        bins = np.minimum(np.searchsorted(self.bins.edges, needed), BINS - 1)
+        counted = np.bincount(bins, pairs, minlength=BINS)
+        self.counts[port, kind] += counted.astype(np.int64)
+
+    def book(self, kind: int, ticks: np.ndarray, pairs: np.ndarray) -> None:
+        """Book pairs to the times of their rows of self: `pairs[i]` of them are at `ticks[i]`."""
+        some = pairs > 0
+        if some.any():
+            self._times.append((ticks[some], pairs[some], kind))
+
+    def needed(self) -> list[NeededSlack]:
+        """Return the histograms of needed slack, one for each port with pairs."""
+        return [
+            NeededSlack(0, port, None, _pairs(made), _pairs(lost))
+            for port, (made, lost) in enumerate(self.counts)
+            if made.any() or lost.any()
+        ]
+
+    def booked(self, kind: int) -> tuple[tuple[int, int], ...]:
+        """Return (end of a unit of time, number of pairs at times in it), in order."""
+        mine = [(ticks, pairs) for ticks, pairs, one in self._times if one == kind]
+        if not mine:
+            return ()
+        ticks, pairs = (np.concatenate(column) for column in zip(*mine, strict=True))
+        unit = self.plan.pair_unit
+        units, at = np.unique(ticks // unit, return_inverse=True)
+        total = np.bincount(at, pairs).astype(np.int64)
+        first = max(len(units) - BOOKED, 0)
+        total[first] = total[: first + 1].sum()
+        ends = (units[first:] + 1) * unit
+        return tuple(zip(ends.tolist(), total[first:].tolist(), strict=True))
+
+
+def covered(rows: SortedRows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return how many of the ranges [start, end) contain each place in the order of `rows`."""
+    n = len(rows.key) + 1
+    return np.cumsum(np.bincount(start, minlength=n) - np.bincount(end, minlength=n))[:-1]
+
+
+def summed(values: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return the sum of `values` in each range of places [start, end)."""
+    upto = np.concatenate([[0], np.cumsum(values)])
+    return np.asarray(upto[end] - upto[start])
+
+
+def _pairs(counts: np.ndarray) -> tuple[tuple[int, int], ...]:
+    return tuple([(int(b), int(counts[b])) for b in np.flatnonzero(counts)])
+
+
+@dataclass(frozen=True)
+class EvictedRows:
+    """Evicted or late rows of one side: time, own need, and how many rows each one stands for."""
+
+    ticks: np.ndarray
+    own: np.ndarray
+    late: np.ndarray
+    stands: np.ndarray
+
+    @classmethod
+    def of(cls, rows: StoredRows, stands: np.ndarray) -> EvictedRows:
+        """Return `rows`, of which late ones are flagged."""
+        return cls(rows.ticks, column_or_zeros(rows.table, NEED), rows.flags, stands)
+
+    def take(self, index: np.ndarray) -> EvictedRows:
+        """Return the rows at `index`."""
+        return EvictedRows(*(column[index] for column in vars(self).values()))
+
+
+def count_lost(
+    counts: PairCounts,
+    port: int,
+    ticks: np.ndarray,
+    evicted: EvictedRows,
+    found: tuple[np.ndarray, np.ndarray, SortedRows],
+) -> None:
+    """Count the pairs of new rows of `port`, at `ticks`, with `evicted` rows of the other side.
+
+    `found` are the places (start, end) of the partners of each new row, and their order. A pair is
+    lost at the port that needed more slack.
+    """
+    start, end, by_time = found
+    gone = evicted.take(by_time.order)
+    pairs = covered(by_time, start, end) * gone.stands
+    behind = counts.stored_need(port, gone.ticks)
+    at_own = gone.late & (gone.own > behind)
+    counts.add(port, LOST, behind[~at_own], pairs[~at_own])
+    counts.add(port, MADE, behind[at_own], pairs[at_own])
+    counts.add(1 - port, LOST, gone.own[at_own], pairs[at_own])
+    counts.add(1 - port, MADE, gone.own[~at_own], pairs[~at_own])
+    if port == SELF:
+        counts.book(LOST, ticks, summed(gone.stands, start, end))
+    else:
+        counts.book(LOST, gone.ticks, pairs)
