@@ -19,6 +19,7 @@ import lowwater as lw
 from experiments.arena.stream import ArenaStream, Ticks
 from lowwater.dataflow.answer_prods import window_ticks
 from lowwater.dataflow.route import skipped
+from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
 from lowwater.operators.packet import Packet, tables
 from lowwater.query.options import RunOptions
@@ -107,6 +108,7 @@ class Live:
     prices: Prices
     outages: Sequence[Outage] = ()
     machine: Machine = field(default_factory=Machine)
+    restart: Callable[[LocalEpochs], LocalEpochs] | None = None
     answers: Answers = field(default_factory=Answers)
     taken: int = 0
 
@@ -124,6 +126,7 @@ class Live:
             for outage in self.outages:
                 if outage.start <= self.machine.time < outage.end:
                     self.machine.time = outage.end
+                    self.epochs = self.restart(self.epochs) if self.restart else self.epochs
         self.answers.status = self.epochs.status()
         return self.answers
 
@@ -186,12 +189,29 @@ def live(
     outages: Sequence[Outage] = (),
     until: int | None = None,
 ) -> Answers:
-    """Return the answers of a run with `options` over a stream."""
+    """Return the answers of a run with `options` over a stream.
+
+    After each outage, a new run goes on from the log and the state of the one before.
+    """
     query, _ = query_over(stream, watermark)
     machine = Machine(int(stream.arrived[0]) - stream.epoch)
-    epochs = LocalEpochs(query.planned(options).with_shards(1), machine)
-    run = Live(stream, epochs, prices or Prices(), outages, machine)
+    plan = query.planned(options).with_shards(1)
+
+    def restart(before: LocalEpochs) -> LocalEpochs:
+        return restarted(before, LocalEpochs(plan, machine))
+
+    epochs = LocalEpochs(plan, machine)
+    run = Live(stream, epochs, prices or Prices(), outages, machine, restart)
     return run.play(int(stream.arrived[-1]) + stream.range if until is None else until)
+
+
+def restarted(before: LocalEpochs, after: LocalEpochs) -> LocalEpochs:
+    """Return `after` with the log of `before`, as it is on disk, and its state."""
+    for n in range(before.epoch):
+        if (entry := before.log.read(n)) is not None:
+            after.log.append(Entry.from_bytes(entry.to_bytes()))
+    after.epoch, after.state = before.epoch, before.state
+    return after
 
 
 def moments(stream: ArenaStream, ends: Ticks) -> Ticks:

@@ -19,21 +19,24 @@ from experiments.reference.qdj import Pair
 from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
 from lowwater.planner.physical_plan import PhysicalPlan
-from lowwater.watermarks.adaptive.adapter import SlackAdapter
-from lowwater.watermarks.adaptive.rules import ModelRule
+from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
+from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.rules import FeedbackRule, ModelRule
 
 EPOCH = 10_000
 """Ticks: one granule."""
+TRACK = 1_000_000
+"""Ticks: the interval of the target."""
 KEYS = 200
 SCHEMA = "ts timestamp, key bigint"
 
 
 def play(stream: Pair, target: float, *, thesis: bool = False) -> JoinOutcome:
-    """Run the join under `lw.quality`, or under algorithms 2 to 4 in its place."""
+    """Run the join under the rule with feedback, or under algorithms 2 to 4 in its place."""
     a, b = (lw.stream(lw.feed(SCHEMA), time="ts") for _ in range(2))
     band = ("-3 seconds", "2 seconds")
     made = a.join(b, on="key", band=band, order="time", quality=target).assembly
-    made = _by_model(made, target) if thesis else made
+    made = _by_model(made, ModelRule(target=target) if thesis else FeedbackRule(target=target))
     local = LocalEpochs(made.with_shards(1), lw.VirtualClock())
     buffered = rows = newest = 0
     end: int | None = None
@@ -58,12 +61,16 @@ def play(stream: Pair, target: float, *, thesis: bool = False) -> JoinOutcome:
     return JoinOutcome(given[there] / wanted, wanted, np.array(slacks), buffered / max(1, rows))
 
 
-def _by_model(made: PhysicalPlan, target: float) -> PhysicalPlan:
-    """Return the query with the rule of the thesis, asked once a track."""
+def _by_model(made: PhysicalPlan, rule: ModelRule) -> PhysicalPlan:
+    """Return the query with a rule that asks the model."""
     assert made.adapter is not None  # noqa: S101
-    rule = ModelRule(target=target)
-    decisions = [replace(d, rule=rule) for d in made.adapter.decisions]
-    return replace(made, adapter=SlackAdapter(list(made.adapter.inputs.values()), decisions))
+    (pair,) = made.adapter.pairs
+    model = made.flow.operators[pair.operator].plan.quality_model(EPOCH, None, ordered=False)
+    ways = model, rule, rule.target, TRACK, EPOCH, pair.measured
+    decision = SlackDecision(pair.operator, pair.name, pair.ports, *ways, unit=pair.unit)
+    inputs = [MonitoredInput(number, EPOCH, rule.decay) for number in pair.inputs]
+    flow = replace(made.flow, inputs=tuple(replace(i, granule=EPOCH) for i in made.flow.inputs))
+    return replace(made, flow=flow, adapter=SlackAdapter(inputs, [decision]))
 
 
 def _epochs(stream: Pair) -> Iterator[tuple[Pair, list[pa.Table]]]:

@@ -124,6 +124,11 @@ def test_an_outage_of_the_query_delays_only_the_answers_that_were_due_in_it(seed
     judged, late = late_answers(rows, answers, 8, [outage])
     assert late <= 0.01 * judged
     assert all(answers.first(end) is not None for end in reached(rows))
+    # The new run goes on with the account of the one before: each window counts once.
+    told = answers.status.need
+    assert told.given_up["windows"] == 0
+    counted = sum(told.given_up[n] for n in ("fresh", "windows"))
+    assert counted <= judged
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 3.0]))
@@ -144,8 +149,51 @@ def test_a_more_patient_need_loses_no_more(seed, delay):
     assert lost[2] <= lost[1] + 0.01
 
 
-def test_work_that_fits_drops_nothing():
-    rows = stream(3, "square", rate=20.0)
-    prices = Prices(epoch=50_000, row=30_000.0, shed=500.0)  # at most 0.65 of the machine
-    answers = run(rows, need(gives=("exact", "right", "windows")), prices=prices)
-    assert not answers.dropped
+GIVES = st.permutations(("exact", "right", "windows")).map(tuple)
+
+
+def priced(rows, fresh, load):
+    """Prices with which no span of `fresh` has more work than a share of it, by brute force."""
+    epoch = 0.05
+    first = np.searchsorted(rows.arrived, rows.arrived - fresh * SECOND, "right")
+    most = int((np.arange(len(rows.arrived)) - first + 1).max())
+    row = (load - epoch) * fresh * SECOND / most
+    return Prices(epoch=int(epoch * EPOCH), row=row, shed=row / 50)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 0.5, 3.0]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([5, 8, 20]),
+    st.sampled_from([0.4, 0.78]),
+    GIVES,
+)
+@examples(3)
+def test_work_that_fits_in_every_span_of_fresh_drops_nothing_and_delays_nothing(
+    seed, delay, slides, fresh, load, gives
+):
+    judged = late = 0
+    for shape in SHAPES:
+        rows = stream(seed, shape, delay, slides=slides)
+        answers = run(rows, need(fresh, exact=60, gives=gives), prices=priced(rows, fresh, load))
+        assert not answers.dropped, shape
+        counts = late_answers(rows, answers, fresh)
+        judged, late = judged + counts[0], late + counts[1]
+    assert late <= 0.01 * judged, (late, judged)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["even", "square"]))
+@examples(2)
+def test_work_that_never_fits_drops_windows_and_the_others_are_in_time(seed, shape):
+    rows = stream(seed, shape, windows=24)
+    prices = priced(rows, 20, 2.0)
+    answers = run(rows, need(20, exact=60, gives=("exact", "right", "windows")), prices=prices)
+    ends = sorted(truth(rows))
+    assert answers.dropped
+    # A row in `dropped` or an answer, never both: a dropped window was never begun.
+    assert not answers.dropped & (set(answers.finals) | set(answers.early))
+    assert answers.status.need.given_up["windows"] >= len(answers.dropped & set(ends))
+    if shape == "even":  # windows that have begun when a wave rises cannot be dropped
+        judged, late = late_answers(rows, answers, 20)
+        assert late <= 0.1 * judged, (late, judged)

@@ -171,6 +171,122 @@ def test_the_tally_counts_each_window_once(steps):
     assert tally.first == tally.in_time + tally.lateness + tally.work + tally.stopped
 
 
+# -- beside brute force --------------------------------------------------------------------------
+
+
+@dataclass
+class Windows:
+    """The same need, window by window: a dictionary of every end, and lists of all epochs."""
+
+    fresh: int
+    range: int
+    slide: int
+    reached: dict[int, int] = field(default_factory=dict)
+    requested: dict[int, int | None] = field(default_factory=dict)
+    lengths: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    asked: int | None = None
+    before: tuple[int, int] | None = None
+
+    def after(self, now, newest, *, alone=False):
+        """The last end that is requested after an epoch from `before` to (now, newest)."""
+        began, decided = now, None
+        if self.before is not None:
+            decided = self.before[0]
+            self.lengths = [*self.lengths, now - decided][-16:]
+            began = now - min(now - decided, self.length)
+            if newest > self.before[1]:
+                self.steps = [*self.steps, newest - self.before[1]][-16:]
+        first = newest - newest % self.slide - self.slide - self.range
+        known = max(self.reached, default=first)
+        for end in range(known // self.slide * self.slide + self.slide, newest + 1, self.slide):
+            self.reached[end] = began
+            was = self.asked is not None and end <= self.asked
+            self.requested[end] = decided if was else None
+        epochs = 2 if alone else 3
+        late = now + epochs * self.length - self.fresh
+        due = [e for e, m in self.reached.items() if self.requested[e] is None and m < late]
+        ends = [self.asked, *due]
+        if 3 * self.length > self.fresh:
+            step = sorted(self.steps)[len(self.steps) // 2] if self.steps else 0
+            ahead = min(newest + step, newest + self.range - 1)
+            ends.append(ahead // self.slide * self.slide)
+        self.requested |= dict.fromkeys(due, now)
+        self.asked = max([e for e in ends if e is not None], default=None)
+        self.before = now, newest
+        return self.asked
+
+    @property
+    def length(self):
+        few = len(self.lengths) < 4
+        return sorted(self.lengths)[-1 if few else -2] if self.lengths else 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 25)), min_size=5, max_size=50),
+    st.sampled_from([(10, 10), (10, 5), (6, 2), (3, 3)]),
+    st.integers(2, 60),
+    st.booleans(),
+)
+@examples(100)
+def test_requests_are_those_of_brute_force(epochs, window, fresh, ordered):
+    """Epochs of any length, in which event time goes on by any step, in order or not."""
+    rows = part(f"{fresh} seconds", "1000 seconds", *window)
+    frontier = ORDERED if ordered else DISORDERED
+    policy, naive = NeedPolicy((rows,)), Windows(fresh, *window)
+    memory, now, newest = policy.begin(), 0, 100
+    for length, step in epochs:
+        now, newest = now + length, newest + step
+        news = PartNews(newest * SECOND, frontier=frontier)
+        memory = policy.advance(memory, NeedNews(now * SECOND, [news]), hurried=True)
+        (kept,) = memory.parts
+        wanted = naive.after(now, newest, alone=kept.alone)
+        assert kept.asked == (None if wanted is None else wanted * SECOND)
+        cap = max((fresh if kept.alone else 1000) - 3 * naive.length, 0)
+        assert kept.cap == cap * SECOND
+        assert kept.alone == ordered
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 12)), min_size=10, max_size=40),
+    st.integers(2, 40),
+    st.integers(0, 30),
+    st.data(),
+)
+@examples(60)
+def test_the_account_is_that_of_brute_force(epochs, fresh, slack, data):
+    """Answers at any time, early, final or both: late ones are those more than `fresh` after."""
+    rows = part(f"{fresh} seconds", "1000 seconds", 10, 5)
+    policy = NeedPolicy((rows,))
+    memory, now, newest, low = policy.begin(), 0, 100, 0
+    reached, answered, finals = {}, {}, set()
+    for length, step in epochs:
+        open_ones = [e for e in reached if e > low and e not in finals]
+        early = data.draw(st.sets(st.sampled_from(open_ones))) if open_ones else set()
+        low = (newest - slack) // 5 * 5 if reached else 0  # decided before the rows of the epoch
+        began, now, newest = now, now + length, newest + step
+        done = [e for e in reached if e <= low and e not in finals]
+        news = PartNews(
+            newest * SECOND,
+            low * SECOND,
+            tuple(e * SECOND for e in sorted(early)),
+            tuple(e * SECOND for e in done),
+            DISORDERED,
+        )
+        memory = policy.advance(memory, NeedNews(now * SECOND, [news]), hurried=True)
+        for end in (*sorted(early), *done):
+            answered.setdefault(end, now - reached[end])
+        finals |= set(done)
+        span = min(now - began, memory.pace.length // SECOND) if memory.pace.lengths else 0
+        for end in range(max(reached, default=newest // 5 * 5 - 15) + 5, newest + 1, 5):
+            reached[end] = now - span
+    tally = memory.parts[0].tally
+    assert tally.first == len(answered)
+    assert tally.in_time == sum(took <= fresh for took in answered.values())
+    assert tally.first - tally.in_time == tally.lateness + tally.work + tally.stopped
+    assert tally.final == len(finals)
+
+
 def test_memory_is_bounded():
     run = Run(part("1 hour", "2 hours", 1, 1)).play(steady(1_000))
     kept = run.memory.parts[0]

@@ -28,11 +28,11 @@ def at(seconds):
     return START + timedelta(seconds=seconds)
 
 
-def rows(seconds=EPOCHS, late=0.0):
-    """Four rows a second; a share of them comes three seconds late."""
+def rows(seconds=EPOCHS, late=0.0, by=3):
+    """Four rows a second; a share of them comes some seconds late."""
     epochs = [[] for _ in range(seconds)]
     for n in range(seconds * 4):
-        behind = 3 if late and n % round(1 / late) == 0 else 0
+        behind = by if late and n % round(1 / late) == 0 else 0
         if n // 4 + behind < seconds:
             epochs[n // 4 + behind].append((at(n / 4), n % 2, 1.0))
     return epochs
@@ -104,6 +104,26 @@ def test_the_status_has_what_was_promised_and_kept():
     assert told.limited_by == ()
 
 
+def test_a_final_without_its_late_rows_is_not_told_to_be_right():
+    """A final that is the first answer is as right as the share of rows that it contains."""
+    words = {"epochs": {FEED: rows(200, late=0.1, by=12)}, "clock": CLOCK}
+    need = lw.need(fresh="5 seconds", right=0.7, gives=("exact", "right"))
+    told = query().run(**words, need=need).status
+    (quality,) = told.quality.values()
+    assert told.need.answers == "finals"
+    assert 0.85 < quality.overall < 0.95
+    assert told.need.kept["right"] == pytest.approx(quality.overall, abs=0.02)
+
+
+def test_answers_in_a_silence_are_given_up_to_it():
+    """The source stands still, and then the newest time jumps over many windows at once."""
+    epochs = [rows(80)[n] if n < 30 or n > 70 else [] for n in range(80)]
+    need = lw.need(fresh="3 seconds", right=0.9, gives=("exact", "right"))
+    told = query().run(epochs={FEED: epochs}, clock=CLOCK, need=need).status.need
+    assert told.given_up["windows"] == 0
+    assert told.kept["fresh"] >= 0.9
+
+
 def test_epochs_that_are_too_long_are_named():
     slow = lw.VirtualClock(start=START.isoformat(), per_epoch="5 seconds")
     epochs = [[row for epoch in rows(60)[n : n + 5] for row in epoch] for n in range(0, 60, 5)]
@@ -121,6 +141,17 @@ def test_a_need_can_be_retuned():
         sum(bool(m.prods) for e in es for m in e.control.values()) for es in (entries, plain)
     ]
     assert requested[0] < requested[1]
+
+
+def test_the_status_has_the_need_in_force():
+    local = begun()
+    for n, epoch in enumerate(rows()):
+        given = [retuning(local.controller, {"need": {"fresh": "20 seconds"}})] if n == 10 else []
+        local.run([[FEED.table(epoch)]], last=[n == EPOCHS - 1], asked=given)
+    (told,) = local.status().needs.values()
+    assert told.promised["fresh"] == timedelta(seconds=20)
+    assert told.promised["exact"] == timedelta(seconds=30)
+    assert told.slack == timedelta(seconds=20 - 3 if told.answers == "finals" else 30 - 3)
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,10 @@ def test_pairs_that_came_out_and_pairs_that_late_rows_lost_are_all_pairs(
     _, (a, b) = streams(2, Quality(target=target, interval="3 seconds"))
     joined = a.join(b, on="key", band=("-300 ms", "500 ms"), order=order)
     local = ran(joined, *tables, epochs=epochs)
-    (one,) = local.log.newest().adapting.decisions
-    total = one.total.given + one.total.lost
-    assert total == pairs_of(*tables, -300_000, 500_000)
-    assert one.total.given == local.status().operators["join"]["results"]
+    (one,) = local.log.newest().adapting.pairs
+    every = total(one.book.spans)
+    assert every.given + every.lost == pairs_of(*tables, -300_000, 500_000)
+    assert every.given == local.status().operators["join"]["results"]
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(1, 4))
@@ -161,8 +161,9 @@ def test_a_join_meets_its_target_and_makes_only_late_streams_wait(order):
     results = local.status().operators["join"]["results"]
     assert results / pairs_of(mine, other, -100_000, 100_000) >= 0.9
     assert told.overall >= 0.9
-    assert told.met >= 0.9
     assert told.kind == ("estimated" if order == "before" else "measured")
+    if order != "before":
+        assert told.measured == told.overall == results / pairs_of(mine, other, -100_000, 100_000)
     if order == "free":
         assert told.slack["input 2"] == timedelta(0) < told.slack["input 1"]
 
@@ -178,18 +179,27 @@ def changing(seed):
 
 
 @pytest.mark.parametrize("kind", ["free", "time"])
-def test_when_rows_come_ten_times_as_late_the_target_is_met_again_within_five_tracks(kind):
+def test_when_rows_come_ten_times_as_late_the_target_is_met_again_within_two_seconds(kind):
     _, (a, b) = streams(2, lw.quality(0.95))
     query = a.join(b, on="key", band=("-50 ms", "50 ms"), order=kind)
-    local = ran(query, changing(1), changing(2), epochs=115, end=False)
-    (told,) = local.status().quality.values()
-    measured = {round(i.end.timestamp()): i.measured for i in told.intervals}
-    slack = {round(i.end.timestamp()): i.slack["input 1"] for i in told.intervals}
-    assert measured[9] < 0.95, "the change should cost something"
-    assert max(measured[t] for t in range(10, 14)) >= 0.95
-    assert min(measured[t] for t in range(14, 18)) >= 0.95
-    assert min(slack[t] for t in range(14, 18)) > timedelta(seconds=0.4)
-    assert max(slack[t] for t in range(20, 23)) < timedelta(seconds=0.1)
+    local = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())
+    made, lost, slack = {}, {}, {}
+    for blocks in zip(*(cut(changing(seed), 115) for seed in (1, 2)), strict=True):
+        local.run([[block] for block in blocks], last=[False] * 2)
+        (known,) = local.log.newest().adapting.pairs
+        second, every = known.sides[0].newest // 10**6, total(known.book.spans)
+        made[second], lost[second] = every.given, every.lost
+        slack[second] = max(known.slacks)
+    shares = {
+        (since, until): (made[until] - made[since])
+        / (made[until] - made[since] + lost[until] - lost[since])
+        for since, until in [(7, 9), (10, 16)]
+    }
+    assert shares[7, 9] < 0.95, "the change should cost something"
+    assert shares[10, 16] >= 0.95
+    assert slack[7] < 100_000
+    assert min(slack[t] for t in range(10, 16)) > 400_000
+    assert slack[22] < slack[15]
 
 
 def triples_of(a, b, c, reach, order):
@@ -218,33 +228,27 @@ def test_three_streams_meet_a_target_each_with_a_slack_of_its_own(order):
     local = ran(a.join(b, **words).join(c, **words), *tables, epochs=48)
     status = local.status()
     results = status.operators["join 2"]["results"]
-    assert 1 > results / triples_of(*tables, 100_000, order) >= 0.9
+    assert 1 >= results / triples_of(*tables, 100_000, order) >= 0.9
     first, second = status.quality["join"], status.quality["join 2"]
     assert min(first.overall, second.overall) >= 0.9
     assert first.kind == second.kind == "measured"
     assert first.slack.keys() == {"input 1", "input 2"}
     assert second.slack.keys() == {"input 1", "input 2", "input 3"}
     if order == "free":
-        waits = [[i.slack[n] for i in first.intervals] for n in ("input 1", "input 2")]
-        assert sum(waits[0], timedelta(0)) > sum(waits[1], timedelta(0))
-        assert {i.slack["input 3"] for i in second.intervals} == {timedelta(0)}
+        assert first.slack["input 1"] > first.slack["input 2"]
+        assert second.slack["input 3"] == timedelta(0)
 
 
-@pytest.mark.parametrize(("joined", "choices"), [(True, 5), (False, 1)])
-def test_slack_is_chosen_within_an_interval_for_joins_and_after_it_by_a_controller(joined, choices):
-    tables = [rows(i, n=3_000, seconds=12) for i in (1, 2)]
-    _, (a, b) = streams(2, lw.quality(0.9) if joined else lw.pd_controller(0.9))
-    window = a.window(range="200 ms").agg(n=lw.count())
-    query = a.join(b, on="key", band=("-100 ms", "100 ms")) if joined else window
+def test_a_controller_chooses_once_in_an_interval():
+    _, (a,) = streams(1, lw.pd_controller(0.9))
+    query = a.window(range="200 ms").agg(n=lw.count())
     local = LocalEpochs(query.assembly.with_shards(1), lw.VirtualClock())
     chosen = {}
-    for blocks in zip(*(cut(t, 120) for t in tables[: len(query.assembly.sources)]), strict=True):
-        local.run([[block] for block in blocks], last=[False] * len(blocks))
+    for block in cut(rows(1, n=3_000, seconds=12), 120):
+        local.run([[block]], last=[False])
         (one,) = local.log.newest().adapting.decisions
-        if one.sure:
-            chosen.setdefault(one.interval, set()).add(one.slacks)
-    most = max(map(len, chosen.values()))
-    assert most >= choices if joined else most == choices
+        chosen.setdefault(one.interval, set()).add(one.slacks)
+    assert max(map(len, chosen.values())) == 1
 
 
 def test_an_interval_in_which_no_window_ended_is_not_judged():

@@ -35,7 +35,8 @@ class NeedStatus:
         The promises: `fresh`, `exact` (a duration, or None), and `right`, or `error` and `share`.
     kept
         The share of windows with a first answer within `fresh`, of windows with a final within
-        `exact`, and the mean accuracy of first answers (`right`). None if no window shows it yet.
+        `exact`, and the mean accuracy of first answers (`right`): for early ones that of early
+        results, for finals the share of rows that they contain. None if no window shows it yet.
         While answers are overdue, `fresh` is a lower bound: every overdue window counts.
     given_up
         The numbers of windows that were dropped, whose first answer was late (`fresh`), and whose
@@ -62,12 +63,14 @@ def need_status(
     flow: Dataflow,
     needs: NeedPolicy | None,
     accuracy: Mapping[str, float],
+    complete: Mapping[str, float],
+    *,
     behind: Collection[int] | None,
 ) -> dict[str, NeedStatus]:
     """Return the status of each need, by the name of its output.
 
     `accuracy` is the mean accuracy of early results by the name of an aggregate, with several
-    operators by `operator.aggregate`.
+    operators by `operator.aggregate`; `complete` is the share of rows in finals, by operator.
     """
     memory = entry.need
     if needs is None or memory is None:
@@ -80,16 +83,16 @@ def need_status(
         if behind is None or part.operator in behind:
             name = flow.operators[part.operator].name
             mine = [a for n, a in accuracy.items() if not several or n.startswith(f"{name}.")]
-            found[part.name] = _status(part, kept, memory, mine, dropped)
+            whole = complete.get(name, 1.0)
+            found[part.name] = _status(part, kept, memory, _right(kept.tally, mine, whole), dropped)
     return found
 
 
 def _status(
-    part: NeedPart, kept: PartMemory, memory: NeedMemory, accuracy: list[float], dropped: int
+    part: NeedPart, kept: PartMemory, memory: NeedMemory, right: float | None, dropped: int
 ) -> NeedStatus:
     tally, need = kept.tally, part.need
     exact = need.exact_ticks
-    right = _right(tally, accuracy)
     return NeedStatus(
         {
             "fresh": timedelta(microseconds=need.fresh_ticks),
@@ -127,14 +130,14 @@ def _overdue(part: NeedPart, kept: PartMemory, memory: NeedMemory) -> int:
     return sum(not kept.has_answered(end) for end in ends)
 
 
-def _right(tally: Tally, accuracy: list[float]) -> float | None:
-    """Return the mean accuracy of first answers; a final that is the first answer counts as 1."""
+def _right(tally: Tally, accuracy: Collection[float], complete: float) -> float | None:
+    """Return the mean accuracy of first answers; that of finals is the share of rows in them."""
     if not tally.first:
         return None
     early = min(accuracy, default=None)
     if early is None:
-        return None if tally.early else 1.0
-    return (tally.early * early + (tally.first - tally.early)) / tally.first
+        return None if tally.early else complete
+    return (tally.early * early + (tally.first - tally.early) * complete) / tally.first
 
 
 def _limits(part: NeedPart, tally: Tally, memory: NeedMemory, right: float | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,13 +13,20 @@ from lowwater.dataflow.graph import Dataflow
 from lowwater.engine.entry import Entry
 from lowwater.operators.join.band import Band
 from lowwater.operators.join.plan import JoinPlan
+from lowwater.operators.operator import OperatorPlan
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory, Tally
-from lowwater.watermarks.adaptive.told_quality import frontier, told_quality
+from lowwater.watermarks.adaptive.told_quality import (
+    frontier,
+    frontier_of_pairs,
+    told_of_pairs,
+    told_quality,
+)
 from lowwater.windows.axis import Axis
 
 if TYPE_CHECKING:
     from lowwater.watermarks.adaptive.adapter import SlackAdapter
     from lowwater.watermarks.adaptive.decision import SlackDecision
+    from lowwater.watermarks.adaptive.pair_slack import PairSlack, PairSlackMemory
     from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
 SHORT = 0.5
@@ -60,16 +67,17 @@ class QualityStatus:
     target
         The quality target; None if the slack is the largest late degree (`lw.adaptive`).
     measured
-        For windows, the quality of the last 500 of those that are settled: practically no more rows
-        can be late for them. For joins, the quality of the last interval. None if nothing was due.
+        The quality of the last 500 windows, or units of time of a join, that are settled:
+        practically no more rows can be late for them. With a model, the quality of the last
+        interval. None if nothing was due.
     estimated
-        The quality that the model of a join estimates for the slack in force; None for windows.
+        The quality that a model estimates for the slack in force; None without a model.
     overall
-        The quality since the query began, of settled windows.
+        The quality since the query began, of settled windows or pairs.
     kind
         "measured" if all losses were counted, "estimated" if some losses are estimates.
     met
-        The share of intervals that reached the target; None for windows.
+        The share of intervals that reached the target; None without a model.
     slack
         {input: slack in force}, as a timedelta or a number; `sources` is {source: slack in force}.
     of_sources
@@ -81,7 +89,7 @@ class QualityStatus:
     at_least
         A lower bound of the quality of the last 500 closed windows, settled or not.
     frontier
-        Completeness against wait, from the rows of the last 500 windows; empty for joins.
+        Completeness against wait, from the last 500 windows or units of time.
     """
 
     target: float | None
@@ -114,6 +122,9 @@ def quality_status(
     for window, known in zip(adapter.windows, memory.windows, strict=True):
         if behind is None or window.operator in behind:
             status[window.name] = _of_windows(window, known, flow, ended=entry.ended)
+    for pair, sides in zip(adapter.pairs, memory.pairs, strict=True):
+        if behind is None or pair.operator in behind:
+            status[pair.name] = _of_pairs(pair, sides, flow, ended=entry.ended)
     for number, input in adapter.inputs.items():
         if input.largest:
             largest = memory.inputs[number].largest
@@ -181,11 +192,53 @@ def _of_windows(
     )
 
 
+def _of_pairs(
+    one: PairSlack, kept: PairSlackMemory, flow: Dataflow, *, ended: bool
+) -> QualityStatus:
+    """Return the quality of a join."""
+    plan, told = flow.operators[one.operator].plan, told_of_pairs(one, kept, ended=ended)
+    axis, slacks = plan.axes[0], _slacks(one, kept.slacks, flow)
+    intervals = (
+        TrackInterval(
+            axis.value(part.end),
+            part.quality if part.settled else None,
+            None,
+            {name: span(axis, part.slack) for name in slacks},
+            part.at_least,
+        )
+        for part in told.spans
+    )
+    newest = [side.newest for side in kept.sides] * len(one.ports)
+    reached = [_both(old, new) for old, new in zip(kept.oldest, newest, strict=False)]
+    met = any(side.given > 0 for side in kept.sides)
+    return QualityStatus(
+        one.target,
+        told.measured,
+        None,
+        told.overall,
+        "measured" if plan.labels.isdisjoint({"outer join"}) else "estimated",
+        None,
+        slacks,
+        {},
+        tuple(intervals),
+        () if met else tuple(_apart(plan, reached)),
+        {},
+        told.at_least,
+        tuple(FrontierPoint(s, span(axis, wait)) for s, wait in frontier_of_pairs(one, kept)),
+    )
+
+
+def _both(old: int | None, new: int | None) -> tuple[int, int] | None:
+    return None if old is None or new is None else (old, new)
+
+
 def _share(tally: Tally) -> float:
     return tally.given / (tally.given + tally.lost)
 
 
-def _slacks(one: SlackDecision, slacks: Sequence[int], flow: Dataflow) -> dict[str, Any]:
+def _slacks(
+    one: SlackDecision | PairSlack, slacks: Sequence[int], flow: Dataflow
+) -> dict[str, Any]:
     return {
         _input(n): span(flow.inputs[n].axis, slack)
         for port, slack in zip(one.ports, slacks, strict=True)
@@ -216,17 +269,21 @@ def _warnings(
             f"interval={axis.say(one.track)!r} is shorter than an epoch: slack is chosen after "
             f"each epoch instead"
         )
-    reached = [_reached(port, inputs) for port in one.ports]
+    return [*warnings, *_apart(plan, [_reached(port, inputs) for port in one.ports])]
+
+
+def _apart(plan: OperatorPlan, reached: Sequence[tuple[int, int] | None]) -> Iterator[str]:
+    """Yield a text if the streams of a join, from oldest to newest time, have not overlapped."""
+    axis = plan.axes[0]
     if isinstance(plan, JoinPlan) and all(r is not None for r in reached):
         (a, b), (c, d) = (r for r in reached if r is not None)
         low, high = (plan.band.lo, plan.band.hi) if isinstance(plan.band, Band) else (0, 0)
         if c - b > high or a - d > -low:
             times = [f"{axis.value(t)}" for t in (a, b, c, d)]
-            warnings.append(
+            yield (
                 f"the streams have not overlapped in time: one is from {times[0]} to {times[1]}, "
                 f"the other from {times[2]} to {times[3]}; no slack can make them join"
             )
-    return warnings
 
 
 def _reached(port: Sequence[int], inputs: Mapping[int, LatenessMemory]) -> tuple[int, int] | None:

@@ -125,6 +125,7 @@ class Status:
         counts["sidelined"] += waiting
         shards = entry.accounts.shards.values()
         accuracy = _accuracy(entry, flow, behind)
+        quality = quality_status(entry, flow, adapter, behind)
         return cls(
             entry.epoch,
             counts,
@@ -138,13 +139,18 @@ class Status:
             {o.name: ledgers.get(number, {}) for number, o in enumerate(flow.operators)},
             {} if entry.early is None else entry.early.tallies,
             accuracy,
-            quality_status(entry, flow, adapter, behind),
+            quality,
             _shed(entry, flow),
             _bad_files(entry, flow, behind),
             sum(progress.jumps for progress in entry.standing.inputs),
             sum(c.get("overflows", 0) for n, c in ledgers.items() if behind is None or n in behind),
             needs=need_status(
-                entry, flow, needs, {n: one.mean for n, one in accuracy.items()}, behind
+                entry,
+                flow,
+                needs,
+                {n: one.mean for n, one in accuracy.items()},
+                {n: q.overall for n, q in quality.items() if q.overall is not None},
+                behind=behind,
             ),
         )
 

@@ -14,6 +14,7 @@ from lowwater.planner.shedding import shed_lines
 from lowwater.sidelining.policy import Sideline
 from lowwater.sources.source import BlockSource
 from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.pair_slack import PairSlack
 from lowwater.watermarks.adaptive.tournament import HORIZON
 from lowwater.watermarks.adaptive.window_slack import WindowSlack
 from lowwater.watermarks.policy import WatermarkPolicy
@@ -50,6 +51,9 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         lines += [f"watermark   {_watermark(policy)}" for _, _, policy in starts]
         for one in () if assembly.adapter is None else assembly.adapter.decisions:
             lines += _quality(one, plan.axes[0]) if one.operator == number else []
+        for pair in () if assembly.adapter is None else assembly.adapter.pairs:
+            if pair.operator == number:
+                lines += _pair_quality(pair, plan.axes[0])
         for window in () if assembly.adapter is None else assembly.adapter.windows:
             lines += _window_quality(window, plan) if window.operator == number else []
         if plan.source_out is not None:
@@ -105,6 +109,20 @@ def _window_quality(one: WindowSlack, plan: OperatorPlan) -> list[str]:
         f"quality     at least {one.target:g} of {what}, over {HORIZON:.0f} windows{share}",
         "            slack is chosen after every epoch, by the slacks that rows needed",
         f"            measured {counted}",
+    ]
+
+
+def _pair_quality(one: PairSlack, axis: Axis) -> list[str]:
+    """Return the lines on the quality target of a join."""
+    lost = "its second row comes when its time is passed"
+    if not one.ordered:
+        lost = "its second row finds the other evicted"
+    of = f", with those of the {one.joins} joins in a row" if one.joins > 1 else ""
+    return [
+        f"quality     at least {one.target:g} of pairs{of}; a pair is lost if {lost}",
+        f"            over {HORIZON:.0f} times {axis.say(one.unit)}",
+        "            slack is chosen after every epoch, by the slacks that pairs needed",
+        "            measured on pairs, also those that late rows have missed",
     ]
 
 

@@ -13,6 +13,7 @@ from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
 from lowwater.watermarks.adaptive.decision import SlackDecision
+from lowwater.watermarks.adaptive.pair_slack import PairSlack
 from lowwater.watermarks.adaptive.policies import (
     Adaptive,
     AdaptiveSlack,
@@ -45,7 +46,11 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
     targets = {n: c for n, c in policies.items() if not isinstance(c, Adaptive)}
     parts = frozenset(n for n in policies if isinstance(assembly.policies[n], PerSource))
     places = list(_places(flow, targets))
-    windows = [_window_slack(flow, p, targets, parts) for p in places if _ruled(flow, p, targets)]
+    ruled = [p for p in places if _ruled(flow, p, targets)]
+    over = [p for p in ruled if flow.operators[p.operator].plan.aggregates_rows]
+    windows = [_window_slack(flow, p, targets, parts) for p in over]
+    joins = [p for p in ruled if p not in over]
+    pairs = [_pair_slack(flow, p, targets, _in_a_row(flow, p, joins)) for p in joins]
     modelled = [p for p in places if not _ruled(flow, p, targets)]
     monitored = {n for p in modelled for port in p.ports for n in port} | (
         policies.keys() - targets
@@ -61,9 +66,11 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
         if n in monitored
     ]
     decisions = [_deciding(flow, p, targets, granule, parts) for p in modelled]
-    operators = _booked(_tracked(flow, decisions), windows)
+    operators = _booked(_tracked(flow, [*decisions, *pairs]), windows)
     tracked = replace(flow, inputs=inputs, operators=operators)
-    return replace(assembly, flow=tracked, adapter=SlackAdapter(each, decisions, windows))
+    return replace(
+        assembly, flow=tracked, adapter=SlackAdapter(each, decisions, windows, pairs=pairs)
+    )
 
 
 def refuse_unfed(assembly: PhysicalPlan) -> None:
@@ -72,6 +79,7 @@ def refuse_unfed(assembly: PhysicalPlan) -> None:
         return
     fed = {n for d in assembly.adapter.decisions for port in d.ports for n in port}
     fed |= {n for one in assembly.adapter.windows for n in one.inputs}
+    fed |= {n for one in assembly.adapter.pairs for n in one.inputs}
     for n, policy in enumerate(assembly.policies):
         one = chosen(policy)
         if one is not None and not isinstance(one, Adaptive) and n not in fed:
@@ -177,8 +185,38 @@ def _deciding(
 def _ruled(flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack]) -> bool:
     """Return whether the slack of a place follows from the slacks that its rows need."""
     mine = [targets[n] for port in place.ports for n in port]
-    every = all(isinstance(one, Quality) for one in mine)
-    return every and flow.operators[place.operator].plan.aggregates_rows
+    plan, every = flow.operators[place.operator].plan, all(isinstance(o, Quality) for o in mine)
+    pairs = plan.loss_count(None, ordered=bool(place.orders)) == "pairs"
+    return every and (plan.aggregates_rows or pairs)
+
+
+def _pair_slack(
+    flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack], joins: int
+) -> PairSlack:
+    """Return the choice of the slacks for the join of `place`, one of `joins` in a row."""
+    operator, number = flow.operators[place.operator], place.operator
+    every = [one for port in place.ports for n in port if isinstance(one := targets[n], Quality)]
+    one = max(every, key=_target)
+    bounded = any(policy.bound for policy in every)
+    feature = "quality error" if bounded else "quality share"
+    refuse(feature, operator.plan.labels, f"lw.{_word(one)}")
+    track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
+    ports = tuple(flow.numbers[number, port] for port in range(operator.plan.ports))
+    unit, ordered = operator.plan.pair_span(track), "ordered join" in operator.plan.labels
+    return PairSlack(number, operator.name, ports, place.ports, _target(one), unit, ordered, joins)
+
+
+def _in_a_row(flow: Dataflow, place: _Place, joins: Sequence[_Place]) -> int:
+    """Return how many of the joins lead to that of `place`, or receive its results, it included."""
+
+    def after(number: int) -> set[int]:
+        found = {number}
+        for route in flow.operators[number].routes:
+            found |= after(route.operator)
+        return found
+
+    below = after(place.operator)
+    return sum(one.operator in below or place.operator in after(one.operator) for one in joins)
 
 
 def _window_slack(
@@ -246,7 +284,9 @@ def _rule(one: AdaptiveSlack, axis: Axis, granule: int) -> FeedbackRule | PdRule
     return FeedbackRule(target=_target(one), decay=one.decay)
 
 
-def _tracked(flow: Dataflow, decisions: Sequence[SlackDecision]) -> tuple[Operator, ...]:
+def _tracked(
+    flow: Dataflow, decisions: Sequence[SlackDecision | PairSlack]
+) -> tuple[Operator, ...]:
     """Return the operators of `flow`, changed to count the losses that `decisions` need."""
     operators = list(flow.operators)
     for one in decisions:

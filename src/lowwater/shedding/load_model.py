@@ -39,7 +39,6 @@ class LoadMemory:
 
     - `now`, `newest`: The system clock and the newest time at the end of the last epoch.
     - `read`: The system clock at its begin, when its rows were read.
-    - `elapsed`: The ticks between the ends of the last two epochs.
     - `costs`: The memory of the costs.
     - `recent`: The arrivals of about the last `latency` ticks.
     - `lead`: The largest recent lead of event time over the system clock.
@@ -53,12 +52,11 @@ class LoadMemory:
     - `closed`: {operator of a shut-down query: arrival rate at the shut-down}.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     now: int | None = None
     newest: int | None = None
     read: float | None = None
-    elapsed: float | None = None
     costs: CostMemory = field(default_factory=CostMemory)
     recent: Recent = ()
     lead: float | None = None
@@ -84,10 +82,16 @@ class LoadMemory:
 
     @property
     def unread(self) -> float:
-        """The number of rows that wait at the sources; an estimate if the sources report none."""
+        """The number of rows that wait at the sources.
+
+        If the sources report none, those that arrived since the last epoch read its rows, at the
+        present rate.
+        """
         if self.waiting is not None:
             return self.waiting
-        return rate(self.recent, 1).rows * (self.elapsed or 0.0) if self.recent else 0.0
+        if not self.recent or self.now is None or self.read is None:
+            return 0.0
+        return rate(self.recent, 1).rows * (self.now - self.read)
 
     def after(self, epoch: Epoch, newest: int | None, now: int, latency: int) -> LoadMemory:
         """Return the memory after `epoch`, without a new choice."""
@@ -102,7 +106,6 @@ class LoadMemory:
             now=now,
             newest=newest,
             read=now - epoch.took,
-            elapsed=epoch.elapsed,
             costs=costs,
             recent=recent,
             lead=ahead,
@@ -118,8 +121,8 @@ class LoadMemory:
     def _arrived(self, epoch: Epoch, newest: int | None, now: int) -> Arrived | None:
         """Return the rows that arrived during the epoch, or None if unknown.
 
-        If sources do not report waiting rows, the epoch is assumed to have read the rows that
-        arrived during the epoch before. The first epoch of a run reads rows that waited for it.
+        If sources do not report waiting rows, the epoch has read the rows that arrived since the
+        epoch before it read its own. The first epoch of a run reads rows that waited for it.
         """
         step = 0 if newest is None or self.newest is None else newest - self.newest
         apart = 0.0 if self.read is None else now - epoch.took - self.read
@@ -128,8 +131,7 @@ class LoadMemory:
         if epoch.waiting is not None:
             rows = epoch.rows + epoch.waiting - (self.waiting or 0)
             return Arrived(epoch.elapsed, max(0, rows), step, apart)
-        span = epoch.elapsed if self.elapsed is None else self.elapsed
-        return Arrived(span, epoch.rows, step, apart)
+        return Arrived(epoch.elapsed if self.read is None else apart, epoch.rows, step, apart)
 
     def _results(self, epoch: Epoch) -> float | None:
         """Return the number of results per row if no window were dropped."""

@@ -20,6 +20,7 @@ from lowwater.ticks import BEGIN, END
 from lowwater.watermarks.adaptive.decision import SlackDecision
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory
 from lowwater.watermarks.adaptive.monitor import source_lateness
+from lowwater.watermarks.adaptive.pair_slack import PairSlack, PairSlackMemory
 from lowwater.watermarks.adaptive.policies import number
 from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
@@ -51,14 +52,16 @@ class AdapterMemory:
     """The memory of the adapter.
 
     - `inputs`: The lateness of each monitored input.
-    - `decisions`, `windows`: The memory of each decision, and of each choice for windows.
+    - `decisions`, `windows`, `pairs`: The memory of each decision, and of each choice for windows
+      and for joins.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     inputs: dict[int, LatenessMemory] = field(default_factory=dict)
     decisions: tuple[DecisionMemory, ...] = ()
     windows: tuple[WindowSlackMemory, ...] = ()
+    pairs: tuple[PairSlackMemory, ...] = ()
 
 
 class SlackAdapter:
@@ -72,21 +75,25 @@ class SlackAdapter:
         decisions: Sequence[SlackDecision],
         windows: Sequence[WindowSlack] = (),
         most: Mapping[int, int] | None = None,
+        pairs: Sequence[PairSlack] = (),
     ) -> None:
         self.inputs = {one.number: one for one in inputs}
         self.most = most or {}
         self.decisions, self.windows = tuple(decisions), tuple(windows)
+        self.pairs = tuple(pairs)
 
     @property
     def ports(self) -> tuple[int, ...]:
         """The numbers of the ports at which needed slacks are measured."""
-        return tuple(one.port for one in self.windows)
+        joins = (number for one in self.pairs for number in one.numbers)
+        return (*(one.port for one in self.windows), *joins)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change at run time: {"quality": target, or {operator: target}}."""
         targets = {one.name: one.target for one in self.decisions}
         targets |= {one.name: one.target for one in self.windows}
+        targets |= {one.name: one.target for one in self.pairs}
         if not targets:
             return {}
         different = set(targets.values())
@@ -103,11 +110,13 @@ class SlackAdapter:
             for one in self.decisions
         ]
         windows = [one.aiming_at(float(target)) for one in self.windows]
-        return SlackAdapter(list(self.inputs.values()), decisions, windows)
+        pairs = [one.aiming_at(float(target)) for one in self.pairs]
+        return SlackAdapter(list(self.inputs.values()), decisions, windows, pairs=pairs)
 
     def limited(self, most: Mapping[int, int]) -> SlackAdapter:
         """Return an adapter whose slacks for the windows of {operator: slack} are at most these."""
-        return SlackAdapter(list(self.inputs.values()), self.decisions, self.windows, most)
+        inputs = list(self.inputs.values())
+        return SlackAdapter(inputs, self.decisions, self.windows, most, self.pairs)
 
     def frontier(self, memory: AdapterMemory, operator: int) -> SlackFrontier:
         """Return the completeness of an operator's windows by slack; empty if it is unknown."""
@@ -118,7 +127,8 @@ class SlackAdapter:
         """Return the memory before the first epoch."""
         inputs = {n: LatenessMemory() for n in self.inputs}
         begun = tuple(d.begin() for d in self.decisions)
-        return AdapterMemory(inputs, begun, tuple(w.begin() for w in self.windows))
+        windows = tuple(one.begin() for one in self.windows)
+        return AdapterMemory(inputs, begun, windows, tuple(one.begin() for one in self.pairs))
 
     def advance(
         self,
@@ -147,7 +157,11 @@ class SlackAdapter:
                 )
                 for one, before in zip(self.windows, memory.windows, strict=True)
             )
-            memory = AdapterMemory(self._renewed(inputs, decisions), decisions, windows)
+            pairs = tuple(
+                one.advance(before, measured, newest, known)
+                for one, before in zip(self.pairs, memory.pairs, strict=True)
+            )
+            memory = AdapterMemory(self._renewed(inputs, decisions), decisions, windows, pairs)
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 
     def _gathered(self, number: int, memory: LatenessMemory, measured: Measures) -> LatenessMemory:
@@ -204,4 +218,16 @@ class SlackAdapter:
                 slack = max(slack, min(chosen.one.slack, most))
                 for source, own in chosen.sources.items():
                     slacks[source] = max(min(own.slack, most), slacks.get(source, 0))
-        return replace(report, slack=slack, slacks=slacks)
+        return replace(report, slack=max(slack, self._of_joins(number, memory)), slacks=slacks)
+
+    def _of_joins(self, number: int, memory: AdapterMemory) -> int:
+        """Return the slack that joins need of input `number`; 0 if it leads to none."""
+        return max(
+            (
+                min(wait, self.most.get(pair.operator, LONGEST))
+                for pair, kept in zip(self.pairs, memory.pairs, strict=True)
+                for port, wait in zip(pair.ports, kept.slacks, strict=True)
+                if number in port
+            ),
+            default=0,
+        )

@@ -1,4 +1,4 @@
-"""What the status says about the quality of windows, and the frontier of completeness and wait.
+"""What the status says about the quality of windows and joins, and the frontier of waits.
 
 A window is settled when its end is so far behind the newest time that hardly a row has ever needed
 that much slack (`OPEN`). The quality of settled windows is measured. Of other windows, more rows
@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowwater.control.completeness import Floats, Ticks
-from lowwater.watermarks.adaptive.quality_book import QualitySpan, last_windows, total
+from lowwater.learners.slack_bins import SlackBins
+from lowwater.watermarks.adaptive.pair_slack import PairSlack, PairSlackMemory
+from lowwater.watermarks.adaptive.quality_book import (
+    QualityBook,
+    QualitySpan,
+    last_windows,
+    total,
+)
 from lowwater.watermarks.adaptive.tournament import HORIZON
 from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
 from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
@@ -51,13 +58,25 @@ class ToldQuality:
 
 def told_quality(one: WindowSlack, memory: WindowSlackMemory, *, ended: bool) -> ToldQuality:
     """Return what is known about the quality of windows, whose streams may have `ended`."""
-    spans = memory.book.spans
     kept = [memory.one.rule, *(own.rule for own in memory.sources.values())]
-    if not spans:
-        given, lost = (sum(getattr(rule, name) for rule in kept) for name in ("given", "lost"))
-        share = 1 - lost / given if given else None
-        return ToldQuality(share, share, None, booked=False)
-    rules = [Survival.of(one, rule) for rule in kept if rule.given > 0 and not ended]
+    if memory.book.spans:
+        return _of_book(memory.book, one.rule.bins, kept, ended=ended)
+    given, lost = (sum(getattr(rule, name) for rule in kept) for name in ("given", "lost"))
+    share = 1 - lost / given if given else None
+    return ToldQuality(share, share, None, booked=False)
+
+
+def told_of_pairs(one: PairSlack, memory: PairSlackMemory, *, ended: bool) -> ToldQuality:
+    """Return what is known about the quality of a join, whose streams may have `ended`."""
+    return _of_book(memory.book, one.rule.each.bins, memory.sides, ended=ended)
+
+
+def _of_book(
+    book: QualityBook, bins: SlackBins, kept: Sequence[TournamentMemory], *, ended: bool
+) -> ToldQuality:
+    """Return what a book tells, given the rules' memories of needed slacks."""
+    spans = book.spans
+    rules = [Survival.of(bins, rule) for rule in kept if rule.given > 0 and not ended]
     told = tuple(_told(span, rules) for span in spans)
     settled = [span for span, one in zip(spans, told, strict=True) if one.settled]
     recent = last_windows(spans, HORIZON)
@@ -72,11 +91,22 @@ def told_quality(one: WindowSlack, memory: WindowSlackMemory, *, ended: bool) ->
 
 def frontier(one: WindowSlack, memory: WindowSlackMemory) -> Iterator[tuple[float, int]]:
     """Yield (completeness, slack in ticks), from the longest memory of the rule."""
-    rule = memory.one.rule
-    if rule.counts[-1].sum() <= 0:
+    yield from _points(one.rule.bins, [memory.one.rule])
+
+
+def frontier_of_pairs(one: PairSlack, memory: PairSlackMemory) -> Iterator[tuple[float, int]]:
+    """Yield (completeness, slack of both sides in ticks), from the longest memory of the rule."""
+    yield from _points(one.rule.each.bins, memory.sides)
+
+
+def _points(bins: SlackBins, rules: Sequence[TournamentMemory]) -> Iterator[tuple[float, int]]:
+    if min(rule.given for rule in rules) <= 0:
         return
-    edges, kept = one.rule.bins.edges[rule.bins], 1 - rule.beyond[-1]
-    before = -1
+    edges = bins.edges[np.unique(np.concatenate([rule.bins for rule in rules]))]
+    kept, before = np.ones(len(edges)), -1
+    for rule in rules:
+        at = np.searchsorted(bins.edges[rule.bins], edges, side="right") - 1
+        kept -= rule.beyond[-1][at]
     for level in LEVELS:
         at = int(np.searchsorted(kept, level - 1e-9))
         if before < at < len(edges):
@@ -93,9 +123,9 @@ class Survival:
     beyond: Floats
 
     @classmethod
-    def of(cls, one: WindowSlack, rule: TournamentMemory) -> Survival:
+    def of(cls, bins: SlackBins, rule: TournamentMemory) -> Survival:
         """Return the survival of needed slacks in the longest memory of a rule."""
-        return cls(rule.newest or 0, one.rule.bins.edges[rule.bins], rule.beyond[-1])
+        return cls(rule.newest or 0, bins.edges[rule.bins], rule.beyond[-1])
 
     def missing(self, end: int) -> float:
         """Return the share of rows that need more slack than the distance of `end` so far."""

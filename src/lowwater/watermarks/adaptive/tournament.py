@@ -119,24 +119,31 @@ class Tournament:
 
     def step(self, memory: TournamentMemory, news: SlackNews) -> tuple[TournamentMemory, int]:
         """Return the memory and the slack in ticks after an epoch; called once after each."""
-        before = news.newest if memory.newest is None else memory.newest
-        passed = min(max(news.newest - before, 0) / self.slide, LONGEST_STEP)
-        known = self._counted(memory, news, passed)
+        passed = self.passed(memory, news)
+        known = self.counted(memory, news, passed)
         if known.windows < WARM_UP or known.given <= 0:
             slacks = np.full(CANDIDATES, self.range)
             return known.decided(news.newest, slacks, slack=self.range).rounded(), self.range
-        debt = self._debt(known)
-        price = self._price(known, debt, passed)
+        debt = self.debt(known.lost, known.given, known.windows)
+        after = self.chosen(known, self.price(known, debt, passed), debt, news.newest)
+        return after, after.slack
+
+    def passed(self, memory: TournamentMemory, news: SlackNews) -> float:
+        """Return by how many windows the newest time has advanced in an epoch."""
+        before = news.newest if memory.newest is None else memory.newest
+        return min(max(news.newest - before, 0) / self.slide, LONGEST_STEP)
+
+    def chosen(
+        self, known: TournamentMemory, price: float, debt: float, newest: int
+    ) -> TournamentMemory:
+        """Return the memory with the slack that is chosen for a price and a debt."""
         urgent = price * float(np.exp(np.clip(URGENCY * debt, -EASE, URGENCY)))
-        slacks = self._slacks(known, urgent, news.newest)
+        slacks = self._slacks(known, urgent, newest)
         best = self._best(known, urgent)
         slack = int(slacks[: len(MEMORIES)].max() if debt > DEEP else slacks[best])
-        after = known.decided(news.newest, slacks, price=price, obeyed=best, slack=slack)
-        return after.rounded(), slack
+        return known.decided(newest, slacks, price=price, obeyed=best, slack=slack).rounded()
 
-    def _counted(
-        self, memory: TournamentMemory, news: SlackNews, passed: float
-    ) -> TournamentMemory:
+    def counted(self, memory: TournamentMemory, news: SlackNews, passed: float) -> TournamentMemory:
         """Return the memory after an epoch in which the newest time advanced by `passed` windows.
 
         A candidate loses a row if its virtual watermark passed the row's window: if the row needs
@@ -161,12 +168,15 @@ class Tournament:
             shortfall=known.shortfall.plus(news.newest, total, float(known.rate[USUAL]) * passed),
         )
 
-    def _debt(self, known: TournamentMemory) -> float:
-        """Return the rows lost beyond the aim, by those allowed; below 0 if fewer are lost."""
-        care = AIM - CARE * float(np.exp(-known.windows / YOUNG))
-        return float(np.clip(known.lost / (self.allowed * care * known.given) - 1.0, -1.0, 2.0))
+    def debt(self, lost: float, given: float, windows: float) -> float:
+        """Return the rows lost beyond the aim, by those allowed; below 0 if fewer are lost.
 
-    def _price(self, known: TournamentMemory, debt: float, passed: float) -> float:
+        Of `given` rows of the horizon, `lost` ones are lost; `windows` have passed so far.
+        """
+        care = AIM - CARE * float(np.exp(-windows / YOUNG))
+        return float(np.clip(lost / (self.allowed * care * given) - 1.0, -1.0, 2.0))
+
+    def price(self, known: TournamentMemory, debt: float, passed: float) -> float:
         """Return the price after an epoch."""
         if debt < 0 and known.slack <= 0:
             return known.price
