@@ -27,7 +27,7 @@ from experiments.prod.aggressiveness import (
     generate,
     linear,
     measure,
-    same,
+    no_worse,
 )
 from experiments.streams.prods import ESTIMATES, Ask, Play, Rows
 from lowwater.early.accuracy import accuracy
@@ -107,7 +107,7 @@ def check(found: Accuracies, near: float) -> list[Check]:
             all(min(v) > 98 and v[0] > v[-1] for v in flat.values()),  # noqa: PLR2004
             ", ".join(f"{f} {v[0]:.2f} → {v[-1]:.2f} %" for f, v in flat.items()),
         ),
-        same(found, ["x"]),
+        no_worse(found, ["x"]),
         Check(
             "latency gains grow linearly",
             off <= STRAIGHT,

@@ -24,7 +24,7 @@ from experiments.prod.aggressiveness import (
     curves,
     linear,
     measure,
-    same,
+    no_worse,
 )
 from experiments.streams.prods import Ask
 from lowwater.ticks import TICKS_PER_SECOND as SECOND
@@ -86,7 +86,7 @@ def check(found: Accuracies) -> list[Check]:
             min(better) > 0,
             f"by {min(better):.1f} points or more",
         ),
-        same(found, list(COLUMNS)),
+        no_worse(found, list(COLUMNS)),
     ]
 
 

@@ -103,13 +103,14 @@ def live(
     while machine.time < until:
         upto = int(np.searchsorted(arrivals, machine.time, "right"))
         ticks = arrivals[taken:upto]
-        known = skipped(asked.flow, epochs.log.before(epochs.epoch).standing.dropped)
+        plan = epochs.log.before(epochs.epoch).standing.dropped
+        known = skipped(asked.flow, plan)
         table = pa.table([pa.array(ticks).cast(feed.types[0])], names=feed.names[:1])
         if keys is not None:
             table = table.append_column(feed.names[1], pa.array(keys[taken:upto]))
         zero = np.zeros_like(ticks)
         batch = Batch(table, ticks, zero, zero, 0)
-        unneeded = unread(asked.flow, known, asked.flow.inputs[0].routes[0], batch)
+        unneeded = unread(asked.flow, known, asked.flow.inputs[0].routes[0], batch, plan)
         gone = 0 if unneeded is None else int(unneeded.sum())
         if keys is not None and unneeded is not None:
             lived.lost += keys[taken:upto][unneeded].tolist()

@@ -299,6 +299,17 @@ def test_the_same_classes_lose_windows_on_both_hosts(spark):
     assert here.status["shed"] > 0
 
 
+def test_the_same_rows_are_sampled_on_both_hosts(spark):
+    (a, b, _), epochs = three()
+    query = by_key(a.union(b).where("value > -1"), "2 seconds", slide="1 second")
+    given = fed(query.assembly, {f: cut(pa.concat_tables(t), 8) for f, t in epochs.items()})
+    how = lw.shed(share=0.4, kind="sampled")
+    here, there = (query.run(epochs=given, host=h, shed=how) for h in ("local", "spark"))
+    assert_identical(here, there)
+    assert 0 < here.results.column("sampled").to_numpy().min() < 1
+    assert here.status["shed"] == there.status["shed"] > 0
+
+
 def test_a_need_decides_the_same_on_both_hosts(spark):
     feed = lw.feed(SCHEMA)
     query = by_key(lw.stream(feed, time="ts"), "5 seconds")

@@ -18,7 +18,8 @@ from lowwater.intervals import Intervals
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
 from lowwater.shedding.policy import Gives
-from lowwater.shedding.shedder import LoadShedder, ShedMemory
+from lowwater.shedding.shed_memory import ShedMemory
+from lowwater.shedding.shedder import LoadShedder
 from lowwater.windows.sliding import Sliding
 
 

@@ -24,19 +24,31 @@ class ClassDrops:
 
 
 @dataclass(frozen=True)
+class SampledRows:
+    """Rows with times in [start, end), of which one in 2^`power` is read."""
+
+    start: int
+    end: int
+    power: int
+
+
+@dataclass(frozen=True)
 class DropPlan:
     """The windows to drop: all windows with result times in `intervals`.
 
     `closed` has (operator, start, end) for each operator that drops all windows in `[start, end)`.
-    `classes` are the drops of single classes, beside those of all groups.
+    `classes` are the drops of single classes, beside those of all groups. `samples` are the times
+    of which a share of the rows is read; the choice of rows depends on `salt`.
     """
 
     intervals: Intervals = ()
     closed: tuple[tuple[int, int, int], ...] = ()
     classes: tuple[ClassDrops, ...] = ()
+    samples: tuple[SampledRows, ...] = ()
+    salt: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.intervals or self.closed or self.classes)
+        return bool(self.intervals or self.closed or self.classes or self.samples)
 
     def of(self, operator: int) -> Intervals:
         """Return the intervals of result times in which operator `operator` drops windows."""

@@ -40,6 +40,9 @@ class Transform(Protocol):
     def origin(self, column: str) -> str | None:
         """Return the name of `column` before the step; None if the step computes the column."""
 
+    def over(self, before: pa.Schema, kept: str) -> Transform:
+        """Return the step for rows with the columns `before`, which keeps the column `kept`."""
+
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return the rows after the step."""
 

@@ -25,6 +25,7 @@ from lowwater.operators.group_codes import class_of
 from lowwater.operators.late import free
 from lowwater.operators.packet import Packet, table_packet
 from lowwater.shedding.drop_geometry import within
+from lowwater.shedding.sample import skipped_rows
 from lowwater.sources.lines import REASON as LINE_REASON
 from lowwater.sources.lines import TEXT as LINE_TEXT
 
@@ -64,7 +65,10 @@ def take_routes(
     needless = skipped(flow, standing.dropped) if standing.dropped else None
     for routes, block in blocks:
         for route in routes:
-            needed = block if needless is None else _shed(flow, route, block, needless, sent)
+            needed = block
+            if needless is not None:
+                unneeded = unread(flow, needless, route, block, standing.dropped)
+                needed = _shed(route, block, unneeded, sent)
             rows, held = _split_held(route, needed, standing)
             if route.hold is not None and held is not None:
                 met.setdefault((route.hold, 0), []).append(held)
@@ -86,11 +90,8 @@ def _transformed(rows: Batch, step: Transform) -> Batch:
     return rows.keep(kept if rows.lines is None else kept | (rows.fault == UNREAD))
 
 
-def _shed(
-    flow: Dataflow, route: Route, block: Batch, needless: UnneededTimes, sent: RouteResult
-) -> Batch:
-    """Return the rows that operators need, and count the other rows as shed."""
-    unneeded = unread(flow, needless, route, block)
+def _shed(route: Route, block: Batch, unneeded: np.ndarray | None, sent: RouteResult) -> Batch:
+    """Return the rows that operators need, and count the `unneeded` rows as shed."""
     if unneeded is None:
         return block
     shed = int(unneeded.sum())
@@ -195,13 +196,15 @@ def _skipped(flow: Dataflow, dropped: DropPlan) -> UnneededTimes:
     return UnneededTimes(tuple(results), tuple(rows))
 
 
-def unread(flow: Dataflow, known: UnneededTimes, route: Route, block: Batch) -> np.ndarray | None:
-    """Return a mask of the rows on a route that no operator needs; None if all are needed."""
+def unread(
+    flow: Dataflow, known: UnneededTimes, route: Route, block: Batch, dropped: DropPlan
+) -> np.ndarray | None:
+    """Return a mask of the rows on a route that no operator reads; None if all are read."""
     port = flow.numbers[route.operator, route.port]
     each = [(one, times.rows[port]) for one, times in known.classes if times.rows[port]]
-    if not known.rows[port] and not each:
+    if not known.rows[port] and not each and not dropped.samples:
         return None
-    unneeded = within(known.rows[port], block.ticks)
+    unneeded = within(known.rows[port], block.ticks) | skipped_rows(dropped, block.ticks, block.seq)
     numbers: dict[str, np.ndarray] = {}
     for one, intervals in each:
         name = route.origin(one.column)

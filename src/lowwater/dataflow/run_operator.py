@@ -156,6 +156,7 @@ def _work(
     if standing.dropped:
         unneeded = skipped(flow, standing.dropped)
         plan = plan.without_windows(unneeded.results[number], unneeded.class_results(number))
+        plan = plan.sampling(standing.dropped.samples)
     done = kernel(plan, shard, state, actual(packets))
     emitted = [replace(p, operator=number) for p in done.emissions]
     emissions = [p for p in emitted if p.kind != "results" or at.leaves]

@@ -29,7 +29,8 @@ from lowwater.engine.state_store import segments_after
 from lowwater.errors import StateError
 from lowwater.needs.policy import NeedPolicy
 from lowwater.planner.physical_plan import PhysicalPlan
-from lowwater.shedding.shedder import LoadShedder, ShedMemory
+from lowwater.shedding.shed_memory import ShedMemory
+from lowwater.shedding.shedder import LoadShedder
 from lowwater.sidelining.sideliner import SidelineMemory, Sideliner
 from lowwater.watermarks.adaptive.adapter import AdapterMemory, SlackAdapter
 from lowwater.watermarks.tracker import Gauge

@@ -14,7 +14,7 @@ from lowwater.engine.entry import Entry
 from lowwater.operators.packet import Packet
 from lowwater.operators.window.plan import NAME, WindowPlan
 from lowwater.shedding.drop_geometry import window_runs
-from lowwater.shedding.shedder import DroppedInterval
+from lowwater.shedding.shed_memory import DroppedInterval
 
 CLASS = "class"
 """The column with the class of groups whose window was dropped; NULL for all groups."""

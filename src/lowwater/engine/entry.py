@@ -13,7 +13,7 @@ from lowwater.control.message import ControlMessage
 from lowwater.control.retune import Override
 from lowwater.early.prodder import EarlyMemory
 from lowwater.needs.memory import NeedMemory
-from lowwater.shedding.shedder import ShedMemory
+from lowwater.shedding.shed_memory import ShedMemory
 from lowwater.sidelining.sideliner import SidelineMemory
 from lowwater.watermarks.adaptive.adapter import AdapterMemory
 

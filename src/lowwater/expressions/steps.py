@@ -137,6 +137,13 @@ class Transform:
         (keep,) = evaluate(table, [self.condition])
         return np.asarray(pc.fill_null(keep, False).to_numpy(zero_copy_only=False), bool)
 
+    def over(self, before: pa.Schema, kept: str) -> Transform:
+        """Return the step for tables of schema `before`, which keeps their column `kept`."""
+        step = self.step
+        if isinstance(step, Select) and kept not in dict(step.columns):
+            step = Select((*step.columns, (kept, column_text(kept))))
+        return Transform.of(step, before)
+
     def __call__(self, table: pa.Table) -> pa.Table:
         """Return `table` after the step."""
         keep = self.kept(table)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.control.completeness import Completeness
-from lowwater.control.drop import ClassDrops
+from lowwater.control.drop import ClassDrops, SampledRows
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals
 from lowwater.shedding.drop_geometry import shrunk
@@ -22,7 +22,7 @@ from lowwater.windows.sliding import ScheduledWindow, Sliding
 
 LossCount = Literal["late", "pairs", "rows"]
 """The kinds of losses that a kernel can count to measure quality."""
-CHANGEABLE = frozenset({"shards", "pair_unit", "dropped_classes"})
+CHANGEABLE = frozenset({"shards", "pair_unit", "dropped_classes", "samples", "shows_rate"})
 """The fields of a plan with which the query of a checkpoint may continue changed."""
 ROWS = "__rows"
 """The hidden column of an early result with the number of rows that the result aggregates."""
@@ -212,6 +212,14 @@ class OperatorPlan(Protocol):
 
         `classes` are the drops of single classes of groups.
         """
+        return self
+
+    def sampling(self, samples: tuple[SampledRows, ...]) -> Self:
+        """Return the plan that weights sums over rows of which only a share was read."""
+        return self
+
+    def showing_rate(self) -> Self:
+        """Return the plan whose results have the share of rows that was read."""
         return self
 
     def counting_rows(self) -> Self:

@@ -8,12 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from lowwater.control.drop import CLASSES
-from lowwater.dataflow.graph import Dataflow
+from lowwater.dataflow.graph import Dataflow, Transform
 from lowwater.errors import ShedWarning, SpecError
+from lowwater.operators.operator import spec_text
+from lowwater.operators.window.sample_weights import can_be_sampled
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.shedding.drop_geometry import Root, Slots
 from lowwater.shedding.policy import ShedPolicy, gap_of, results_in
+from lowwater.shedding.sample import POWERS
+from lowwater.shedding.sampler import RowSampler
 from lowwater.shedding.shedder import LoadShedder
 
 Shed = ShedPolicy | None
@@ -50,13 +54,18 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
         Slots.of(roots),
         {n: len(i.routes) for n, i in enumerate(flow.inputs) if i.routes},
     )
-    check_gap(shedder)
+    if shed.kind == "sampled":
+        _check_sampled(flow)
+        shedder = RowSampler(shed, roots, RowSampler.row_slots(roots), shedder.inputs)
+        assembly = replace(assembly, flow=_showing_rates(flow, shedder.slots))
+    else:
+        check_gap(shedder)
     if shed.latency is not None and any(flow.inputs[n].axis.kind != "time" for n in shedder.inputs):
         raise SpecError(
             "shed(latency=...) bounds the age of results, but the windows lie over numbers; take "
             "windows over time, or a fixed share, lw.shed(share=0.3)"
         )
-    advice = late_only(shedder)
+    advice = None if shed.kind == "sampled" else late_only(shedder)
     if advice is not None:
         warnings.warn(advice, ShedWarning, stacklevel=4)
     return replace(assembly, shedder=shedder)
@@ -116,6 +125,56 @@ def check_fair_by(flow: Dataflow, column: str, written: str) -> None:
             )
 
 
+def _check_sampled(flow: Dataflow) -> None:
+    """Raise SpecError unless a share of the rows is enough to estimate all results of `flow`."""
+    written = "shed(kind='sampled')"
+    read = {route.operator for start in flow.inputs for route in start.routes}
+    for number, operator in enumerate(flow.operators):
+        plan = operator.plan
+        if not plan.aggregates_rows or number not in read or operator.routes:
+            raise SpecError(
+                f"{written} weights the rows of windows over a stream, but {operator.name} is not "
+                f"one, or feeds other operators; put the windows on the stream itself, or take "
+                f"kind='windows'"
+            )
+        for name, aggregate in plan.named_aggregates.items():
+            if not can_be_sampled(aggregate):
+                raise SpecError(
+                    f"{written}: {name} = {spec_text(aggregate)} cannot be estimated from a share "
+                    f"of the rows by weights; use count, sum and avg alone, or take kind='windows'"
+                )
+        if plan.compared:
+            raise SpecError(
+                f"{written}: quality(error=...) compares results with what late rows add to them, "
+                f"but of sampled windows only estimates are known; set a share of rows, "
+                f"quality(0.95), or take kind='windows'"
+            )
+
+
+def _showing_rates(flow: Dataflow, slots: Slots) -> Dataflow:
+    """Return `flow` with a column of results that has the share of rows that was read."""
+    operators = []
+    for operator in flow.operators:
+        plan = operator.plan
+        for _, window in plan.fixed_windows:
+            if (slots.anchor - window.origin) % window.pane:
+                raise SpecError(
+                    "shed(kind='sampled') sets one rate for a pane, but the panes of the queries "
+                    "do not begin together; give their windows one origin, or run them apart"
+                )
+        operators.append(replace(operator, plan=plan.showing_rate()))
+    outputs = []
+    for output in flow.outputs:
+        steps: list[Transform] = []
+        schema = operators[output.operator].plan.result_schema
+        rate = schema.names[-2]
+        for step in output.steps:
+            steps.append(step.over(schema, rate))
+            schema = steps[-1].schema
+        outputs.append(replace(output, steps=tuple(steps)))
+    return replace(flow, operators=tuple(operators), outputs=tuple(outputs))
+
+
 def _roots(flow: Dataflow, max_gap: Any) -> Iterator[Root]:
     """Yield the windows whose results the query emits, as roots for the shedder."""
     names = {o.name: o.operator for o in flow.outputs}
@@ -173,6 +232,12 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     say = flow.inputs[next(iter(shedder.inputs))].axis.say
     params = shedder.slots.params
     how = _how(shedder.how, say)
+    if isinstance(shedder, RowSampler):
+        rate = f"at one rate for each {say(params.slide)}"
+        return [
+            f"shed        rows: {how}; at least one in {2**POWERS} is read, {rate}",
+            *(f"            {line}" for line in _places(shedder, flow)),
+        ]
     if shedder.how.fair_by is not None:
         how += f", in fair shares by {CLASSES} classes of {shedder.how.fair_by}"
     named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))

@@ -59,7 +59,8 @@ class Outlook:
     - `dropped`: The dropped intervals of result times that have begun.
     - `closed`: The watermark that was in force: windows up to here have results.
     - `latency`: The largest age that the forecast accepts.
-    - `classes`: Begun intervals dropped for some groups, with their share of the rows.
+    - `lost`: Begun intervals of which some rows are skipped, with their share.
+    - `sampled`: Whether rows are skipped instead of windows, so that all windows have results.
     """
 
     slots: Slots
@@ -77,7 +78,8 @@ class Outlook:
     dropped: Intervals
     closed: int
     latency: float
-    classes: Weighted = ()
+    lost: Weighted = ()
+    sampled: bool = False
 
     @property
     def past(self) -> float:
@@ -127,7 +129,7 @@ class Outlook:
     @cached_property
     def _begun(self) -> Floats:
         begun = within(self.dropped, self._starts).astype(np.float64)
-        for weight, intervals in self.classes:
+        for weight, intervals in self.lost:
             begun += weight * within(intervals, self._starts)
         return np.minimum(begun, 1.0)
 
@@ -163,7 +165,8 @@ class Outlook:
         unread = later(unread_share(drops, self.slots), self.behind / self.slots.slide)
         skipped = early * unread[slot]
         each = self.costs.kept * (1 - skipped) + self.costs.shed * skipped
-        each = each + self.costs.result * self.results * (1 - drops[slot])
+        emitted = 1.0 if self.sampled else 1 - drops[slot]
+        each = each + self.costs.result * self.results * emitted
         return edges, np.concatenate([[0.0], np.cumsum(rows * each)])
 
     def late(self, drops: Floats, early: float = 1.0, best: Floats | None = None) -> Slots_:

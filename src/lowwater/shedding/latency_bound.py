@@ -13,7 +13,7 @@ from lowwater.shedding.choice import Choice, Limit, Search
 from lowwater.shedding.coin import Place
 from lowwater.shedding.costs import Epoch
 from lowwater.shedding.drop_geometry import Root, Slots
-from lowwater.shedding.fair import FairMemory
+from lowwater.shedding.fair import Weighted
 from lowwater.shedding.forecast import EPOCHS_TO_ANSWER
 from lowwater.shedding.load_model import Begun, LoadMemory, costliest
 from lowwater.shedding.policy import ShedPolicy
@@ -23,6 +23,18 @@ PATIENCE = 8
 """A query is shut down after `max_gap` has limited the bound for this number of epochs."""
 TIRED = 0.7
 """A query restarts when the arrival rate is below this share of the rate at its shut-down."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How drops are spread, if not over whole windows of all groups.
+
+    `lost` are begun intervals with the share of their rows that was skipped. If rows are
+    `sampled`, all windows have results.
+    """
+
+    lost: Weighted
+    sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class LatencyBound:
         memory: LoadMemory,
         place: Place | None,
         report: EpochReport,
-        fair: FairMemory | None = None,
+        spread: Spread | None = None,
     ) -> LoadMemory:
         """Return the memory of the load model after an epoch, with the next choice."""
         measured = [m for m in report.measured.epoch if m.took is not None]
@@ -55,15 +67,16 @@ class LatencyBound:
         if latency is None or not measured:
             return memory
         epoch = self._epoch(memory, report, measured[0])
-        load = memory.after(epoch, self.newest(report), report.now, latency)
-        choice = self._choice(load, place, report, fair)
+        sampled = spread is not None and spread.sampled
+        load = memory.after(epoch, self.newest(report), report.now, latency, sampled=sampled)
+        choice = self._choice(load, place, report, spread)
         beyond = memory.beyond + 1 if choice.limit == "max_gap" else 0
         pace = rate(load.recent, latency).rows
         closed = self._shut(memory.closed, report, beyond, pace)
         return replace(load, choice=choice, beyond=beyond, closed=closed)
 
     def _choice(
-        self, load: LoadMemory, place: Place | None, report: EpochReport, fair: FairMemory | None
+        self, load: LoadMemory, place: Place | None, report: EpochReport, spread: Spread | None
     ) -> Choice:
         """Return the share of windows to drop: none, unless the load asks for a forecast."""
         latency = self.how.latency or 0
@@ -74,12 +87,13 @@ class LatencyBound:
         inputs = [report.inputs[n] for n in self.inputs]
         slack = 0 if any(i.ended for i in inputs) else max((i.lag for i in inputs), default=0)
         first_end = self.slots.first_end(self.roots)
-        lost = () if fair is None else fair.weighted(report.dropped.classes)
-        begun = Begun(report.dropped.intervals, watermark_in_force(report), slack, first_end, lost)
+        closed, even = watermark_in_force(report), spread or Spread(())
+        dropped = report.dropped.intervals
+        begun = Begun(dropped, closed, slack, first_end, even.lost, even.sampled)
         outlook = load.outlook(self.slots, begun, latency)
         if outlook is None:
             return Choice(limit=limit)
-        search = Search(outlook, place, self.longest, self.how.seed, fair is not None)
+        search = Search(outlook, place, self.longest, self.how.seed, spread is not None)
         found = search.choice()
         return found if limit is None else replace(found, limit=limit)
 

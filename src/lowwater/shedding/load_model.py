@@ -93,8 +93,19 @@ class LoadMemory:
             return 0.0
         return rate(self.recent, 1).rows * (self.now - self.read)
 
-    def after(self, epoch: Epoch, newest: int | None, now: int, latency: int) -> LoadMemory:
-        """Return the memory after `epoch`, without a new choice."""
+    def after(
+        self,
+        epoch: Epoch,
+        newest: int | None,
+        now: int,
+        latency: int,
+        *,
+        sampled: bool = False,
+    ) -> LoadMemory:
+        """Return the memory after `epoch`, without a new choice.
+
+        If rows are `sampled`, results do not get fewer with the rows.
+        """
         costs = self.costs.after(epoch)
         arrived = self._arrived(epoch, newest, now)
         recent = self.recent if arrived is None else extended(self.recent, arrived, latency)
@@ -110,7 +121,7 @@ class LoadMemory:
             recent=recent,
             lead=ahead,
             behind=self._behind(epoch),
-            results=self._results(epoch),
+            results=self._results(epoch, 0.0 if sampled else self.choice.share),
             waiting=epoch.waiting,
         )
         work = after.each * rows_within(recent, latency)
@@ -133,11 +144,11 @@ class LoadMemory:
             return Arrived(epoch.elapsed, max(0, rows), step, apart)
         return Arrived(epoch.elapsed if self.read is None else apart, epoch.rows, step, apart)
 
-    def _results(self, epoch: Epoch) -> float | None:
+    def _results(self, epoch: Epoch, share: float) -> float | None:
         """Return the number of results per row if no window were dropped."""
-        if not epoch.rows or self.choice.share >= 1:
+        if not epoch.rows or share >= 1:
             return self.results
-        now = epoch.results / epoch.rows / (1 - self.choice.share)
+        now = epoch.results / epoch.rows / (1 - share)
         return now if self.results is None else self.results + LEARNING * (now - self.results)
 
     def _behind(self, epoch: Epoch) -> float:
@@ -207,7 +218,8 @@ class LoadMemory:
             begun.dropped,
             begun.closed,
             self.aim(latency),
-            begun.classes,
+            begun.lost,
+            begun.sampled,
         )
 
 
@@ -217,14 +229,16 @@ class Begun:
 
     `dropped` are intervals of result times; `slack` is the distance of watermarks behind the newest
     time after the epoch, `first_end` the ticks from a slot's start to the end of its first window.
-    `classes` are intervals dropped for some groups, with their share of the rows.
+    `lost` are intervals of which some rows are skipped, with their share. If rows are `sampled`,
+    all windows have results.
     """
 
     dropped: Intervals
     closed: int
     slack: int
     first_end: int
-    classes: Weighted = ()
+    lost: Weighted = ()
+    sampled: bool = False
 
 
 def costliest(rows: Mapping[int, float], closed: Sequence[int]) -> int | None:

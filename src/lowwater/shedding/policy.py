@@ -13,6 +13,8 @@ from lowwater.ticks import Duration, ticks
 
 Gap: TypeAlias = int | Duration
 """The length of a gap: a number of results, or a duration."""
+Kind: TypeAlias = Literal["windows", "sampled"]
+"""What is skipped under overload: whole windows, or some of the rows of all windows."""
 Gives: TypeAlias = Literal["latency", "max_gap"]
 """The bound that gives way if both cannot be kept."""
 
@@ -33,6 +35,7 @@ class ShedPolicy:
     memory: int | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
     fair_by: str | None = None
+    kind: Kind = "windows"
 
 
 @renamed(p="share")
@@ -47,6 +50,7 @@ def shed(
     memory: str | int | None = None,
     weights: Mapping[str, float] | None = None,
     fair_by: str | None = None,
+    kind: Kind = "windows",
 ) -> ShedPolicy:
     """Return a policy that drops whole windows under overload; other windows stay exact (DROP).
 
@@ -76,6 +80,10 @@ def shed(
         A column of `group_by`. Its values are divided into 64 classes, and windows are dropped by
         class: first those of the classes with the most rows (max-min fairness). A class that asks
         for less than an equal part loses nothing.
+    kind
+        "windows" drops whole windows. "sampled" reads a share of the rows instead, chosen at
+        random: counts, sums and means are estimated, no window is dropped, and the column
+        `sampled` is the share of a result's rows that was read.
     gives
         The bound that gives way if `latency` and `max_gap` cannot both be kept: results get older
         than `latency` ("latency"), or more windows than `max_gap` are missing in a row ("max_gap").
@@ -104,7 +112,8 @@ def shed(
     size = None if memory is None else bytes_in(memory)
     filled, weighed = fill is not None, _checked(weights or {})
     _check_fair_by(fair_by, filled)
-    return ShedPolicy(max_gap, share, bound, seed, filled, gives, size, weighed, fair_by)
+    _check_kind(kind, fair_by, size, filled)
+    return ShedPolicy(max_gap, share, bound, seed, filled, gives, size, weighed, fair_by, kind)
 
 
 def _check_fair_by(fair_by: Any, filled: bool) -> None:  # noqa: FBT001
@@ -121,6 +130,28 @@ def _check_fair_by(fair_by: Any, filled: bool) -> None:  # noqa: FBT001
             f"shed(fair_by={fair_by!r}, fill='linear'): a gap is filled for all groups alike, but "
             f"fair_by= drops windows of some groups; leave one of the two out"
         )
+
+
+def _check_kind(kind: Any, fair_by: str | None, size: int | None, filled: bool) -> None:  # noqa: FBT001
+    """Raise SpecError unless `kind` is known and fits the other arguments."""
+    if kind not in get_args(Kind):
+        raise SpecError(
+            f"shed(kind={kind!r}) is unknown; write kind='windows' to drop whole windows, or "
+            f"kind='sampled' to read a share of the rows"
+        )
+    if kind == "windows":
+        return
+    others = {
+        "fair_by": (fair_by, "it is read from the rows of all groups alike"),
+        "memory": (size, "state has a partial per group and pane, however few rows were read"),
+        "fill": (filled or None, "no window is missing"),
+    }
+    for name, (value, why) in others.items():
+        if value is not None:
+            raise SpecError(
+                f"shed(kind='sampled', {name}={value!r}): a share is sampled, and {why}; leave "
+                f"{name}= out, or take kind='windows'"
+            )
 
 
 _UNITS = {"B": 1} | {

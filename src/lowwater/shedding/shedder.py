@@ -8,18 +8,17 @@ until the window begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from lowwater.control.drop import ClassDrops, DropPlan
-from lowwater.control.measures import GapMemory
 from lowwater.control.report import EpochReport
 from lowwater.intervals import Intervals, difference, intersection, union
 from lowwater.shedding.choice import rule, run_length
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
 from lowwater.shedding.fair import FairMemory, class_seed, fair_shares, with_classes
-from lowwater.shedding.latency_bound import LatencyBound, watermark_in_force
+from lowwater.shedding.latency_bound import LatencyBound, Spread, watermark_in_force
 from lowwater.shedding.load_model import LoadMemory
 from lowwater.shedding.policy import (
     ShedPolicy,
@@ -29,6 +28,7 @@ from lowwater.shedding.policy import (
     plain,
     results_in,
 )
+from lowwater.shedding.shed_memory import DroppedInterval, ShedMemory
 from lowwater.shedding.state_bound import OpenSlots, needed_share, slot_bytes
 from lowwater.ticks import BEGIN, END, spoken
 
@@ -40,58 +40,6 @@ MOST_SLOTS = 20_000
 """The largest number of slots for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals in memory; their late rows are counted as shed."""
-
-
-@dataclass(frozen=True)
-class DroppedInterval:
-    """An interval of result times whose drop is final, for the output `dropped`.
-
-    - `start`, `end`: The interval.
-    - `share`, `load`: The share of windows to drop and the load, both at the time of the decision.
-    - `reason`: The cause: a fixed share, a bound on latency or on state, or a query that is shut
-      down.
-    - `operator`: The operator of the query that was shut down; None if all queries are affected.
-    - `number`: The class of groups that is affected; None for all groups.
-    """
-
-    start: int
-    end: int
-    share: float
-    load: float | None
-    reason: Literal["share", "latency", "memory", "closed"]
-    operator: int | None = None
-    number: int | None = None
-
-
-@dataclass(frozen=True)
-class ShedMemory:
-    """The memory of the shedder.
-
-    - `load`: The memory of the load model.
-    - `slot_bytes`: The mean state of a slot that is kept, in bytes; None if unknown.
-    - `too_large`: Whether the last share is that of the bound on state.
-    - `place`: The state of the decisions after all begun slots; None before the first row.
-    - `until`, `rule`: The first slot without a decision, and the rule of the decisions.
-    - `stride`: The number of slots that a recent epoch advanced.
-    - `windows`: The number of windows dropped so far.
-    - `news`: The dropped intervals that became final in the last epoch.
-    - `finals`: {operator: final results that gap filling needs}.
-    - `fair`: The memory of fair shares; None if windows are dropped for all groups alike.
-    """
-
-    VERSION: ClassVar[int] = 2
-
-    load: LoadMemory = field(default_factory=LoadMemory)
-    slot_bytes: float | None = None
-    too_large: bool = False
-    place: Place | None = None
-    until: int = 0
-    rule: Rule | None = None
-    stride: float = 0.0
-    windows: int = 0
-    news: tuple[DroppedInterval, ...] = ()
-    finals: Mapping[int, GapMemory] = field(default_factory=dict)
-    fair: FairMemory | None = None
 
 
 @dataclass(frozen=True)
@@ -156,15 +104,13 @@ class LoadShedder:
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
         fair, begun_of = self._fair(memory, report, first)
-        load = self._bound.after(memory.load, place, report, fair)
+        spread = None if fair is None else Spread(fair.weighted(report.dropped.classes))
+        load = self._bound.after(memory.load, place, report, spread)
         each, needed = self._state(memory, report, first)
         drops, stride = self._rule(load, needed), 0.0
         if memory.place is not None:
             stride = float(max(first - memory.place.slot, 0.8 * memory.stride))
-        run = drops.batch + 1
-        reach = int(load.reach(self.how.latency or 0) // self.slots.slide)
-        ahead_by = max(min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run), reach)
-        until = first + min(ahead_by, MOST_SLOTS)
+        until = first + self._ahead_by(load, stride, drops.batch + 1)
         ahead: Intervals = ()
         if drops.share and fair is None:
             chosen = [dropped for _, dropped in decide(place, drops, until)]
@@ -181,7 +127,15 @@ class LoadShedder:
             load, each, large, place, until, drops, stride, windows, news, finals[0], fair
         )
         intervals = union([*_still_known(over, report), *ahead])
-        return after, DropPlan(intervals, self._closed(report, load, start), classes)
+        sampled = tuple(one for one in report.dropped.samples if one.start <= newest)
+        closed = self._closed(report, load, start)
+        return after, DropPlan(intervals, closed, classes, sampled, report.dropped.salt)
+
+    def _ahead_by(self, load: LoadMemory, stride: float, run: int) -> int:
+        """Return for how many slots decisions are made ahead, in runs of `run` slots."""
+        reach = int(load.reach(self.how.latency or 0) // self.slots.slide)
+        ahead = max(min(max(int(AHEAD * stride), LEAST_RUNS * run), MOST_RUNS * run), reach)
+        return min(ahead, MOST_SLOTS)
 
     def _fair(
         self, memory: ShedMemory, report: EpochReport, first: int

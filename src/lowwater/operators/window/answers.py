@@ -12,7 +12,7 @@ import numpy as np
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.builtin import Avg, Count, Sum
 from lowwater.control.completeness import Completeness
-from lowwater.control.drop import ClassDrops
+from lowwater.control.drop import ClassDrops, SampledRows
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals, intersection
 from lowwater.operators.operator import ROWS, LossCount, described
@@ -121,6 +121,14 @@ class WindowAnswers(WindowTexts):
         if not results and not classes:
             return self
         return replace(self, dropped=results, dropped_classes=classes)  # type: ignore[type-var]
+
+    def sampling(self, samples: tuple[SampledRows, ...]) -> Self:
+        """Return the plan that weights sums over rows of which only a share was read."""
+        return replace(self, samples=samples) if samples else self  # type: ignore[type-var]
+
+    def showing_rate(self) -> Self:
+        """Return the plan whose results have the share of rows that was read."""
+        return replace(self, shows_rate=True)  # type: ignore[type-var]
 
     def counting_rows(self) -> Self:
         """Return the plan for early results: with a count of rows, and NULL for an overflow.

@@ -52,6 +52,13 @@ class ClosedWindows:
     """The ends of the windows, if they do not follow from the window ids."""
     which: np.ndarray | None = None
     """The number of each window's spec, if several specs share the panes."""
+    read: np.ndarray | None = None
+    """The number of rows of each window that were read, if others were skipped."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The number of rows of each window that were read."""
+        return self.parts[0].arrays[0] if self.read is None else self.read
 
     def take(self, chosen: np.ndarray) -> ClosedWindows:
         """Return the windows in the mask `chosen`."""
@@ -61,6 +68,7 @@ class ClosedWindows:
             [part.take(chosen) for part in self.parts],
             None if self.ends is None else self.ends[chosen],
             None if self.which is None else self.which[chosen],
+            None if self.read is None else self.read[chosen],
         )
 
 

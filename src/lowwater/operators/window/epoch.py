@@ -143,7 +143,8 @@ def result_rows(
         if lost is not None:
             overflows[name] = np.flatnonzero(lost)
     kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
-    columns = [window, pa.array(closed.wid), *named, *keys, *values, kinds]
+    rate = [pa.array(closed.rows / closed.parts[0].arrays[0])] if plan.shows_rate else []
+    columns = [window, pa.array(closed.wid), *named, *keys, *values, *rate, kinds]
     rows = pa.table(columns, schema=schema)
     for name, lost in overflows.items():
         if plan.aggregates[name].overflow == "fail":

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lowwater.aggregates.accumulators.base import RawRows
+from lowwater.aggregates.accumulators.base import Accumulator, RawRows
 from lowwater.aggregates.user_functions import ResumableFold
 from lowwater.control.watermark import Watermarks
 from lowwater.operators.packet import Packet
@@ -24,6 +24,7 @@ from lowwater.operators.window.close import ClosedWindows, WindowRun, close, clo
 from lowwater.operators.window.epoch import WindowEpoch
 from lowwater.operators.window.per_window import closed_windows
 from lowwater.operators.window.plan import WindowPlan
+from lowwater.operators.window.sample_weights import closed_with_weights
 from lowwater.ticks import BEGIN, END
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.sliding import SingleWindow
@@ -107,7 +108,11 @@ class SlidingLayout:
         if plan.keeping == "windows":
             closed = closed_windows(cells, since, until)
             return without_classes(plan, cells, closed, [spec for _, spec in plan.fixed_windows])
-        closed = close(cells, plan.parts, plan.positioned, since, until, dropped=plan.dropped)
+
+        def chosen(cells: Cells, parts: Sequence[Accumulator]) -> Iterator[ClosedWindows]:
+            return close(cells, parts, plan.positioned, since, until, dropped=plan.dropped)
+
+        closed = closed_with_weights(plan, cells, chosen)
         return without_classes(plan, cells, closed, [spec for _, spec in plan.fixed_windows])
 
     def fold(self, cells: Cells, after: Watermarks) -> tuple[Cells, np.ndarray]:
@@ -186,5 +191,9 @@ class SharedLayout(SlidingLayout):
     ) -> Iterator[ClosedWindows]:
         """Yield, for every group g, its windows of all names with `since[g] < end <= until[g]`."""
         runs = [WindowRun(w, w.first_open(since), w.first_open(until)) for _, w in self.spec]
-        closed = close_together(cells, self.plan.parts, runs, self.plan.dropped)
+
+        def chosen(cells: Cells, parts: Sequence[Accumulator]) -> Iterator[ClosedWindows]:
+            return close_together(cells, parts, runs, self.plan.dropped)
+
+        closed = closed_with_weights(self.plan, cells, chosen)
         return without_classes(self.plan, cells, closed, [spec for _, spec in self.spec])

@@ -77,7 +77,7 @@ class LossCount(Observer):
 
     def closed(self, windows: ClosedWindows, keys: pa.Table) -> None:
         """Count the rows of the closed windows, over all groups."""
-        rows = windows.parts[0].arrays[0]
+        rows = windows.rows
         if self.plan.sources_close_groups:
             by_group = np.bincount(windows.code, rows, minlength=len(keys))
             self.sources["closed"] += self._by_source(keys, by_group)

@@ -13,10 +13,10 @@ from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumn
 from lowwater.aggregates.accumulators.builtin import MultipleCount, RowCount, Span
 from lowwater.aggregates.aggregate import Aggregate
 from lowwater.aggregates.user_functions import FoldAccumulator, ResumableFold, ValueList
-from lowwater.control.drop import ClassDrops
+from lowwater.control.drop import ClassDrops, SampledRows
 from lowwater.control.watermark import Watermarks
 from lowwater.intervals import Intervals
-from lowwater.operators.late import late_schema
+from lowwater.operators.late import free, late_schema
 from lowwater.operators.operator import GradualFlush
 from lowwater.operators.window.answers import WindowAnswers
 from lowwater.operators.window.explain import Keeping, Numbering
@@ -32,6 +32,8 @@ from lowwater.windows.sliding import SingleWindow, Sliding, Ticks, WindowSpec
 
 NAME = "window_name"
 """The result column with the name of the window, if a query has several windows."""
+SAMPLED = "sampled"
+"""The result column with the share of the window's rows that was read."""
 SECOND = "window_2"
 """The column with the window on a second attribute; state stores only the window's start."""
 
@@ -50,7 +52,8 @@ class WindowPlan(WindowAnswers):
     With `tracked`, the kernel counts the rows in closed windows and the rows that missed windows,
     in total or by window. With `bound`, it compares results with what late rows add to them. The
     kernel drops windows whose results have times in `dropped`, and in `dropped_classes` those of
-    single classes of groups.
+    single classes of groups. It weights sums over `samples`, of which a share of the rows was read;
+    with `shows_rate`, results have a column with that share.
     """
 
     schema: pa.Schema
@@ -73,6 +76,8 @@ class WindowPlan(WindowAnswers):
     bound: ValueBound | None = None
     dropped: Intervals = ()
     dropped_classes: tuple[ClassDrops, ...] = ()
+    samples: tuple[SampledRows, ...] = ()
+    shows_rate: bool = False
 
     word = "window"
     ports = 1
@@ -293,7 +298,12 @@ class WindowPlan(WindowAnswers):
         keys = [self.key_field(k) for k in self.keys]
         values = [pa.field(n, a.result_type(self.schema)) for n, a in self.aggregates.items()]
         kind = pa.field("kind", pa.string())
-        return pa.schema([window, pa.field("wid", pa.int64()), *named, *keys, *values, kind])
+        known = [pa.field("wid", pa.int64()), *named, *keys, *values]
+        return pa.schema([window, *known, *self._rate([f.name for f in known]), kind])
+
+    def _rate(self, names: Sequence[str]) -> list[pa.Field]:
+        """Return the column with the share of rows that was read, or none."""
+        return [pa.field(free(SAMPLED, names), pa.float64())] if self.shows_rate else []
 
     @property
     def group_keys(self) -> Mapping[str, pa.DataType]:
