@@ -82,12 +82,14 @@ def arena(
 ) -> None:
     """Judge slacks beside the best constant, and the times and the values of early answers."""
     from experiments.arena.early_report import early_arena
+    from experiments.arena.joins.report import join_arena
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
     from experiments.arena.value_report import fails, value_arena
 
     console = Console(highlight=False, width=140)
     failed = failures(run_arena(seed or [0], console, out))
+    failed += sum(bool(one.fails) for one in join_arena(seed or [0], console))
     failed += sum(one.fails for one in early_arena(seed or [0], console))
     failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
     if failed:

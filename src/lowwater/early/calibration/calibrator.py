@@ -2,7 +2,8 @@
 
 For each early value the distribution of its final has two parts: the probability that nothing
 changes any more (`settled`), and the distribution of the final given that it changes
-(`distribution`). The estimate is the median of the whole, `low` and `high` are its quantiles. So
+(`distribution`). `low` and `high` are quantiles of the whole. The estimate is its median, or the
+raw or completed value where that has the better record (`competition`), moved into the interval. So
 low ≤ estimate ≤ high. Classes of groups share their errors (`groups`): small groups
 borrow from all others, large ones stand alone.
 """
@@ -17,14 +18,15 @@ import numpy as np
 
 from lowwater.control.completeness import Floats, Ticks
 from lowwater.early.accuracy import ExpectedAccuracy, accuracy
-from lowwater.early.calibration import finality
+from lowwater.early.calibration import competition, finality
+from lowwater.early.calibration.competition import Cell
 from lowwater.early.calibration.distribution import Distribution, DistributionMemory
 from lowwater.early.calibration.early_rows import KINDS, SCALED, WHOLE, Kind
 from lowwater.early.calibration.finality import Guess
 from lowwater.early.calibration.groups import GroupMemory, GroupView, Slots
 from lowwater.early.calibration.ways import Basis
 from lowwater.errors import SpecError
-from lowwater.learners.whole_numbers import WholeNumbers, counts_of
+from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
 
 CAUTION = 0.1
 """The share by which the tails of intervals are shorter than stated: they promise a least level."""
@@ -43,6 +45,7 @@ class ValueMemory:
 
     distribution: DistributionMemory = field(default_factory=DistributionMemory)
     settled: WholeNumbers | None = None
+    estimates: WholeNumbers | None = None
     windows: int = 0
     fell: int = 0
     accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
@@ -134,11 +137,15 @@ class Calibrator:
         shape = Distribution(kind, known.distribution)
         grows = _grows(kind, known)
         low, middle, high = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
+        record = counts_of(known.estimates, competition.SHAPE)
+        best = competition.winner(record, Cell.of(basis.basis.view, basis.missing))
+        middle = np.choose(best, [middle, basis.basis.x, basis.completed])
         if not known.windows:
             middle = basis.completed
             low, high = np.minimum(low, middle), np.maximum(high, middle)
         if kind in WHOLE:
             low, middle, high = (np.round(end) for end in (low, middle, high))
+        middle = np.clip(middle, low, high)
         expected = known.accuracy.at(basis.missing)
         if basis.sign < 0:
             low, high = -high, -low
@@ -210,10 +217,31 @@ class Calibrator:
         return ValueMemory(
             shape,
             WholeNumbers(record),
+            WholeNumbers(self._competed(known, name, early, sound, final=value, windows=windows)),
             windows[1],
             known.fell + int((value < early.basis.x)[moved].sum()),
             known.accuracy.learn(early.missing[sound], right),
         )
+
+    def _competed(
+        self,
+        known: ValueMemory,
+        name: str,
+        early: _Signed,
+        sound: np.ndarray,
+        *,
+        final: Floats,
+        windows: tuple[int, int],
+    ) -> Counts:
+        """Return the record of the estimates after the finals of the results `sound`."""
+        kind, basis, guess = self.kinds[name], early.basis.take(sound), early.guess.take(sound)
+        sure = finality.probability(counts_of(known.settled, finality.SHAPE), guess)
+        shape, half = Distribution(kind, known.distribution), self.levels[1:2]
+        (middle,) = shape.quantiles(basis, sure, half, grows=_grows(kind, known))
+        cell = Cell.of(basis.view, early.missing[sound])
+        record = counts_of(known.estimates, competition.SHAPE)
+        estimates = (middle, basis.x, early.completed[sound])
+        return competition.taught(record, cell, estimates, final[sound], windows)
 
 
 @dataclass(frozen=True, eq=False)

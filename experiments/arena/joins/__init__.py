@@ -1,0 +1,1 @@
+"""The arena of joins: slack rules for two streams, beside the best constant slack of both."""
