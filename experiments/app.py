@@ -54,7 +54,7 @@ def run(
     except KeyboardInterrupt:
         print("Stopped.")
         raise typer.Exit(130) from None
-    failed = [f"{r.id}: {c.name}" for r in records for c in r.checks if not c.holds]
+    failed = [f"{r.id}: {c.name}" for r in records for c in r.checks if c.fails]
     if failed:
         console.print(f"[bold red]These do not hold:[/] {'; '.join(failed)}", soft_wrap=True)
         raise typer.Exit(1)

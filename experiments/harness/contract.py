@@ -16,11 +16,21 @@ Value: TypeAlias = str | int | float | None
 
 @dataclass(frozen=True)
 class Check:
-    """A shape that must hold: its name, whether it does, and the figures that show it."""
+    """A shape that must hold: its name, whether it does, and the figures that show it.
+
+    A quick run measures milliseconds a few times, so its times decide nothing: checks of them are
+    not `judged`, only printed. Full runs judge them by the medians of many alternating runs.
+    """
 
     name: str
     holds: bool
     figures: str
+    judged: bool = True
+
+    @property
+    def fails(self) -> bool:
+        """Whether the shape is judged and does not hold."""
+        return self.judged and not self.holds
 
 
 @dataclass(frozen=True)

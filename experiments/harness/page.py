@@ -78,7 +78,7 @@ def _summary(records: Sequence[Record]) -> str:
             f'<a href="#{escape(r.id)}">{escape(r.id)}</a>',
             escape(r.title),
             escape(r.paper),
-            f"{sum(c.holds for c in r.checks)} of {len(r.checks)}",
+            f"{sum(c.judged and c.holds for c in r.checks)} of {sum(c.judged for c in r.checks)}",
             _word(holds=r.holds),
         ]
         for r in records
@@ -115,7 +115,7 @@ def _picture(record: Record, folder: Path) -> str:
 
 
 def _checks(checks: Sequence[Check]) -> str:
-    lines = [[_word(holds=c.holds), escape(c.name), escape(c.figures)] for c in checks]
+    lines = [[_verdict(c), escape(c.name), escape(c.figures)] for c in checks]
     return _table(("", "shape", "figures"), lines, "Shapes that must hold")
 
 
@@ -141,6 +141,10 @@ def _settings(record: Record) -> str:
         "time": f"{record.seconds:.1f} s",
     }
     return " · ".join(f"{name}: {format_value(value)}" for name, value in known.items())
+
+
+def _verdict(check: Check) -> str:
+    return _word(holds=check.holds) if check.judged else "printed"
 
 
 def _word(*, holds: bool) -> str:

@@ -51,8 +51,8 @@ class Record:
 
     @property
     def holds(self) -> bool:
-        """Whether every shape holds."""
-        return all(check.holds for check in self.checks)
+        """Whether every judged shape holds."""
+        return not any(check.fails for check in self.checks)
 
     @property
     def columns(self) -> list[str]:

@@ -74,7 +74,9 @@ def _compared(record: Record) -> Table:
 
 
 def _verdict(check: Check) -> Text:
-    word = ("holds  ", "bold green") if check.holds else ("FAILS  ", "bold red")
+    word = ("FAILS  ", "bold red") if check.fails else ("holds  ", "bold green")
+    if not check.judged:
+        word = ("printed  ", "dim")
     return Text.assemble(word, check.name, (f"  {check.figures}", "dim"))
 
 

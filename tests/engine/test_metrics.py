@@ -32,6 +32,9 @@ def test_figures_of_epochs_add_up_and_name_all_there_is():
     slack = quality.slack["input 1"].total_seconds()
     labels = (("operator", '"window"'), ("input", '"input 1"'))
     assert seen["lowwater_slack_seconds"] == {labels: slack}
+    operator = (("operator", '"window"'),)
+    assert seen["lowwater_buffer_seconds"] == {operator: quality.buffer.total_seconds()}
+    assert seen["lowwater_wait_seconds"] == {operator: quality.wait.total_seconds()}
     assert seen["lowwater_accuracy_ratio"] == {
         (("aggregate", '"n"'),): status.accuracy["n"].recent,
     }

@@ -120,10 +120,11 @@ def test_shapes_of_simulated_time_hold(id, tmp_path):
 
 
 def test_shapes_of_wall_time_are_measured(tmp_path):
-    # Whether they hold is for the experiment to say: tests do not judge the wall clock.
+    # A quick run prints its times: it measures too little to judge them.
     shown = run_experiments("run", "w1", "--quick", "--out", str(tmp_path))
     (record,) = saved(tmp_path)
-    assert shown.exit_code == (0 if record.holds else 1)
+    assert shown.exit_code == 0
+    assert [c.judged for c in record.checks] == [True, False, False, False]
     assert record.checks[0].holds, "all ways give the same answers"
     assert [row["SLIDE"] for row in record.rows] == [1, 10, 100, 4_000]
 
@@ -131,16 +132,20 @@ def test_shapes_of_wall_time_are_measured(tmp_path):
 def test_what_a_drop_costs_that_drops_nothing_is_measured(tmp_path):
     shown = run_experiments("run", "D5", "--quick", "--out", str(tmp_path))
     (record,) = saved(tmp_path)
-    assert shown.exit_code == (0 if record.holds else 1)
+    assert shown.exit_code == 0
+    assert [c.judged for c in record.checks] == [False]
     assert [row["size"] for row in record.rows] == [25, 100]
 
 
 def test_shapes_of_processor_time_are_measured(tmp_path):
     shown = run_experiments("run", "O4", "--quick", "--out", str(tmp_path))
     (record,) = saved(tmp_path)
-    assert shown.exit_code == (0 if record.holds else 1)
-    timed = ("latency", "execution time")
-    counted = [c for c in record.checks if not c.name.startswith(timed)]
+    assert shown.exit_code == 0
+    counted = [c for c in record.checks if c.judged]
+    assert {c.name.partition(":")[0] for c in record.checks if not c.judged} == {
+        "latency",
+        "execution time",
+    }
     assert len(counted) == len(record.checks) - 2
     assert all(c.holds for c in counted), counted
 
@@ -148,7 +153,8 @@ def test_shapes_of_processor_time_are_measured(tmp_path):
 def test_cost_of_a_quality_target_is_measured(tmp_path):
     shown = run_experiments("run", "Q4", "--quick", "--out", str(tmp_path))
     (record,) = saved(tmp_path)
-    assert shown.exit_code == (0 if record.holds else 1)
+    assert shown.exit_code == 0
+    assert [c.judged for c in record.checks] == [True, False]
     assert record.checks[0].holds, "both ways give the same pairs"
     assert len(record.checks) == 2
 

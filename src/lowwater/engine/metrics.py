@@ -101,6 +101,14 @@ def _of_quality(status: Status) -> Iterator[Metric]:
         if one.target is not None:
             says = "The quality target, from 0 to 1."
             yield Metric("quality_target_ratio", "gauge", says, one.target, {"operator": operator})
+        if one.buffer is not None:
+            name = "buffer_seconds" if isinstance(one.buffer, timedelta) else "buffer"
+            says = "The mean slack of recent results, and for joins the wait for the other stream."
+            yield Metric(name, "gauge", says, _number(one.buffer), {"operator": operator})
+        if one.wait is not None:
+            name = "wait_seconds" if isinstance(one.wait, timedelta) else "wait"
+            says = "The mean distance of the newest time from the end of a window that is closed."
+            yield Metric(name, "gauge", says, _number(one.wait), {"operator": operator})
         for stream, slack in one.slack.items():
             name = "slack_seconds" if isinstance(slack, timedelta) else "slack"
             says = "The slack of an input for the results of an operator."

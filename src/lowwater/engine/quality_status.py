@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 from lowwater.control.retune import in_force
@@ -15,12 +16,14 @@ from lowwater.operators.join.band import Band
 from lowwater.operators.join.plan import JoinPlan
 from lowwater.operators.operator import OperatorPlan
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory, Tally
+from lowwater.watermarks.adaptive.quality_book import QualitySpan, last_windows
 from lowwater.watermarks.adaptive.told_quality import (
     frontier,
     frontier_of_pairs,
     told_of_pairs,
     told_quality,
 )
+from lowwater.watermarks.adaptive.tournament import HORIZON
 from lowwater.windows.axis import Axis
 
 if TYPE_CHECKING:
@@ -90,6 +93,14 @@ class QualityStatus:
         A lower bound of the quality of the last 500 closed windows, settled or not.
     frontier
         Completeness against wait, from the last 500 windows or units of time.
+    buffer
+        The average buffer size of QDJ, as a length of time: for windows the mean slack of the last
+        500, for joins the mean of the larger slack of the last units of time. Where a model chooses
+        the slack, that of the recent intervals, plus the time for which rows of the stream that is
+        ahead wait for the other one (the sync buffer).
+    wait
+        The mean wait of the finals of the last 500 windows: how far the newest time was past the
+        end of a window when it was closed. None for joins, which emit pairs at once.
     """
 
     target: float | None
@@ -105,6 +116,8 @@ class QualityStatus:
     of_sources: Mapping[SourceKey, float] = field(default_factory=dict)
     at_least: float | None = None
     frontier: tuple[FrontierPoint, ...] = ()
+    buffer: Any = None
+    wait: Any = None
 
 
 def quality_status(
@@ -156,7 +169,30 @@ def _delivered(
         intervals,
         tuple(_warnings(one, kept, inputs, flow)),
         {s: _share(tally.total) for s, tally in kept.own.items() if tally.total != Tally()},
+        buffer=_pair_buffer(one, kept, axis),
     )
+
+
+def _pair_buffer(one: SlackDecision, kept: DecisionMemory, axis: Axis) -> Any:
+    """Return the mean slack of the recent intervals and the sync buffer; None without intervals."""
+    slacks = [max(record.slacks) for record in kept.recent if record.slacks]
+    if not slacks:
+        return None
+    apart = [abs(lag) * one.granule for lag in kept.lags]
+    return span(axis, round(fmean(slacks) + (fmean(apart) if apart else 0)))
+
+
+def _window_means(spans: Sequence[QualitySpan], axis: Axis) -> tuple[Any, Any]:
+    """Return the mean slack and the mean wait of the last windows; None before the first one."""
+    recent = last_windows(spans, HORIZON)
+    windows = sum(one.windows for one in recent)
+    if not windows:
+        return None, None
+    slack, waited = (
+        sum(one.slack * one.windows for one in recent),
+        sum(one.waited for one in recent),
+    )
+    return span(axis, round(slack / windows)), span(axis, round(waited / windows))
 
 
 def _of_windows(
@@ -189,6 +225,7 @@ def _of_windows(
         {s: own.rule.kept for s, own in kept.sources.items() if own.rule.given > 0},
         told.at_least,
         tuple(FrontierPoint(share, span(axis, wait)) for share, wait in frontier(one, kept)),
+        *_window_means(kept.book.spans, axis),
     )
 
 
@@ -225,6 +262,7 @@ def _of_pairs(
         {},
         told.at_least,
         tuple(FrontierPoint(s, span(axis, wait)) for s, wait in frontier_of_pairs(one, kept)),
+        buffer=_window_means(kept.book.spans, axis)[0],
     )
 
 

@@ -90,6 +90,11 @@ class Dashboard:
         for name in ("max_gap", "latency"):
             if isinstance(settings.get(name), str):
                 settings[f"{name}_seconds"] = ticks(settings.pop(name)) / 1e6
+        need = settings.pop("need", None) or {}
+        if "fresh" in need:  # of several needs, none has a slider
+            settings["need_fresh_seconds"] = ticks(need["fresh"]) / 1e6
+        if need.get("right") is not None and "fresh" in need:
+            settings["need_right"] = need["right"]
         return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:
@@ -113,8 +118,14 @@ class Dashboard:
             known = f"settings are: {', '.join(PARAMETERS)}"
             raise SpecError(f"{unknown[0]!r} is not a setting of a running query; {known}")
         self.run.retune(**given)
-        values = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in given.items())
+        values = ", ".join(_spoken(name, value) for name, value in given.items())
         return f"From the next decision on: {values}."
+
+
+def _spoken(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{part} {one}" for part, one in value.items())
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def tap(take: Callable[[pa.Table], None]) -> Sink:

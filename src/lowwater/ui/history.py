@@ -15,10 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowwater.engine.need_status import NeedStatus
 from lowwater.engine.outputs import finals_emitted
 from lowwater.engine.quality_status import QualityStatus
 from lowwater.engine.status import Status
 from lowwater.sinks.files import jsonable
+from lowwater.ticks import spoken
 from lowwater.ui.columns import QueryColumns, position
 
 GROUPS = 24
@@ -181,6 +183,7 @@ def status_record(status: Status) -> dict[str, Any]:
         "prods": dict(status.prods),
         "accuracy": accuracy_record(status),
         "quality": {name: _quality(q) for name, q in status.quality.items()},
+        "needs": {name: need_text(one) for name, one in status.needs.items()},
         "dropped": dict(status.dropped),
         "overflows": status.overflows,
         "restarts": status.restarts,
@@ -188,6 +191,17 @@ def status_record(status: Status) -> dict[str, Any]:
         "failed": status.failed,
     }
     return {name: jsonable(value) for name, value in record.items()}
+
+
+def need_text(need: NeedStatus) -> str:
+    """Return what a need has promised and kept, as one line."""
+    kept = {n: "–" if share is None else f"{share:.1%}" for n, share in need.kept.items()}
+    times = {n: need.promised[n] for n in ("fresh", "exact") if need.promised[n] is not None}
+    within = {n: spoken(round(time.total_seconds() * 1e6)) for n, time in times.items()}
+    parts = [f"first answers within {within['fresh']}: {kept['fresh']}", f"right: {kept['right']}"]
+    parts += [f"finals within {within['exact']}: {kept['exact']}"] if "exact" in within else []
+    parts += [f"windows dropped: {n:,}"] if (n := need.given_up["windows"]) else []
+    return "; ".join([*parts, *(f"limited by {text}" for text in need.limited_by)])
 
 
 def _quality(quality: QualityStatus) -> dict[str, Any]:

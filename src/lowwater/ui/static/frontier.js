@@ -43,5 +43,8 @@ function draw_frontier() {
   const text = `${name}: ${points.slice(-4).map(cost).join(", ")}${now}`;
   $("frontier-text").textContent = text;
   label("frontier", `What completeness costs, ${text}`);
+  const needs = Object.entries(model.status.needs || {});
+  $("need-text").hidden = !needs.length;
+  $("need-text").textContent = needs.map(([output, kept]) => `need${needs.length > 1 ? ` of ${output}` : ""}: ${kept}`).join(" | ");
   fill_table("frontier", ["complete", "slack"], () => points.map(([share, wait]) => [cost_share(share), span(wait)]));
 }

@@ -180,6 +180,8 @@ const SLIDERS = {
   accuracy: { name: "accuracy", least: 0.5, most: 0.995, step: 0.005, format: share },
   max_gap: { name: "max gap", least: 1, most: 20, step: 1, format: (x) => (x === 1 ? "1 window" : `${x} windows`) },
   max_gap_seconds: { name: "max gap", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ max_gap: `${x} seconds` }) },
+  need_fresh_seconds: { name: "fresh", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ need: { fresh: `${x} seconds` } }) },
+  need_right: { name: "right", least: 0.5, most: 1, step: 0.005, format: share, as: (x) => ({ need: { right: x } }) },
   latency_seconds: { name: "latency", least: 1, most: 60, step: 1, format: (x) => span(x), as: (x) => ({ latency: `${x} seconds` }) },
 };
 
@@ -205,7 +207,7 @@ function make_slider(name, value) {
   const how = SLIDERS[name], place = document.createElement("label");
   place.className = "slider";
   const slider = document.createElement("input");
-  const most = /^(max_gap|latency)/.test(name) ? Math.max(how.most, 4 * value) : how.most;
+  const most = /^(max_gap|latency|need_fresh)/.test(name) ? Math.max(how.most, 4 * value) : how.most;
   Object.assign(slider, { id: `slider-${name}`, type: "range", min: how.least, max: most, step: how.step });
   const output = document.createElement("output");
   output.id = `${slider.id}-text`;

@@ -20,7 +20,8 @@ PER_SIZE = 6
 class QualitySpan:
     """Neighbouring windows: the last end, and the numbers of windows, of their rows, of lost rows.
 
-    `slack` is the slack in force when the last of them was closed, in ticks.
+    `slack` is the slack in force when the last of them was closed, in ticks. `waited` is the sum of
+    the waits of their finals: how far the newest time was past their ends when they were closed.
     """
 
     end: int
@@ -28,6 +29,7 @@ class QualitySpan:
     given: int = 0
     lost: int = 0
     slack: int = 0
+    waited: int = 0
 
     @property
     def quality(self) -> float | None:
@@ -38,7 +40,8 @@ class QualitySpan:
     def joined(self, later: QualitySpan) -> QualitySpan:
         """Return the span of these windows and of those of the next span."""
         windows, given = self.windows + later.windows, self.given + later.given
-        return QualitySpan(later.end, windows, given, self.lost + later.lost, later.slack)
+        lost, waited = self.lost + later.lost, self.waited + later.waited
+        return QualitySpan(later.end, windows, given, lost, later.slack, waited)
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,29 @@ class QualityBook:
     [(10, 4, 1), (20, 6, 2), (30, 5, 0)]
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     spans: tuple[QualitySpan, ...] = ()
 
-    def plus(self, closed: Mapping[int, int], missed: Mapping[int, int], slack: int) -> QualityBook:
-        """Return the book after an epoch; keys are ends of windows, values are numbers of rows."""
+    def plus(
+        self,
+        closed: Mapping[int, int],
+        missed: Mapping[int, int],
+        slack: int,
+        newest: int | None = None,
+    ) -> QualityBook:
+        """Return the book after an epoch; keys are ends of windows, values are numbers of rows.
+
+        `newest` is the newest time after the epoch.
+        """
         if not closed and not missed:
             return self
         known = list(self.spans)
         last = known[-1].end if known else None
         fresh = sorted(end for end in closed.keys() | missed.keys() if last is None or end > last)
-        known += [QualitySpan(end, slack=slack) for end in fresh]
+        known += [
+            QualitySpan(end, slack=slack, waited=max(0, (newest or end) - end)) for end in fresh
+        ]
         ends = [span.end for span in known]
         for at, rows in _placed(ends, closed):
             known[at] = replace(known[at], given=known[at].given + rows)
@@ -77,7 +91,7 @@ class QualityBook:
 
     def to_json(self) -> list[list[int]]:
         """Return the book as JSON."""
-        return [[s.end, s.windows, s.given, s.lost, s.slack] for s in self.spans]
+        return [[s.end, s.windows, s.given, s.lost, s.slack, s.waited] for s in self.spans]
 
     @classmethod
     def from_json(cls, written: Any) -> QualityBook:

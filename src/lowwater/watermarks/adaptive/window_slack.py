@@ -114,7 +114,8 @@ class WindowSlack:
         }
         shards = measured.of_operator(self.operator)
         closed = summed(m.closed for m in shards)
-        book = memory.book.plus(closed, summed(m.missed for m in shards), memory.one.slack)
+        missed = summed(m.missed for m in shards)
+        book = memory.book.plus(closed, missed, memory.one.slack, one.rule.newest)
         return WindowSlackMemory(one, sources, book)
 
     def frontier(self, memory: WindowSlackMemory) -> SlackFrontier:
