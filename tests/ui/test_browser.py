@@ -153,10 +153,11 @@ def test_rows_move_refresh_asks_and_the_slider_steers(run, browser):
             traffic.go_on(10)
             page.wait_for_timeout(60)
         expect(page.locator("#newest")).to_contain_text("12:06:44")
-        page.wait_for_function(
+        shown = (
             "[...model.groups.values()].flatMap(w => [...w.values()]).filter(p => p.final).length"
             " === model.status.results && model.status.results > 50"
         )
+        wait_until(lambda: page.evaluate(shown))
         end = (START + timedelta(seconds=20)).timestamp()
         assert set(page.evaluate(f"model.groups.get('1').get({end})")) == {"early", "final"}
         expect(page.locator("#late-rows tr").first).to_contain_text("entered others")
@@ -193,7 +194,7 @@ def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_ch
             page.wait_for_timeout(40)
 
         # What is shed is told apart from what never came, in the chart and in its table.
-        page.wait_for_function("model.dropped.length > 3")
+        wait_until(lambda: page.evaluate("model.dropped.length > 3"))
         expect(page.locator("#dropped-text")).to_contain_text("windows were dropped")
         page.locator("#table-results summary").press("Enter")
         expect(page.locator("#table-results")).to_contain_text("dropped")
@@ -211,12 +212,12 @@ def test_shed_windows_are_gaps_quality_is_held_against_its_target_and_sliders_ch
         slack = told.slack["input 1"].total_seconds()
         assert slack > 0
         # The page hears of an epoch a moment after the status does.
-        page.wait_for_function(
+        hears = (
             "wanted => { const at = model.moments[model.moments.length - 1].quality.window;"
             " return at.measured === wanted[0] && at.estimated === wanted[1]"
-            " && at.slack === wanted[2]; }",
-            arg=[told.measured, told.estimated, slack],
+            " && at.slack === wanted[2]; }"
         )
+        wait_until(lambda: page.evaluate(hears, [told.measured, told.estimated, slack]))
         expect(page.locator("#chart-slack")).to_have_attribute(
             "aria-label", re.compile("Slack in force")
         )

@@ -11,6 +11,7 @@ import lowwater as lw
 from lowwater.query.start import RESULTS, start
 from lowwater.sinks.sink import Outputs
 from tests.ui.test_browser import CHROMIUM, FLAGS
+from tests.wait import wait_until
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium was found on the PATH")
@@ -49,7 +50,8 @@ def page(served, browser):
     page = browser.new_page()
     page.on("pageerror", lambda error: pytest.fail(f"the page failed: {error}"))
     page.goto(served.url)
-    page.wait_for_function(KNOWN)
+    # Polled from here: the page refuses code in strings that it evaluates later by itself.
+    wait_until(lambda: page.evaluate(KNOWN))
     yield page
     page.close()
 
@@ -69,7 +71,7 @@ def test_the_card_names_the_price_of_each_share_and_the_slack_in_force(page):
 
 def test_the_card_is_hidden_until_a_frontier_is_known(page):
     page.evaluate(STATED, {"frontier": [], "slack": 5.2})
-    page.wait_for_function("document.getElementById('frontier-card').hidden")
+    wait_until(lambda: page.evaluate("document.getElementById('frontier-card').hidden"))
 
 
 @pytest.mark.parametrize(("slack", "place"), [(0.0, 0), (2.7, 1), (5.2, 2), (900.0, 3)])
