@@ -90,6 +90,8 @@ class WindowAccuracies:
     """The first window that ends after the change."""
     answered: float
     """The share of windows with an early result."""
+    epoch: float
+    """The length of an epoch, in slides; a result that is requested later is the final."""
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -104,10 +106,14 @@ class WindowAccuracies:
         }
 
     def off(self, part: str) -> float:
-        """Return by how much a part misses its target; not at all if no prod could be sooner."""
+        """Return by how much a part misses its target; not at all if no prod could meet it.
+
+        Such prods are as soon as possible and more accurate, or as late as possible and less.
+        """
         some = self.parts[part]
-        over = float(self.accuracy[some].mean()) - self.target
-        return 0.0 if over > 0 and self.lead[some].mean() >= MOST else abs(over)
+        over, lead = float(self.accuracy[some].mean()) - self.target, self.lead[some].mean()
+        soonest, latest = lead >= MOST, lead <= self.epoch
+        return 0.0 if (over > 0 and soonest) or (over < 0 and latest) else abs(over)
 
     def row(self) -> dict[str, Value]:
         """Return a row of the table."""
@@ -136,7 +142,9 @@ def steer(windows: str, change: str, target: float, seconds: int, epoch: int) ->
     lead = (found.ends - found.early_at)[some] / SLIDE
     changed = int(np.searchsorted(found.ends[some], seconds // 2 * SECOND, "right"))
     accuracy, answered = found.accuracy("n", full=False) / 100, float(some.sum() / final.sum())
-    return WindowAccuracies(windows, change, target, accuracy, lead, changed, answered)
+    return WindowAccuracies(
+        windows, change, target, accuracy, lead, changed, answered, epoch / SLIDE
+    )
 
 
 def check(runs: Sequence[WindowAccuracies], near: float) -> list[Check]:
@@ -210,7 +218,9 @@ class Steering(Experiment):
     here = (
         "count, RANGE 30 s, SLIDE 10 s, or tumbling windows of 10 s. Before: windows after the "
         "first hundred; just after: the hundred windows after the change; after: those that "
-        "follow. Leads are in slides before the end of the window; below 0, after it."
+        "follow. Leads are in slides before the end of the window; below 0, after it. Where the "
+        "results of the last epoch before the end miss the target, it cannot be met: later ones "
+        "are finals."
     )
 
     def run(self, *, quick: bool) -> Outcome:
