@@ -10,6 +10,7 @@ numbers, and few rows stand for the distant past, with which few late rows join.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, log2
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ from lowwater.ticks import END, FIRST_TICK
 
 MOST = 4_096
 """The largest number of rows in the sample of one side in one shard."""
+BITS = 63
+"""The number of bits of a hash."""
 HIGHEST = 30
 """The highest level; rows that would need a higher one are forgotten."""
 LEVEL, HASH = "__level", "__hash"
@@ -29,19 +32,33 @@ FORGOTTEN = HIGHEST + 1
 
 
 def sampled(keys: Sequence[str], rows: StoredRows) -> StoredRows:
-    """Return `rows` as rows of a sample: their key columns, need, level 0 and hash.
+    """Return some of `rows` as rows of a sample: their key columns, need, level and hash.
 
-    The flag of a row is raised if the row was late, so it has never been stored.
+    All rows have one level, 0 unless they are too many. The flag of a row is raised if the row was
+    late, so it has never been stored.
     """
-    columns = [rows.table.column(key).combine_chunks() for key in keys]
-    code, first = group_rows(columns, len(rows)) if keys else (np.zeros(len(rows), np.int64), [0])
-    groups = hashes_of([column.take(pa.array(first)) for column in columns], len(first))
-    hashes = hashes_of([pa.array(groups[code].view(np.int64)), pa.array(rows.ticks)], len(rows))
+    hashes = _hashes(keys, rows)
+    level = max(0, ceil(log2(max(len(rows), 1) / (MOST // 2))))
+    if level:
+        chosen = hashes >> (BITS - level) == 0
+        rows, hashes = rows.where(chosen), hashes[chosen]
     table = rows.table.select([*keys, TICK])
     table = table.append_column(NEED, pa.array(column_or_zeros(rows.table, NEED)))
-    table = table.append_column(LEVEL, pa.array(np.zeros(len(rows), np.int64)))
-    table = table.append_column(HASH, pa.array((hashes >> np.uint64(1)).astype(np.int64)))
+    table = table.append_column(LEVEL, pa.array(np.full(len(rows), level)))
+    table = table.append_column(HASH, pa.array(hashes))
     return StoredRows(table, rows.ticks, rows.flags)
+
+
+def _hashes(keys: Sequence[str], rows: StoredRows) -> np.ndarray:
+    """Return the hash of the key and the time of each row, of `BITS` bits."""
+    columns = [rows.table.column(key).combine_chunks() for key in keys]
+    if not all(pa.types.is_integer(column.type) for column in columns):
+        # Texts are hashed one by one: once for each group.
+        code, first = group_rows(columns, len(rows))
+        groups = hashes_of([column.take(pa.array(first)) for column in columns], len(first))
+        columns = [pa.array(groups[code].view(np.int64))]
+    hashes = hashes_of([*columns, pa.array(rows.ticks)], len(rows))
+    return (hashes >> np.uint64(64 - BITS)).astype(np.int64)
 
 
 def weights(rows: StoredRows) -> np.ndarray:
@@ -62,7 +79,7 @@ def thinned(rows: StoredRows, limit: int, most: int) -> StoredRows:
     while True:
         raised = np.maximum(level, np.ceil(np.maximum(age - base, 0.0)).astype(np.int64))
         raised = np.minimum(raised, FORGOTTEN)
-        kept = (hashed >> (63 - raised) == 0) & (raised <= HIGHEST)
+        kept = (hashed >> (BITS - raised) == 0) & (raised <= HIGHEST)
         if int(kept.sum()) <= most:
             break
         base -= 1.0
