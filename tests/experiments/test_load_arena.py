@@ -10,7 +10,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -61,6 +61,7 @@ BURSTS = st.lists(
     slack=st.sampled_from([0.0, 0.5, 3.0]),
     warm_up=st.lists(st.floats(0, 2), max_size=4),
 )
+@example(bursts=[], range=1.0, fixed=0.03125, slack=0.0, warm_up=[1.0, 0.5, 0.5])
 def test_nothing_is_dropped_below_four_fifths_of_the_load(bursts, range, fixed, slack, warm_up):
     extra = tuple(LATENCY * one for one in sorted(warm_up, reverse=True))
     given_ = stream(bursts, range=range, fixed=fixed, slack=slack, warm_up=extra)

@@ -291,8 +291,8 @@ def refused(query):
 def test_what_cannot_be_estimated_by_weights_is_refused():
     stream = lw.stream(lw.feed(SCHEMA), time="t", watermark=lw.slack(3))
     windows = stream.window(range=4).group_by("k")
-    assert "m = " in refused(windows.agg(n=lw.count(), m=lw.max("v")))
-    assert "d = " in refused(windows.agg(d=lw.count_distinct("v")))
+    assert "'m' is neither" in refused(windows.agg(n=lw.count(), m=lw.max("v")))
+    assert "'d' is neither" in refused(windows.agg(d=lw.count_distinct("v")))
     above = windows.agg(n=lw.count()).window(range=8).agg(n=lw.sum("n"))
     assert "put the windows on the stream itself" in refused(above)
     joined = stream.join(stream, on="k", band=(-1, 1), time="max").window(range=4)

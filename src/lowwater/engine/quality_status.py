@@ -18,6 +18,7 @@ from lowwater.operators.operator import OperatorPlan
 from lowwater.watermarks.adaptive.decision_memory import DecisionMemory, LatenessMemory, Tally
 from lowwater.watermarks.adaptive.quality_book import QualitySpan, last_windows
 from lowwater.watermarks.adaptive.told_quality import (
+    ToldQuality,
     frontier,
     frontier_of_pairs,
     told_of_pairs,
@@ -211,16 +212,7 @@ def _of_windows(
         None,
         slacks,
         {s: span(axis, own.slack) for s, own in kept.sources.items()},
-        tuple(
-            TrackInterval(
-                axis.value(part.end),
-                part.quality if part.settled else None,
-                None,
-                {name: span(axis, part.slack) for name in slacks},
-                part.at_least,
-            )
-            for part in told.spans
-        ),
+        _intervals(told, slacks, axis),
         (),
         {s: own.rule.kept for s, own in kept.sources.items() if own.rule.given > 0},
         told.at_least,
@@ -235,16 +227,6 @@ def _of_pairs(
     """Return the quality of a join."""
     plan, told = flow.operators[one.operator].plan, told_of_pairs(one, kept, ended=ended)
     axis, slacks = plan.axes[0], _slacks(one, kept.slacks, flow)
-    intervals = (
-        TrackInterval(
-            axis.value(part.end),
-            part.quality if part.settled else None,
-            None,
-            {name: span(axis, part.slack) for name in slacks},
-            part.at_least,
-        )
-        for part in told.spans
-    )
     newest = [side.newest for side in kept.sides] * len(one.ports)
     reached = [_both(old, new) for old, new in zip(kept.oldest, newest, strict=False)]
     met = any(side.given > 0 for side in kept.sides)
@@ -257,12 +239,26 @@ def _of_pairs(
         None,
         slacks,
         {},
-        tuple(intervals),
+        _intervals(told, slacks, axis),
         () if met else tuple(_apart(plan, reached)),
         {},
         told.at_least,
         tuple(FrontierPoint(s, span(axis, wait)) for s, wait in frontier_of_pairs(one, kept)),
         buffer=_window_means(kept.book.spans, axis)[0],
+    )
+
+
+def _intervals(told: ToldQuality, slacks: Collection[str], axis: Axis) -> tuple[TrackInterval, ...]:
+    """Return what is known of each span of windows, or of units of time of a join."""
+    return tuple(
+        TrackInterval(
+            axis.value(part.end),
+            part.quality if part.settled else None,
+            None,
+            {name: span(axis, part.slack) for name in slacks},
+            part.at_least,
+        )
+        for part in told.spans
     )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from lowwater.control.drop import CLASSES
 from lowwater.dataflow.graph import Dataflow, Transform
 from lowwater.errors import ShedWarning, SpecError
-from lowwater.operators.operator import spec_text
 from lowwater.operators.window.sample_weights import can_be_sampled
 from lowwater.planner.compatibility import refuse
 from lowwater.planner.physical_plan import PhysicalPlan
@@ -140,8 +139,8 @@ def _check_sampled(flow: Dataflow) -> None:
         for name, aggregate in plan.named_aggregates.items():
             if not can_be_sampled(aggregate):
                 raise SpecError(
-                    f"{written}: {name} = {spec_text(aggregate)} cannot be estimated from a share "
-                    f"of the rows by weights; use count, sum and avg alone, or take kind='windows'"
+                    f"{written} estimates results from a share of the rows, but {name!r} is "
+                    f"neither count, sum nor avg; leave it out, or take kind='windows'"
                 )
         if plan.compared:
             raise SpecError(
