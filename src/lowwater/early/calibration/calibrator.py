@@ -10,7 +10,7 @@ borrow from all others, large ones stand alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from lowwater.control.completeness import Floats, Ticks
 from lowwater.early.accuracy import ExpectedAccuracy, accuracy
 from lowwater.early.calibration import competition, finality
 from lowwater.early.calibration.competition import Cell
-from lowwater.early.calibration.distribution import Distribution, DistributionMemory
+from lowwater.early.calibration.distribution import DistributionMemory
 from lowwater.early.calibration.early_rows import KINDS, SCALED, WHOLE, Kind
 from lowwater.early.calibration.finality import Guess
 from lowwater.early.calibration.groups import GroupMemory, GroupView, Slots
@@ -83,6 +83,13 @@ class EarlyFinalPairs(EarlyValues):
     final: Mapping[str, Floats] = field(default_factory=dict)
     said: Mapping[str, Floats] = field(default_factory=dict)
 
+    def twice(self) -> EarlyValues:
+        """Return the early results, followed by themselves."""
+        window, slot = (np.tile(part, 2) for part in (self.window, self.slot))
+        share, rows = (np.tile(part, 2) for part in (self.completeness, self.rows))
+        raw = {name: np.tile(values, 2) for name, values in self.raw.items()}
+        return EarlyValues(window, slot, share, rows, raw)
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -134,7 +141,7 @@ class Calibrator:
     def _judged(self, known: ValueMemory, kind: Kind, basis: _Signed) -> Estimate:
         record = counts_of(known.settled, finality.SHAPE)
         sure = finality.probability(record, basis.guess)
-        shape = Distribution(kind, known.distribution)
+        shape = known.distribution.of(kind)
         grows = _grows(kind, known)
         low, middle, high = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
         record = counts_of(known.estimates, competition.SHAPE)
@@ -171,11 +178,9 @@ class Calibrator:
         """Return the memory after learning from `pairs`, all of which came in one epoch."""
         slots = Slots.of(memory.groups)
         view = slots.view(pairs.slot, pairs.rows, pairs.completeness)
-        views = (view, view.stranger(pairs.rows))
+        both, views = pairs.twice(), view.with_strangers(pairs.rows)
         values = {
-            name: self._learned(
-                name, known, [self._basis(name, pairs, one, slots) for one in views], pairs
-            )
+            name: self._learned(name, known, self._basis(name, both, views, slots), pairs)
             for name, known in memory.values.items()
         }
         finals = {n: np.asarray(f, np.float64) for n, f in pairs.final.items()}
@@ -194,24 +199,28 @@ class Calibrator:
         return np.asarray(np.round(pairs.rows * np.clip(grown, 1.0, 1e3)))
 
     def _learned(
-        self, name: str, known: ValueMemory, bases: Sequence[_Signed], pairs: EarlyFinalPairs
+        self, name: str, known: ValueMemory, both: _Signed, pairs: EarlyFinalPairs
     ) -> ValueMemory:
-        """Return the memory of an aggregate after `pairs`, seen in each of the ways `bases`."""
-        final, early = np.asarray(pairs.final[name], np.float64), bases[0]
+        """Return the memory of an aggregate after `pairs`.
+
+        `both` has the pairs as they are, followed by the same pairs as if they were of strangers.
+        """
+        final = np.asarray(pairs.final[name], np.float64)
+        early = both.take(np.arange(len(final)))
         sound = np.isfinite(final) & ~early.lost
         if not sound.any():
             return known
         value = early.sign * final
         same = _same(value, early.basis.x)
-        record, shape = counts_of(known.settled, finality.SHAPE), known.distribution
         moved = sound & ~same
         windows = known.windows, known.windows + len(np.unique(pairs.window[sound]))
-        spans = windows, (windows[1],) * 2  # what is learned twice is aged once
-        for one, span in zip(bases, spans, strict=True):
-            record = finality.taught(record, one.guess.take(sound), same[sound], span)
-            if moved.any():
-                now = Distribution(self.kinds[name], shape)
-                shape = now.taught(one.basis.take(moved), value[moved], span)
+        chosen, changed = (np.tile(which, 2) for which in (sound, moved))
+        record = counts_of(known.settled, finality.SHAPE)
+        record = finality.taught(record, both.guess.take(chosen), np.tile(same[sound], 2), windows)
+        shape = known.distribution
+        if moved.any():
+            finals = np.tile(value[moved], 2)
+            shape = shape.of(self.kinds[name]).taught(both.basis.take(changed), finals, windows)
         said = np.asarray(pairs.said.get(name, final), np.float64)
         right = accuracy(said[sound], final[sound])
         return ValueMemory(
@@ -236,8 +245,7 @@ class Calibrator:
         """Return the record of the estimates after the finals of the results `sound`."""
         kind, basis, guess = self.kinds[name], early.basis.take(sound), early.guess.take(sound)
         sure = finality.probability(counts_of(known.settled, finality.SHAPE), guess)
-        shape, half = Distribution(kind, known.distribution), self.levels[1:2]
-        (middle,) = shape.quantiles(basis, sure, half, grows=_grows(kind, known))
+        middle = known.distribution.of(kind).median(basis, sure, grows=_grows(kind, known))
         cell = Cell.of(basis.view, early.missing[sound])
         record = counts_of(known.estimates, competition.SHAPE)
         estimates = (middle, basis.x, early.completed[sound])
@@ -257,6 +265,11 @@ class _Signed:
     missing: Floats
     completed: Floats
     lost: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> _Signed:
+        """Return the results `chosen`."""
+        parts = (part[chosen] for part in (self.missing, self.completed, self.lost))
+        return _Signed(self.sign, self.basis.take(chosen), self.guess.take(chosen), *parts)
 
 
 def _grows(kind: Kind, known: ValueMemory) -> bool:

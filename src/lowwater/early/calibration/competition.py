@@ -74,7 +74,7 @@ def taught(
     `windows` is the number of windows that were known before, and are known with these.
     """
     after = aged(record, *windows, SPAN).copy()
-    losses = [np.round((1 - accuracy(one, final)) * _FINE) for one in estimates]
+    losses = np.round((1 - accuracy(np.stack(estimates), final)) * _FINE)
     parts = np.stack([np.ones(len(final)), *losses], axis=-1).astype(np.int64)
     np.add.at(after, (cell.past, cell.position, cell.size), parts)
     return after

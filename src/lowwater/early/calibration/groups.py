@@ -77,11 +77,13 @@ class GroupView:
         parts = (self.size, self.missing, self.missing_usual, self.kind, self.known)
         return GroupView(*(part[chosen] for part in parts))
 
-    def stranger(self, rows: Floats) -> GroupView:
-        """Return the view of the same results if their groups had no past."""
-        whole = rows + self.missing
+    def with_strangers(self, rows: Floats) -> GroupView:
+        """Return the view, followed by that of the same results if their groups had no past."""
+        whole, missing = rows + self.missing, self.missing
         kind = FAMILIAR + np.searchsorted(SIZES, whole)
-        return GroupView(whole, self.missing, self.missing, kind, np.zeros(len(rows), bool))
+        strange = (whole, missing, missing, kind, np.zeros(len(rows), bool))
+        mine = (self.size, missing, self.missing_usual, self.kind, self.known)
+        return GroupView(*(np.concatenate(pair) for pair in zip(mine, strange, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
