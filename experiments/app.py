@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -72,26 +73,45 @@ def report(*, out: Folder = _FOLDER) -> None:
     print(path)
 
 
+class Part(StrEnum):
+    """A part of the arena: slacks of windows, joins, times and values of early answers."""
+
+    SLACKS = "slacks"
+    JOINS = "joins"
+    TIMES = "times"
+    VALUES = "values"
+
+
 @app.command()
 def arena(
     *,
     seed: Annotated[
         list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
     ] = None,
+    only: Annotated[
+        list[Part] | None, typer.Option("--only", help="What is judged; everything by default.")
+    ] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge slacks beside the best constant, and the times and the values of early answers."""
+    """Judge slacks beside the best constant, joins, and the times and values of early answers."""
     from experiments.arena.early_report import early_arena
     from experiments.arena.joins.report import join_arena
     from experiments.arena.report import arena as run_arena
     from experiments.arena.report import failures
     from experiments.arena.value_report import fails, value_arena
 
-    console = Console(highlight=False, width=140)
-    failed = failures(run_arena(seed or [0], console, out))
-    failed += sum(bool(one.fails) for one in join_arena(seed or [0], console))
-    failed += sum(one.fails for one in early_arena(seed or [0], console))
-    failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
+    console, seeds = Console(highlight=False, width=140), seed or [0]
+    failed = 0
+    for part in only or list(Part):
+        match part:
+            case Part.SLACKS:
+                failed += failures(run_arena(seeds, console, out))
+            case Part.JOINS:
+                failed += sum(bool(one.fails) for one in join_arena(seeds, console))
+            case Part.TIMES:
+                failed += sum(one.fails for one in early_arena(seeds, console))
+            case Part.VALUES:
+                failed += sum(bool(fails(one)) for one in value_arena(seeds, console))
     if failed:
         raise typer.Exit(1)
 
