@@ -31,7 +31,7 @@ SPAN = 60
 """The number of windows after which the record is halved."""
 LEAN = 20.0
 """How many finals of all cells of a position are added to those of a cell."""
-AHEAD = 0.97
+AHEAD = 1.05
 """The factor of the losses of the median."""
 _FINE = 1024
 
