@@ -1,8 +1,9 @@
 """The ends of intervals: quantiles of the distribution compete with plain quantiles, by record.
 
-Plain quantiles are those of past differences between finals and early values, of their ratios, and
-of both from the early value divided by the completeness, over all groups together. They are blunt,
-but they cannot be far off for long, as a distribution can whose class has few finals. Each final
+Plain quantiles are those of past differences between finals and early values, of their ratios, of
+both from the early value divided by the completeness, and of finals by the larger one of the early
+and the usual value, over all groups together. They are blunt, but they cannot be far off for long,
+as a distribution can whose class has few finals. Each final
 adds the pinball losses of all ends, and whether it was beyond them, to the record of its cell
 (`competition`). An end that is not the first is chosen if its loss is smaller by a margin and it
 was missed seldom enough: an interval promises at least its level. The first candidate is the
@@ -30,6 +31,11 @@ from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
 
 SPAN, MEMORY = 120, 400
 """The numbers of windows after which the record, and plain errors, are halved."""
+RARE, ENOUGH, BEYOND = 0.995, 200, 2.0
+"""An upper end of a known group lies at most `BEYOND` times as high as the quantile `RARE` of finals.
+
+They are compared with the larger one of the early and the usual value, after `ENOUGH` finals.
+"""
 FEWEST = 20
 """The number of windows from which on ends compete."""
 AHEAD = 1.0
@@ -37,7 +43,7 @@ AHEAD = 1.0
 MISSED = 1.1
 """How often another candidate may have been missed, by the share that its level allows."""
 _FINE = 1 << 14
-_MOST = 1e3
+_FARTHEST = 1e3
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class IntervalEnds:
     @property
     def plain(self) -> int:
         """The number of plain quantiles."""
-        return 2 + 2 * (self.kind in SCALED)
+        return 3 + 2 * (self.kind in SCALED)
 
     @cached_property
     def _errors(self) -> Counts:
@@ -80,13 +86,23 @@ class IntervalEnds:
         cells = (2, len(POSITIONS) + 1, len(SIZES) + 1)
         return counts_of(self.memory.record, (*cells, 1 + 2 * (1 + self.plain)))
 
+    def _quantile(self, level: float) -> Floats:
+        """Return the quantile of each kind of plain errors."""
+        counts = self._errors + 1e-9
+        sums = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
+        return error_at(np.array([np.interp(level, s, np.arange(1.0, BINS + 1)) for s in sums]))
+
     @cached_property
     def _quantiles(self) -> Floats:
         """The quantiles of plain errors, as sides × plain."""
-        counts = self._errors + 1e-9
-        sums = np.cumsum(counts, axis=1) / counts.sum(axis=1, keepdims=True)
-        place = [np.interp((self.tail, 1 - self.tail), s, np.arange(1.0, BINS + 1)) for s in sums]
-        return np.asarray(error_at(np.array(place).T))
+        return np.stack([self._quantile(self.tail), self._quantile(1 - self.tail)])
+
+    @cached_property
+    def _most(self) -> float:
+        """The largest upper end, by the larger one of the early and the usual value."""
+        if self._errors[-1].sum() < ENOUGH:
+            return np.inf
+        return max(BEYOND * float(self._quantile(RARE)[-1]), 1.0)
 
     @cached_property
     def _best(self) -> Counts:
@@ -126,14 +142,14 @@ class IntervalEnds:
         `windows` is the number of windows that were known before, and are known with these.
         """
         centres, scales = self._rivals(basis)
-        errors = np.minimum(np.maximum((final - centres) / scales, -_MOST), _MOST)
+        errors = np.minimum(np.maximum((final - centres) / scales, -_FARTHEST), _FARTHEST)
         known = aged(self._errors, *windows, MEMORY).copy()
         np.add.at(known, (np.arange(self.plain)[:, None], bin_of(errors)), 1)
         record = aged(self._record, *windows, SPAN).copy()
         for side, ends in enumerate(self._candidates(basis, mixed)):
             over = final - ends if side else ends - final
             losses = np.maximum((1 - self.tail) * over, -self.tail * over) / basis.level
-            parts = np.concatenate([np.minimum(losses, _MOST), over > 0]) * _FINE
+            parts = np.concatenate([np.minimum(losses, _FARTHEST), over > 0]) * _FINE
             parts = np.concatenate([np.ones((1, len(final))), np.round(parts)]).T
             np.add.at(record[side], (cell.position, cell.size), parts.astype(np.int64))
         return EndsMemory(WholeNumbers(known), WholeNumbers(record))
@@ -143,13 +159,17 @@ class IntervalEnds:
         bases = [basis.x, basis.completed] if self.kind in SCALED else [basis.x]
         centres = [one for one in bases for _ in range(2)]
         scales = [scale for one in bases for scale in (basis.common, np.abs(one))]
+        centres.append(np.zeros_like(basis.x))  # finals themselves
+        scales.append(np.maximum(np.abs(basis.x), basis.level))
         return np.stack(centres), np.maximum(np.stack(scales), 1e-9 * basis.level)
 
     def _candidates(self, basis: Basis, mixed: Sequence[Floats]) -> Floats:
         """Return the candidates, as sides × candidates × results."""
         centres, scales = self._rivals(basis)
         plain = centres + scales * self._quantiles[:, :, None]
-        every = np.concatenate([np.stack(mixed)[:, None], plain], axis=1)
+        low, high = mixed
+        high = np.where(basis.view.known, np.minimum(high, self._most * scales[-1]), high)
+        every = np.concatenate([np.stack([low, high])[:, None], plain], axis=1)
         if self.kind in WHOLE:
             every = np.round(every)
         return (
