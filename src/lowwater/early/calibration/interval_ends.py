@@ -5,9 +5,8 @@ both from the early value divided by the completeness, and of finals by the larg
 and the usual value, over all groups together. They are blunt, but they cannot be far off for long,
 as a distribution can whose class has few finals. Each final
 adds the pinball losses of all ends, and whether it was beyond them, to the record of its cell
-(`competition`). An end that is not the first is chosen if its loss is smaller by a margin and it
-was missed seldom enough: an interval promises at least its level. The first candidate is the
-cautious quantile of the distribution, so a new or changing stream has wide intervals.
+(`competition`). A plain quantile is chosen if its loss is smaller than that of the distribution's,
+and if finals were beyond it seldom enough: an interval promises at least its level.
 
 All of the memory are whole numbers.
 """
@@ -32,14 +31,12 @@ from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
 SPAN, MEMORY = 120, 400
 """The numbers of windows after which the record, and plain errors, are halved."""
 RARE, ENOUGH, BEYOND = 0.995, 200, 2.0
-"""An upper end of a known group lies at most `BEYOND` times as high as the quantile `RARE` of finals.
+"""An upper end of a group with a past is at most `BEYOND` times the quantile `RARE` of finals.
 
-They are compared with the larger one of the early and the usual value, after `ENOUGH` finals.
+Finals are compared with the larger one of the early and the usual value, after `ENOUGH` finals.
 """
 FEWEST = 20
 """The number of windows from which on ends compete."""
-AHEAD = 1.0
-"""The factor of the losses of the first candidate."""
 MISSED = 1.1
 """How often another candidate may have been missed, by the share that its level allows."""
 _FINE = 1 << 14
@@ -112,7 +109,6 @@ class IntervalEnds:
         usual = every[..., 1:] / np.maximum(every[..., :1], 1)
         means = (sums[..., 1:] + LEAN * usual) / (sums[..., :1] + LEAN)
         losses, missed = np.split(means, 2, axis=-1)
-        losses[..., 0] *= AHEAD
         often = missed > MISSED * self.tail * _FINE
         often[..., 0] = False
         return np.asarray(np.argmin(np.where(often, np.inf, losses), axis=-1))
@@ -120,7 +116,7 @@ class IntervalEnds:
     def chosen(self, basis: Basis, cell: Cell, mixed: Sequence[Floats], windows: int) -> Floats:
         """Return (low, high): the best candidates of each result.
 
-        `mixed` has the quantiles of the distribution. Those of strangers do not compete.
+        `mixed` has the quantiles of the distribution. Groups without a past have no record.
         """
         if windows < FEWEST:
             return np.stack(mixed)
@@ -151,6 +147,7 @@ class IntervalEnds:
             losses = np.maximum((1 - self.tail) * over, -self.tail * over) / basis.level
             parts = np.concatenate([np.minimum(losses, _FARTHEST), over > 0]) * _FINE
             parts = np.concatenate([np.ones((1, len(final))), np.round(parts)]).T
+            parts *= basis.view.known[:, None]
             np.add.at(record[side], (cell.position, cell.size), parts.astype(np.int64))
         return EndsMemory(WholeNumbers(known), WholeNumbers(record))
 
