@@ -5,8 +5,8 @@ completeness compete. Each final adds their losses, 1 - accuracy, to the record 
 position, size of the group, and whether the group has a past. A cell with few finals leans towards
 all cells of its position. The estimate with the smallest loss wins; the losses of the median count
 a little more, because its record is kept with what is known when the final comes, which is more
-than was known for the answer. The accuracy is relative to the final, so where finals have a long tail, a value below the median can be
-better.
+than was known for the answer. The accuracy is relative to the final, so where finals have a long
+tail, a value below the median can be better.
 
 All of the record are whole numbers.
 """
