@@ -21,13 +21,13 @@ help:
 	@echo 'make test              run all tests: first the quick ones, then Spark and experiments'
 	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
-	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60; CASE=learners: their cost'
 	@echo 'make soak [HOURS=1]    run a query under faults for hours: memory, files and latency stay flat'
 	@echo 'make chaos             break the local host in 2,000 seeded schedules, and flip bits of checkpoints;'
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
-	@echo 'make arena [SEED=...]  judge slack rules beside the best constant, and the times of early answers'
+	@echo 'make arena [SEED=...]  judge slacks beside the best constant, and early answers; PART=joins runs a part'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -69,7 +69,7 @@ experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
 
 arena: $(READY)
-	@$(BIN)/python -m experiments arena $(SEED:%=--seed %)
+	@$(BIN)/python -m experiments arena $(SEED:%=--seed %) $(PART:%=--part %)
 
 chaos-spark: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m chaos spark

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -73,46 +72,37 @@ def report(*, out: Folder = _FOLDER) -> None:
     print(path)
 
 
-class Part(StrEnum):
-    """A part of the arena: slacks of windows, joins, times and values of early answers."""
-
-    SLACKS = "slacks"
-    JOINS = "joins"
-    TIMES = "times"
-    VALUES = "values"
-
-
 @app.command()
 def arena(
     *,
     seed: Annotated[
         list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
     ] = None,
-    only: Annotated[
-        list[Part] | None, typer.Option("--only", help="What is judged; everything by default.")
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", help="Only this: windows, joins, times or values."),
     ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", help="Only this family or recording.")
+    ] = None,
+    recording: Annotated[
+        list[str] | None,
+        typer.Option("--recording", help="NAME=PATH,time=COLUMN,arrival=COLUMN: a file too."),
+    ] = None,
+    range: Annotated[str, typer.Option(help="The windows over such a file.")] = "1 minute",
+    epoch: Annotated[str, typer.Option(help="The epochs of such a file.")] = "5 seconds",
+    by: Annotated[str | None, typer.Option(help="The column of its groups.")] = None,
+    value: Annotated[str | None, typer.Option(help="The column of its values.")] = None,
     out: Folder = _FOLDER,
 ) -> None:
-    """Judge slacks beside the best constant, joins, and the times and values of early answers."""
-    from experiments.arena.early_report import early_arena
-    from experiments.arena.joins.report import join_arena
-    from experiments.arena.report import arena as run_arena
-    from experiments.arena.report import failures
-    from experiments.arena.value_report import fails, value_arena
+    """Judge slacks beside the best constant, and the times and the values of early answers."""
+    from experiments.arena.parts import run_parts
+    from experiments.arena.selection import Selection, own_recordings
 
-    console, seeds = Console(highlight=False, width=140), seed or [0]
-    failed = 0
-    for part in only or list(Part):
-        match part:
-            case Part.SLACKS:
-                failed += failures(run_arena(seeds, console, out))
-            case Part.JOINS:
-                failed += sum(bool(one.fails) for one in join_arena(seeds, console))
-            case Part.TIMES:
-                failed += sum(one.fails for one in early_arena(seeds, console))
-            case Part.VALUES:
-                failed += sum(bool(fails(one)) for one in value_arena(seeds, console))
-    if failed:
+    own = own_recordings(recording or (), range, epoch, by, value)
+    names = stream or [one.name for one in own]
+    chosen = Selection(tuple(seed or [0]), tuple(names), own)
+    if run_parts(part or (), chosen, Console(highlight=False, width=140), out):
         raise typer.Exit(1)
 
 
