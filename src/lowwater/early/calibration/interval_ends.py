@@ -138,14 +138,14 @@ class IntervalEnds:
         `windows` is the number of windows that were known before, and are known with these.
         """
         centres, scales = self._rivals(basis)
-        errors = np.minimum(np.maximum((final - centres) / scales, -_FARTHEST), _FARTHEST)
+        errors = _bounded(final - centres, scales)
         known = aged(self._errors, *windows, MEMORY).copy()
         np.add.at(known, (np.arange(self.plain)[:, None], bin_of(errors)), 1)
         record = aged(self._record, *windows, SPAN).copy()
         for side, ends in enumerate(self._candidates(basis, mixed)):
             over = final - ends if side else ends - final
-            losses = np.maximum((1 - self.tail) * over, -self.tail * over) / basis.level
-            parts = np.concatenate([np.minimum(losses, _FARTHEST), over > 0]) * _FINE
+            losses = np.maximum((1 - self.tail) * over, -self.tail * over)
+            parts = np.concatenate([_bounded(losses, basis.level), over > 0]) * _FINE
             parts = np.concatenate([np.ones((1, len(final))), np.round(parts)]).T
             parts *= basis.view.known[:, None]
             np.add.at(record[side], (cell.position, cell.size), parts.astype(np.int64))
@@ -158,7 +158,7 @@ class IntervalEnds:
         scales = [scale for one in bases for scale in (basis.common, np.abs(one))]
         centres.append(np.zeros_like(basis.x))  # finals themselves
         scales.append(np.maximum(np.abs(basis.x), basis.level))
-        return np.stack(centres), np.maximum(np.stack(scales), 1e-9 * basis.level)
+        return np.stack(centres), np.maximum(np.stack(scales), 1e-9 * basis.level + 1e-300)
 
     def _candidates(self, basis: Basis, mixed: Sequence[Floats]) -> Floats:
         """Return the candidates, as sides × candidates × results."""
@@ -172,3 +172,9 @@ class IntervalEnds:
         return (
             np.maximum(every, basis.x) if self.kind not in {"scaled", "level", "other"} else every
         )
+
+
+def _bounded(distances: Floats, scales: Floats) -> Floats:
+    """Return the distances by the scales, `_FARTHEST` at most."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.minimum(np.maximum(distances / scales, -_FARTHEST), _FARTHEST))
