@@ -27,7 +27,7 @@ def played(rule, needs, epochs=600, pairs=50, seed=1):
             before = max(newest - 2 * UNIT, 0)
             news.append(SlackNews(newest, before, counts, float(late.sum())))
         memory = rule.step(memory, news)
-        in_force.append(tuple(side.slack for side in memory))
+        in_force.append(tuple(side.slack for side in memory.sides))
         slacks.append(in_force[-1])
         lost.append(gone.mean())
     return np.array(slacks), np.array(lost)

@@ -30,16 +30,18 @@ class Pairs:
     - `epoch`, `bound`: By side, the epoch in which a pair needs that the watermark of the side is
       not above the bound.
     - `newest`: By side, the newest time at the end of each epoch.
+    - `length`: The length of an epoch, in ticks.
     """
 
     epoch: Ticks
     bound: Ticks
     newest: Ticks
+    length: int
 
     @classmethod
-    def of(cls, streams: Drawn, reach: int) -> Pairs:
+    def of(cls, streams: Drawn, reach: int, length: int = EPOCH) -> Pairs:
         """Return the pairs of equal keys whose times are at most `reach` apart."""
-        epochs = [one.arrived // EPOCH for one in streams]
+        epochs = [one.arrived // length for one in streams]
         last = max(int(one.max()) for one in epochs) + 1
         newest = np.full((2, last + 1), NEVER, np.int64)
         for side, (one, at) in enumerate(zip(streams, epochs, strict=True)):
@@ -51,7 +53,7 @@ class Pairs:
         later = at >= at[::-1]
         later &= at != at[::-1]  # rows of one epoch always meet, unless one of them is late
         bound = np.where(later, ts[::-1] + reach, ts + 2 * reach)
-        return cls(at, bound, newest)
+        return cls(at, bound, newest, length)
 
     @cached_property
     def needed(self) -> Ticks:
@@ -111,7 +113,7 @@ def play(pairs: Pairs, target: float) -> Course:
             news.append(SlackNews(newest, reference, counts, float(lost[side, mine].sum())))
         if epoch >= pairs.begun[0]:
             memory = rule.step(memory, news)
-            now = [one.newest - kept.slack for one, kept in zip(news, memory, strict=True)]
+            now = [one.newest - kept.slack for one, kept in zip(news, memory.sides, strict=True)]
             marks[:, epoch] = np.maximum(marks[:, epoch - 1], now)
     return Course(np.asarray(~lost.any(axis=0)), (pairs.newest - marks).sum(axis=0))
 

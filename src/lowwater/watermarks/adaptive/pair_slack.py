@@ -16,10 +16,9 @@ from lowwater.control.context import SlackReference
 from lowwater.control.measures import BinCounts, Measures
 from lowwater.control.watermark import Watermarks
 from lowwater.ticks import END
-from lowwater.watermarks.adaptive.pair_rule import PairRule
+from lowwater.watermarks.adaptive.pair_rule import PairMemory, PairRule
 from lowwater.watermarks.adaptive.quality_book import QualityBook
 from lowwater.watermarks.adaptive.tournament import SlackNews
-from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
 from lowwater.watermarks.adaptive.window_slack import summed
 
 
@@ -27,15 +26,15 @@ from lowwater.watermarks.adaptive.window_slack import summed
 class PairSlackMemory:
     """The memory of a `PairSlack`.
 
-    - `sides`: The memory of the rule for each side; of a join in order of time, for both at once.
+    - `rule`: The memory of the rule, with both sides; of a join in order of time, with one for both.
     - `slacks`: The chosen slack of each port, in ticks.
     - `oldest`: The newest time of each port after the first epoch with a row.
     - `book`: The pairs that the join has made and lost, by time.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
-    sides: tuple[TournamentMemory, ...]
+    rule: PairMemory
     slacks: tuple[int, ...]
     oldest: tuple[int | None, ...] = (None, None)
     book: QualityBook = field(default_factory=QualityBook)
@@ -104,13 +103,14 @@ class PairSlack:
             every = _sorted(summed([made.items(), lost.items()]))
             lost_pairs = float(sum(lost.values()))
             news.append(SlackNews(low, low if known is None else known, every, lost_pairs))
-        sides = self.rule.step(memory.sides, news[: len(memory.sides)])
+        rule = self.rule.step(memory.rule, news[: len(memory.rule.sides)])
         shards = measured.of_operator(self.operator)
         made_at, lost_at = (summed(getattr(m, n) for m in shards) for n in ("closed", "missed"))
         book = memory.book.plus(made_at, lost_at, max(memory.slacks))
+        sides = rule.sides
         slacks = tuple(sides[min(port, len(sides) - 1)].slack for port in range(len(self.ports)))
         oldest = tuple(b if a is None else a for a, b in zip(memory.oldest, now, strict=True))
-        return PairSlackMemory(sides, slacks, oldest, book)
+        return PairSlackMemory(rule, slacks, oldest, book)
 
     def _histograms(self, measured: Measures) -> dict[tuple[int, str], dict[int, int]]:
         """Return the histograms of needed slack by (port, "made" or "lost")."""
