@@ -62,9 +62,7 @@ FAMILIES: dict[str, JoinFamily] = {}
 """All families by name."""
 
 
-def family(
-    change: Change, epoch: int = EPOCH
-) -> Callable[[Callable[[Random], Drawn]], JoinFamily]:
+def family(change: Change, epoch: int = EPOCH) -> Callable[[Callable[[Random], Drawn]], JoinFamily]:
     """Register the decorated function as a family."""
 
     def register(draw: Callable[[Random], Drawn]) -> JoinFamily:

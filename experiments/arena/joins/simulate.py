@@ -47,7 +47,7 @@ class Pairs:
         for side, (one, at) in enumerate(zip(streams, epochs, strict=True)):
             np.maximum.at(newest[side], at, one.ts)
         newest = np.maximum.accumulate(newest, axis=1)
-        mine, theirs = _matches(streams, reach)
+        mine, theirs = matches(streams, reach)
         ts = np.stack([streams[0].ts[mine], streams[1].ts[theirs]])
         at = np.stack([epochs[0][mine], epochs[1][theirs]])
         later = at >= at[::-1]
@@ -68,7 +68,7 @@ class Pairs:
         return np.flatnonzero((self.newest > NEVER).all(axis=0))
 
 
-def _matches(streams: Drawn, reach: int) -> tuple[Ticks, Ticks]:
+def matches(streams: Drawn, reach: int) -> tuple[Ticks, Ticks]:
     """Return the rows of both streams that form pairs."""
     found: list[tuple[Ticks, Ticks]] = []
     for key in np.intersect1d(streams[0].key, streams[1].key):
@@ -116,9 +116,3 @@ def play(pairs: Pairs, target: float) -> Course:
             now = [one.newest - kept.slack for one, kept in zip(news, memory.sides, strict=True)]
             marks[:, epoch] = np.maximum(marks[:, epoch - 1], now)
     return Course(np.asarray(~lost.any(axis=0)), (pairs.newest - marks).sum(axis=0))
-
-
-def constant(pairs: Pairs, completeness: float, judged: np.ndarray) -> int:
-    """Return the smallest slack of both sides that makes this share of the judged pairs."""
-    needed = np.sort(pairs.needed.max(axis=0)[judged])
-    return int(needed[min(int(np.ceil(completeness * len(needed))), len(needed)) - 1])

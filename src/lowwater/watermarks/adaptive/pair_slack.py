@@ -26,7 +26,7 @@ from lowwater.watermarks.adaptive.window_slack import summed
 class PairSlackMemory:
     """The memory of a `PairSlack`.
 
-    - `rule`: The memory of the rule, with both sides; of a join in order of time, with one for both.
+    - `rule`: The memory of the rule, with both sides; of a join in order of time, with one side.
     - `slacks`: The chosen slack of each port, in ticks.
     - `oldest`: The newest time of each port after the first epoch with a row.
     - `book`: The pairs that the join has made and lost, by time.

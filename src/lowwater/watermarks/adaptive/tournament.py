@@ -67,7 +67,7 @@ DOUBT = 4.0
 LONGEST_STEP = 50.0
 """More windows than this in one epoch count as this many."""
 FURTHER = 1.25
-"""Rows that have never been seen are expected to need the longest needed slack, times this."""
+"""Rows unlike all others are expected to need the longest needed slack, or a RANGE, times this."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Tournament:
         best = cost.argmin(axis=1)
         if not self.unseen:
             return np.asarray(edges[best])
-        further = int(FURTHER * edges[-1])
+        further = int(FURTHER * max(int(edges[-1]), self.range))
         unseen = worth * self.unseen / max(known.given, 1e-9)
         least = cost[np.arange(len(best)), best]
         return np.where(further < least + unseen, further, edges[best])
