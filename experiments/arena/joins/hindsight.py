@@ -12,8 +12,9 @@ from experiments.arena.joins.simulate import Pairs
 TRIED = 400
 """The largest number of slacks of the first side that are tried."""
 BEFORE, SINCE = 40, 20
-"""The epochs before and after a change whose medians differ by a factor of `FACTOR`."""
-FACTOR = 2.0
+"""The epochs before and after a change whose medians are compared."""
+FACTOR, LEAST = 2.0, 4.0
+"""The factor by which these differ, and the least number of pairs in an epoch on one side."""
 AFTER = 20
 """The epochs after a change that are told apart."""
 REGIME = 200
@@ -56,7 +57,8 @@ def changes(pairs: Pairs) -> list[int]:
     found: list[int] = []
     for i in range(BEFORE, epochs - SINCE):
         if not found or i - found[-1] >= BEFORE:
-            found += [i] if any(_jumps(track, i) for track in (number, each)) else []
+            many = max(np.median(number[i - BEFORE : i]), np.median(number[i : i + SINCE])) >= LEAST
+            found += [i] if many and any(_jumps(track, i) for track in (number, each)) else []
     return found
 
 

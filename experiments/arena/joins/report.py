@@ -19,6 +19,7 @@ from experiments.arena.joins.hindsight import (
 )
 from experiments.arena.joins.simulate import Pairs, play
 from experiments.arena.report import empty_table
+from experiments.arena.selection import Selection
 from experiments.arena.verdict import ANY, CHANGING, KEPT, LONG, STEADY, TARGETS
 
 WARM_UP, LEARNT = 60, 80
@@ -128,16 +129,17 @@ def first_judged(pairs: Pairs) -> int:
     return max(begun + WARM_UP, min(learnt, last // 10))
 
 
-def join_arena(seeds: Sequence[int], console: Console) -> list[JoinVerdict]:
-    """Run the rule over all families, print the tables, and return the verdicts."""
+def join_arena(chosen: Selection, console: Console) -> list[JoinVerdict]:
+    """Run the rule over the chosen families, print the tables, and return the verdicts."""
     verdicts = []
-    for seed in seeds:
-        for name in FAMILIES:
-            pairs = pairs_of(name, seed)
-            verdicts += [_judged(name, seed, target, pairs) for target in TARGETS]
+    for seed, name in chosen.drawn(FAMILIES):
+        pairs = pairs_of(name, seed)
+        verdicts += [_judged(name, seed, target, pairs) for target in TARGETS]
     console.print(_table(verdicts))
     for change, most in (("steady", STEADY), ("changing", CHANGING)):
         mine = [v for v in verdicts if v.change == change]
+        if not mine:
+            continue
         ratio, two = mean_ratio(mine), _mean([v.ratio_of_two for v in mine])
         text = f"joins, {change}: wait ÷ best {ratio:.3f} in the mean, at most {most:g}"
         console.print(f"{text}; by two slacks in hindsight {two:.3f}, not judged")
