@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lowwater as lw
+from experiments.arena.joins import chain
 from experiments.arena.joins.families import EPOCH, FAMILIES, JoinStream
 from experiments.arena.joins.hindsight import changes, constant, two_constants
 from experiments.arena.joins.report import JoinVerdict, judge, mean_ratio, pairs_of
@@ -54,6 +55,13 @@ def test_a_regime_is_found_where_delays_change():
     found = changes(pairs_of("regimes", 1))
     assert 4 <= len(found) <= 24
     assert changes(pairs_of("both-late", 1)) == []
+
+
+def test_several_streams_in_a_row_have_the_target_together():
+    verdict = chain.judge(3, 0, 0.9)
+    assert not verdict.fails
+    assert verdict.constant < verdict.completeness + 0.03, "a constant with this wait is no better"
+    assert np.prod(verdict.each) == pytest.approx(verdict.completeness, abs=0.03)
 
 
 def shortened(stream, ticks):

@@ -15,6 +15,7 @@ from experiments.arena.families.family import Random, log_uniform
 from experiments.arena.joins.families import EPOCH, JoinStream
 from experiments.arena.joins.simulate import matches
 from experiments.arena.report import empty_table
+from experiments.arena.selection import Selection
 from experiments.arena.verdict import KEPT
 from lowwater.engine.quality_status import QualityStatus
 from lowwater.local.host import LocalEpochs
@@ -26,8 +27,8 @@ RATE, KEYS = 4.0, 4
 """The rows of a stream in a second, and the number of keys."""
 REACH = 500_000
 """Rows join if their times are at most so far from that of the first stream, in ticks."""
-NUMBERS = (3, 4, 5)
-"""How many streams are joined."""
+CHAINS = {"three-streams": 3, "four-streams": 4, "five-streams": 5}
+"""How many streams are joined, by name."""
 TARGET = 0.9
 """The target of all of them together."""
 WARM_UP = 60
@@ -98,7 +99,7 @@ def _run(
     for other in others:
         query = query.join(other, on="key", band=("-500 milliseconds", "500 milliseconds"))
     local = LocalEpochs(query.assembly.with_shards(1), lw.VirtualClock())
-    last = "join" if len(every) == 2 else f"join {len(every) - 1}"  # noqa: PLR2004
+    last = f"join {len(every) - 1}"
     results, made, waits = 0, list[int](), list[int]()
     for epoch in range(max(int(one.arrived.max()) for one in every) // EPOCH + 1):
         local.run([[_block(one, epoch)] for one in every], last=[False] * len(every))
@@ -135,9 +136,9 @@ def combinations(every: Sequence[JoinStream]) -> np.ndarray:
     return np.bincount(found.arrived // EPOCH)
 
 
-def chain_arena(seeds: Sequence[int], console: Console) -> list[ChainVerdict]:
+def chain_arena(chosen: Selection, console: Console) -> list[ChainVerdict]:
     """Run the rule on several streams, print the table, and return the verdicts."""
-    verdicts = [judge(number, seed, TARGET) for seed in seeds for number in NUMBERS]
+    verdicts = [judge(CHAINS[name], seed, TARGET) for seed, name in chosen.drawn(CHAINS)]
     table = empty_table("streams", "seed", "target", "kept", "each join", "wait, s", "constant")
     for v in verdicts:
         each = " ".join(f"{one:.3f}" for one in v.each)

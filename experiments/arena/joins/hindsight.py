@@ -16,9 +16,9 @@ BEFORE, SINCE = 40, 20
 FACTOR, LEAST = 2.0, 4.0
 """The factor by which these differ, and the least number of pairs in an epoch on one side."""
 AFTER = 20
-"""The epochs after a change that are told apart."""
+"""The epochs after a change that are judged apart."""
 REGIME = 200
-"""The least number of pairs of a regime that is told."""
+"""The least number of pairs of a regime that is judged apart."""
 
 
 def constant(pairs: Pairs, completeness: float, judged: np.ndarray) -> int:

@@ -102,7 +102,7 @@ class Tournament:
     slide: int
 
     few: ClassVar[float] = 0.0
-    """The number of lost rows that are no debt yet while few rows are known."""
+    """The number of lost rows that count as allowed while few rows are known."""
     unseen: ClassVar[float] = 0.0
     """The number of rows that are expected to need more slack than any row has needed so far."""
     cap: ClassVar[float] = 1.0
