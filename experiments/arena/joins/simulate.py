@@ -97,17 +97,17 @@ def play(pairs: Pairs, target: float) -> Course:
     rule, bins = PairRule(target, UNIT), SlackBins.of(UNIT)
     memory, marks = rule.begin(2), np.full_like(pairs.newest, NEVER)
     epochs = len(pairs.newest[0])
-    order = [np.argsort(pairs.epoch[side], kind="stable") for side in (0, 1)]
-    ends = [
-        np.searchsorted(pairs.epoch[side][order[side]], np.arange(epochs + 1)) for side in (0, 1)
-    ]
+    found = pairs.epoch.max(axis=0)
+    order = np.argsort(found, kind="stable")
+    ends = np.searchsorted(found[order], np.arange(epochs + 1))
     lost = np.zeros(pairs.epoch.shape, bool)
     for epoch in range(epochs):
         news, before = [], max(epoch - 2, 0)
+        mine = order[ends[epoch] : ends[epoch + 1]]
         for side in (0, 1):
-            mine = order[side][ends[side][epoch] : ends[side][epoch + 1]]
-            late = pairs.bound[side][mine] < marks[side, before]
-            lost[side, mine] = late & (epoch >= 2)  # noqa: PLR2004
+            came = pairs.epoch[side][mine]
+            late = pairs.bound[side][mine] < marks[side, np.maximum(came - 2, 0)]
+            lost[side, mine] = late & (came >= 2)  # noqa: PLR2004
             counts = bins.count(pairs.needed[side][mine], np.ones(len(mine), np.int64))
             newest, reference = (int(pairs.newest[side, e]) for e in (epoch, before))
             news.append(SlackNews(newest, reference, counts, float(lost[side, mine].sum())))
