@@ -1,7 +1,7 @@
-"""Whether the status tells the true quality: settled windows, booked as a run books them.
+"""Whether the reported quality is true: that of settled windows, booked as a run books them.
 
-At several moments of a stream the book says how many rows each settled window has, and how many
-have missed it. The truth is known at the end of the stream: rows may still come for a window that
+At several moments of a stream the book has the rows of each settled window, and those that missed
+it. The truth is known at the end of the stream: rows may still come for a window that
 counted as settled.
 """
 
@@ -29,7 +29,7 @@ from lowwater.watermarks.adaptive.told_quality import ToldQuality, told_quality
 from lowwater.watermarks.adaptive.window_slack import RuleMemory, WindowSlack, WindowSlackMemory
 
 ROWS = 1_000
-"""The number of rows over which what is told is compared with the truth."""
+"""The number of rows over which told and true quality are compared."""
 MOST, LEAST = 0.01, -0.02
 """The bounds of told minus true quality."""
 MOMENTS = 12
@@ -38,7 +38,7 @@ MOMENTS = 12
 
 @dataclass(frozen=True)
 class ToldVerdict:
-    """What was told under one target on one stream, at all moments.
+    """Told and true quality under one target on one stream, at all moments.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ToldVerdict:
     kept
         The share of moments at which the lower bound of the last windows was below the truth.
     compared
-        The number of stretches of 1,000 rows.
+        The number of intervals of 1,000 rows.
     """
 
     stream: str
@@ -153,7 +153,7 @@ def _books(
 def _differences(
     told: ToldQuality, ends: np.ndarray, in_time: np.ndarray, lost: np.ndarray, first: int
 ) -> list[float]:
-    """Return told minus true quality over each stretch of settled windows with 1,000 rows."""
+    """Return told minus true quality over intervals of settled windows with 1,000 rows."""
     found, said, true, rows, since = list[float](), 0.0, 0.0, 0.0, 0
     for span in told.spans:
         upto = int(np.searchsorted(ends, span.end, side="right"))
@@ -170,7 +170,7 @@ def _differences(
 
 
 def told_arena(chosen: Selection, console: Console) -> list[ToldVerdict]:
-    """Judge what is told of the chosen streams, print the tables, and return the verdicts."""
+    """Judge the told quality of the chosen streams, print the tables, and return the verdicts."""
     verdicts: list[ToldVerdict] = []
     with ProcessPoolExecutor(PROCESSES) as pool:
         for found in pool.map(judge_told, chosen.sources):
