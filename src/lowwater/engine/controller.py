@@ -156,7 +156,7 @@ class Controller:
             ended=all(i.ended for i in inputs),
         )
         need = need_after(
-            self.needs, before, report, self.flow, adapter=self.adapter, adapting=adapting
+            self.needs, before, report, self.flow, self.adapter, adapting, self.prodder
         )
         sideline: SidelineMemory | None = None
         hold = HoldDecision()
