@@ -46,18 +46,21 @@ def need_after(
     before: Entry,
     report: EpochReport,
     flow: Dataflow,
-    adapter: SlackAdapter | None,
-    adapting: AdapterMemory | None,
-    prodder: Prodder | None,
+    *,
+    slacks: tuple[SlackAdapter | None, AdapterMemory | None],
+    early: Prodder | None,
 ) -> NeedMemory | None:
-    """Return the memory of `needs` after the epoch that follows `before`; None without needs."""
+    """Return the memory of `needs` after the epoch that follows `before`; None without needs.
+
+    `slacks` is what chooses the slacks, and its memory; `early` requests early results.
+    """
     if needs is None:
         return None
     took = [m.took for m in report.measured.epoch if m.took is not None]
     parts = [
         replace(
-            _part(one, report, flow, adapter, adapting),
-            accuracies=_accuracies(one, before, report, prodder),
+            _part(one, report, flow, *slacks),
+            accuracies=_accuracies(one, before, report, early),
         )
         for one in needs.parts
     ]
