@@ -67,7 +67,8 @@ class Status:
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and what keeps results from being in time (`limited_by`):
         "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count
-        by class of groups, and `classes` has the share of windows being dropped by class.
+        by class of groups: `classes` has the share of windows being dropped by class, `windows_of`
+        the number of dropped windows by class.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
@@ -198,7 +199,9 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
         "limited_by": memory.load.choice.limit,
-    } | ({} if memory.fair is None else {"classes": classes})
+    } | (
+        {} if memory.fair is None else {"classes": classes, "windows_of": dict(memory.fair.windows)}
+    )
 
 
 def _bad_files(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:

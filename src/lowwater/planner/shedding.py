@@ -41,7 +41,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
             "shed= decides over intervals of one time for all windows of a run, but some of these "
             "lie over time, others over numbers; run them as separate queries"
         )
-    _check_weights(flow, shed)
+    check_weights(flow, shed)
     if shed.fair_by is not None:
         check_fair_by(flow, shed.fair_by, f"shed(fair_by={shed.fair_by!r})")
         flow = replace(flow, fair_by=shed.fair_by)
@@ -81,7 +81,7 @@ def _check(flow: Dataflow) -> None:
         refuse("shed", operator.plan.labels, "shed= does not fit this query")
 
 
-def _check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
+def check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
     """Raise SpecError if `weights` has the name of another query."""
     names = [output.name for output in flow.outputs]
     for name in shed.weights:

@@ -7,7 +7,7 @@ until the window begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -23,7 +23,11 @@ from lowwater.shedding.load_model import LoadMemory
 from lowwater.shedding.policy import (
     ShedPolicy,
     bound_ticks,
+    bytes_in,
     check_gaps,
+    check_gives,
+    check_share,
+    check_weights,
     gap_of,
     plain,
     results_in,
@@ -40,6 +44,16 @@ MOST_SLOTS = 20_000
 """The largest number of slots for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals in memory; their late rows are counted as shed."""
+
+
+TUNED: Mapping[str, Callable[[Any], Any]] = {
+    "latency": bound_ticks,
+    "memory": bytes_in,
+    "gives": check_gives,
+    "share": check_share,
+    "weights": check_weights,
+}
+"""The settings beside `max_gap` that can change, each with the function that reads a value."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +83,24 @@ class LoadShedder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change while the query runs."""
-        bound = {} if self.how.latency is None else {"latency": spoken(self.how.latency)}
-        return {"max_gap": plain(self.how.max_gap), **bound}
+        how, settings = self.how, {"max_gap": plain(self.how.max_gap)}
+        if how.share is not None:
+            return settings | {"share": how.share}
+        settings["gives"] = how.gives
+        if how.latency is not None:
+            settings["latency"] = spoken(how.latency)
+        if how.memory is not None:
+            settings["memory"] = how.memory
+        if how.weights:
+            settings["weights"] = dict(how.weights)
+        return settings
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return the shedder with the `max_gap` and the `latency` in `values`."""
-        shedder = self
-        if "latency" in values and self.how.latency is not None:
-            bound = bound_ticks(values["latency"])
-            shedder = replace(shedder, how=replace(shedder.how, latency=bound))
-        return shedder.with_gap(values["max_gap"]) if "max_gap" in values else shedder
+        """Return the shedder with those of `values` that it has as settings."""
+        mine = self.settings.keys() & values.keys()
+        new = {name: TUNED[name](values[name]) for name in TUNED if name in mine}
+        shedder = replace(self, how=replace(self.how, **new)) if new else self
+        return shedder.with_gap(values["max_gap"]) if "max_gap" in mine else shedder
 
     def with_gap(self, gap: Any) -> LoadShedder:
         """Return the shedder with another `max_gap`."""

@@ -95,7 +95,7 @@ class Dashboard:
             settings["need_fresh_seconds"] = ticks(need["fresh"]) / 1e6
         if need.get("right") is not None and "fresh" in need:
             settings["need_right"] = need["right"]
-        return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
+        return {n: value for n, value in settings.items() if not isinstance(value, Mapping | str)}
 
     def _metrics(self) -> str:
         """Return the metrics of the run in Prometheus' text format."""
