@@ -23,7 +23,8 @@ CALM = 0.8
 class LoadVerdict:
     """Three shedders on one stream: the library's, the planner, and one that follows the load.
 
-    `load` is the largest load over an interval as long as the bound, `busy` if pauses count as work.
+    `load` is the largest load over an interval as long as the bound, `busy` the one in which pauses
+    count as work.
     """
 
     family: LoadFamily

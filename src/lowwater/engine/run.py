@@ -92,8 +92,8 @@ class Run(ABC):
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are parameters of `lw.early_before`; `max_gap`, `latency`, `memory`, `gives`, `share`
-        and `weights` of `lw.shed`.
+        `accuracy` are parameters of `lw.early_before`; `max_gap`, `latency`, `memory`, `gives`,
+        `share` and `weights` of `lw.shed`.
         `need` is another need, or some of its arguments, such as {"fresh": "1 minute"}; for several
         queries, by the name of the query.
 
