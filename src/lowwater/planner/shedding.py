@@ -239,6 +239,10 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
         ]
     if shedder.how.fair_by is not None:
         how += f", in fair shares by {CLASSES} classes of {shedder.how.fair_by}"
+    if (weights := shedder.weights) is not None:
+        names = {root.operator: root.query for root in shedder.roots}
+        order = [names[n] for n in sorted(weights, key=weights.__getitem__)]
+        how += f", by weight: {order[0]} first, {order[-1]} last"
     named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))
     lines = [
         f"shed        windows of {named}: {how}, at most {shedder.most} in a row",

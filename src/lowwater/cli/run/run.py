@@ -200,8 +200,8 @@ def dropped_lines(status: lw.Status) -> Iterator[str]:
     dropped = status.dropped
     if not dropped:
         return
-    classes = dropped.get("windows_of", {})
-    of = " by class of groups" if "windows_of" in dropped else ""
+    classes = dropped["windows_of"] if "classes" in dropped else {}
+    of = " by class of groups" if "classes" in dropped else ""
     share = "" if classes else f", at the end a share of {dropped['share']:.0%}"
     limit = "" if dropped["limited_by"] is None else f"; limited by {dropped['limited_by']}"
     yield f"Dropped {dropped['windows']:,} windows{of}{share}{limit}."
