@@ -66,7 +66,7 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         head = [f"-- {operator.name}"] if several else []
         sections.append("\n".join([*head, *lines]))
     if assembly.shedder is not None:
-        sections += shed_lines(assembly.shedder, flow)
+        sections += shed_lines(assembly.shedder, flow, assembly.sources)
     return "\n".join(sections)
 
 
