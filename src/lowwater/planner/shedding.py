@@ -96,7 +96,7 @@ def check_fair_by(flow: Dataflow, column: str, written: str) -> None:
     """Raise SpecError unless all windows of `flow` are grouped by the column of its inputs."""
     for operator in flow.operators:
         plan = operator.plan
-        refuse("fair_by", plan.labels, written)
+        refuse("fair_by", set(plan.labels) - {"no groups"}, written)
         if column not in plan.group_keys:
             keys = ", ".join(plan.group_keys) or "nothing"
             raise SpecError(
