@@ -172,7 +172,7 @@ def test_a_join_meets_its_target_and_makes_only_late_streams_wait(order):
 @pytest.mark.parametrize("order", ["free", "time"])
 def test_an_anti_join_waits_for_late_partners_of_its_rows(order):
     """A row is wrong if it is emitted although it has a partner."""
-    mine, other = rows(1, n=1_500, seconds=60, late=0.0), rows(2, n=1_500, seconds=60)
+    mine, other = rows(1, n=2_500, seconds=100, late=0.0), rows(2, n=2_500, seconds=100)
     _, (a, b) = streams(2, lw.quality(0.9))
     query = a.join(b, on="key", band=("-100 ms", "100 ms"), how="anti", order=order)
     local = LocalEpochs(query.assembly.with_shards(2), lw.VirtualClock())

@@ -104,7 +104,7 @@ def _run(
     for epoch in range(max(int(one.arrived.max()) for one in every) // EPOCH + 1):
         local.run([[_block(one, epoch)] for one in every], last=[False] * len(every))
         status = local.status()
-        total = int(status.operators[last]["results"])
+        total = int(status.operators[last].get("results", 0))
         made, results = [*made, total - results], total
         waits.append(_slacks(status.quality))
     return made, waits, tuple(one.overall or 0.0 for one in local.status().quality.values())
