@@ -21,7 +21,7 @@ help:
 	@echo 'make test              run all tests: first the quick ones, then Spark and experiments'
 	@echo 'make wheel             build a wheel and try it in an environment of its own (part of make test)'
 	@echo 'make lint              check format, style, types, imports, names of modules and prose'
-	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60'
+	@echo 'make bench [CASE=...]  compare with Spark itself, e.g. CASE=sliding-60; CASE=learners: their cost'
 	@echo 'make soak [HOURS=1]    run a query under faults for hours: memory, files and latency stay flat'
 	@echo 'make chaos             break the local host in 2,000 seeded schedules, and flip bits of checkpoints;'
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'

@@ -13,8 +13,8 @@ from bench.processes import WorkerError
 from bench.report import case_figures, case_line, idle_figures, state_figures, twin_line
 from bench.run import Options, against_itself, alone, compare, say
 
-IN_ONE_PROCESS = ("kinds", "targets", "orders", "shedding", "checksums")
-"""Kinds of windows; what a quality target costs, what order does; overload; what checksums cost.
+IN_ONE_PROCESS = ("kinds", "targets", "learners", "orders", "shedding", "checksums")
+"""Kinds of windows; what targets and their learners cost; order; overload; what checksums cost.
 Modules of these names, run only when they are asked for."""
 NAMES = (*COMPARED, *ALONE, *TWINS)
 _FIGURES = {"idle": idle_figures, "state": state_figures}
