@@ -110,7 +110,7 @@ def _differences(spans: Sequence[QualitySpan], made: Ticks, every: Ticks) -> Ite
         yield float(given / max(given + missed, 1) - true)
 
 
-def told_arena(chosen: Selection, console: Console) -> list[ToldVerdict]:
+def told_of_joins(chosen: Selection, console: Console) -> list[ToldVerdict]:
     """Judge what the joins of the chosen families report, print a table, return the verdicts."""
     verdicts = [judge_told(name, seed) for seed, name in chosen.drawn(FAMILIES)]
     table = empty_table("reported", "seed", "− true, at least", "at most", "judged", "fails")
