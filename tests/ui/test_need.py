@@ -54,8 +54,6 @@ def test_the_page_has_what_a_need_promised_and_kept():
         "fresh": timedelta(seconds=5),
         "exact": timedelta(seconds=40),
         "right": 0.9,
-        "error": None,
-        "share": None,
     }
     kept = {"fresh": 0.998, "right": None, "exact": 1.0}
     given_up = {"windows": 3, "fresh": 2, "exact": 0}

@@ -20,6 +20,8 @@ from lowwater.ui.columns import QueryColumns
 from lowwater.ui.history import History
 from lowwater.ui.server import HOST, Channel, Server, check_token
 
+WITHOUT_SLIDER = {"memory", "gives", "share", "weights"}
+"""The settings that the page does not show."""
 _POLL_SECONDS = 0.05
 _LAST_SECONDS = 1.0
 """The longest time that `close` waits for open pages to receive the last epoch."""
@@ -95,7 +97,8 @@ class Dashboard:
             settings["need_fresh_seconds"] = ticks(need["fresh"]) / 1e6
         if need.get("right") is not None and "fresh" in need:
             settings["need_right"] = need["right"]
-        return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
+        shown = {n: v for n, v in settings.items() if n not in WITHOUT_SLIDER}
+        return {name: value for name, value in shown.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:
         """Return the metrics of the run in Prometheus' text format."""
