@@ -205,7 +205,7 @@ class Tournament:
         """Return the slack of each candidate."""
         usual = max(float(known.rate[-1]), 1e-9)
         missing = self._until_arrival(known, price / usual, newest)
-        if len(known.bins) == 1:  # no row has needed slack, so none is worth a wait
+        if len(known.bins) == 1 and not self.unseen:  # no row is worth a wait
             by_batch = self._until_batch(known, 0.0, newest)
             return np.array([0] * len(MEMORIES) + [max(0, by_batch), missing], np.int64)
         edges = self.bins.edges[known.bins]
