@@ -87,16 +87,18 @@ class Dashboard:
         return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return the settings that a slider can show as {name: value}; durations are in seconds."""
+        """Return the settings that a slider can show as {name: value}; durations are in seconds.
+
+        A need chooses the others, so only its own have sliders.
+        """
         settings = dict(self.run.settings)
+        need = settings.pop("need", None) or {}
+        if "fresh" in need:  # of several needs, none has a slider
+            own = {"need_fresh_seconds": ticks(need["fresh"]) / 1e6}
+            return own if need.get("right") is None else {**own, "need_right": need["right"]}
         for name in ("max_gap", "latency"):
             if isinstance(settings.get(name), str):
                 settings[f"{name}_seconds"] = ticks(settings.pop(name)) / 1e6
-        need = settings.pop("need", None) or {}
-        if "fresh" in need:  # of several needs, none has a slider
-            settings["need_fresh_seconds"] = ticks(need["fresh"]) / 1e6
-        if need.get("right") is not None and "fresh" in need:
-            settings["need_right"] = need["right"]
         shown = {n: v for n, v in settings.items() if n not in WITHOUT_SLIDER}
         return {name: value for name, value in shown.items() if not isinstance(value, Mapping)}
 

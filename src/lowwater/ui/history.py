@@ -195,7 +195,7 @@ def status_record(status: Status) -> dict[str, Any]:
 
 def need_text(need: NeedStatus) -> str:
     """Return what a need has promised and kept, as one line."""
-    kept = {n: "–" if share is None else f"{share:.1%}" for n, share in need.kept.items()}
+    kept = {n: "–" if share is None else f"{100 * share:.1f} %" for n, share in need.kept.items()}
     times = {n: need.promised[n] for n in ("fresh", "exact") if n in need.promised}
     within = {n: spoken(round(time.total_seconds() * 1e6)) for n, time in times.items()}
     parts = [f"first answers within {within['fresh']}: {kept['fresh']}"]
