@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from lowwater.planner.compatibility import RULES, Rule, rule_for
+from lowwater.planner.compatibility import RULES, Rule, rule_of
 from lowwater.planner.labels import AGGREGATES, FEATURES, OPERATORS, WINDOWS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compatibility.md"
@@ -55,7 +55,7 @@ def _cell(feature: str, label: str, numbers: Mapping[tuple[str, str], int]) -> s
 
 def _rule(feature: str, label: str) -> Rule | None:
     labels = {label, "by"} if label == "per_source" else {label}
-    return rule_for("shed" if feature == "shed fill" else feature, labels)
+    return rule_of(feature, labels)
 
 
 def _legend(labels: Mapping[str, str]) -> str:

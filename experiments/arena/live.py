@@ -32,11 +32,15 @@ POLLS = 4
 
 @dataclass(frozen=True)
 class Prices:
-    """Costs in ticks: of an epoch, of a row that is processed, and of a row that is skipped."""
+    """Costs in ticks: of an epoch, of a row that is processed, and of a row that is skipped.
+
+    `warm_up` are the additional costs of the first epochs of each run.
+    """
 
     epoch: int = 1_000
     row: float = 0.0
     shed: float = 0.0
+    warm_up: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class Live:
     restart: Callable[[LocalEpochs], LocalEpochs] | None = None
     answers: Answers = field(default_factory=Answers)
     taken: int = 0
+    done: int = 0
 
     def play(self, until: int) -> Answers:
         """Run all epochs that begin before `until`, and return the answers."""
@@ -127,6 +132,7 @@ class Live:
                 if outage.start <= self.machine.time < outage.end:
                     self.machine.time = outage.end
                     self.epochs = self.restart(self.epochs) if self.restart else self.epochs
+                    self.done = 0
         self.answers.status = self.epochs.status()
         return self.answers
 
@@ -142,6 +148,8 @@ class Live:
         known = skipped(self.epochs.flow, before.standing.dropped)
         gone = int(within(known.rows[0], ts).sum()) if len(ts) else 0
         work = prices.epoch + prices.row * (len(ts) - gone) + prices.shed * gone
+        work += sum(prices.warm_up[self.done : self.done + 1])
+        self.done += 1
         self.machine.length = int(work)
         self.machine.time += self.machine.length
         columns = [ts, stream.key[self.taken : upto], stream.value[self.taken : upto]]

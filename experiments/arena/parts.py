@@ -13,6 +13,7 @@ from experiments.arena.families import FAMILIES
 from experiments.arena.joins.chain import CHAINS, chain_arena
 from experiments.arena.joins.families import FAMILIES as JOINED
 from experiments.arena.joins.report import join_arena
+from experiments.arena.joins.told import told_of_joins
 from experiments.arena.report import arena, failures
 from experiments.arena.selection import Selection
 from experiments.arena.told import told_arena
@@ -29,6 +30,7 @@ def _joins(chosen: Selection, console: Console, folder: Path) -> int:
     failed = 0
     if chosen.drawn(JOINED):
         failed += sum(bool(one.fails) for one in join_arena(chosen, console))
+        failed += sum(one.fails for one in told_of_joins(chosen, console))
     if chosen.drawn(CHAINS):
         failed += sum(one.fails for one in chain_arena(chosen, console))
     return failed

@@ -15,13 +15,14 @@ import pyarrow as pa
 
 import lowwater as lw
 from experiments.qdj.adaptive import JoinOutcome
+from experiments.qdj.rules import ThesisRule
 from experiments.reference.qdj import Pair
 from lowwater.engine.entry import Entry
 from lowwater.local.host import LocalEpochs
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.watermarks.adaptive.adapter import MonitoredInput, SlackAdapter
 from lowwater.watermarks.adaptive.decision import SlackDecision
-from lowwater.watermarks.adaptive.rules import FeedbackRule, ModelRule
+from lowwater.watermarks.adaptive.rules import FeedbackRule
 
 EPOCH = 10_000
 """Ticks: one granule."""
@@ -36,7 +37,7 @@ def play(stream: Pair, target: float, *, thesis: bool = False) -> JoinOutcome:
     a, b = (lw.stream(lw.feed(SCHEMA), time="ts") for _ in range(2))
     band = ("-3 seconds", "2 seconds")
     made = a.join(b, on="key", band=band, order="time", quality=target).assembly
-    made = _by_model(made, ModelRule(target=target) if thesis else FeedbackRule(target=target))
+    made = _by_model(made, ThesisRule(target=target) if thesis else FeedbackRule(target=target))
     local = LocalEpochs(made.with_shards(1), lw.VirtualClock())
     buffered = rows = newest = 0
     end: int | None = None
@@ -61,7 +62,7 @@ def play(stream: Pair, target: float, *, thesis: bool = False) -> JoinOutcome:
     return JoinOutcome(given[there] / wanted, wanted, np.array(slacks), buffered / max(1, rows))
 
 
-def _by_model(made: PhysicalPlan, rule: ModelRule) -> PhysicalPlan:
+def _by_model(made: PhysicalPlan, rule: FeedbackRule) -> PhysicalPlan:
     """Return the query with a rule that asks the model."""
     assert made.adapter is not None  # noqa: S101
     (pair,) = made.adapter.pairs

@@ -10,12 +10,12 @@ import numpy as np
 
 from experiments.harness.contract import Value
 from experiments.qdj.adaptive import JoinOutcome, JoinSettings, deliver
+from experiments.qdj.rules import FeedbackOverall, PdOverall, ThesisOverall, ThesisRule
 from experiments.reference.qdj import Pair
 from experiments.reference.quality import quality
 from lowwater.watermarks.adaptive.rules import (
     Degrees,
     FeedbackRule,
-    ModelRule,
     PdController,
     PdState,
     QualityOf,
@@ -32,7 +32,7 @@ DERIVATIVE = (0.0, 0.25, 0.5, 1.0)
 GAINS = tuple((p, p * d) for p in PROPORTIONAL for d in DERIVATIVE)
 
 
-def by_rule(stream: Pair, asked: JoinSettings, rule: ModelRule | FeedbackRule) -> JoinOutcome:
+def by_rule(stream: Pair, asked: JoinSettings, rule: FeedbackRule) -> JoinOutcome:
     """Run under a rule that asks the model."""
     a, b = (w * asked.windows.unit // asked.granule for w in asked.windows.kept)
     known = RuleState()
@@ -50,10 +50,16 @@ def by_rule(stream: Pair, asked: JoinSettings, rule: ModelRule | FeedbackRule) -
 
 
 def thesis(
-    stream: Pair, target: float, asked: JoinSettings | None = None, **how: Any
+    stream: Pair,
+    target: float,
+    asked: JoinSettings | None = None,
+    *,
+    overall: bool = False,
+    **how: Any,
 ) -> JoinOutcome:
     """Run under algorithms 2 to 4."""
-    return by_rule(stream, asked or JoinSettings(), ModelRule(target=target, **how))
+    rule = ThesisOverall if overall else ThesisRule
+    return by_rule(stream, asked or JoinSettings(), rule(target=target, **how))
 
 
 def ours(
@@ -62,18 +68,21 @@ def ours(
     asked: JoinSettings | None = None,
     *,
     steps: int = STEPS,
+    overall: bool = False,
     **how: Any,
 ) -> JoinOutcome:
-    """Run under the default rule."""
+    """Run under the rule with feedback."""
     asked = replace(asked or JoinSettings(), steps=steps)
-    return by_rule(stream, asked, FeedbackRule(target=target, **how))
+    rule = FeedbackOverall if overall else FeedbackRule
+    return by_rule(stream, asked, rule(target=target, **how))
 
 
 def controlled(
     stream: Pair, target: float, gains: tuple[float, float], *, overall: bool = False
 ) -> JoinOutcome:
     """Run under a PD controller."""
-    rule = PdController(target=target, proportional=gains[0], derivative=gains[1], overall=overall)
+    kind = PdOverall if overall else PdController
+    rule = kind(target=target, proportional=gains[0], derivative=gains[1])
     known = PdState()
 
     def decide(seen: RuleInput) -> float:

@@ -237,6 +237,43 @@ def test_windows_may_be_shed_and_what_was_is_told(here, capfd):
     assert not kept & gone
 
 
+def test_the_report_has_the_dropped_windows_by_class_of_groups(here, capfd):
+    rows = [(START + timedelta(seconds=n), "tiny" if n % 6 == 0 else "acme") for n in range(900)]
+    pacsv.write_csv(pa.table({"ts": [t for t, _ in rows], "k": [k for _, k in rows]}), "k.csv")
+    query = "SELECT k, count(*) AS n FROM s [RANGE 5 seconds] GROUP BY k"
+    given = [query, "--source", "s=k.csv", "--watermark", "ordered", "--host", "local"]
+    shed = ["--shed", "share 0.4, max gap 3, fair by k", "--epoch-rows", "30"]
+    files = ["--sink", "json:out", "--dropped", "json:gone"]
+    assert exit_code(*given, *shed, *files) == 0
+    shown = capfd.readouterr().err
+    gone = [
+        json.loads(line)["class"]
+        for path in here.glob("gone/epoch-*")
+        for line in path.read_text().splitlines()
+    ]
+    acme = lw.fair_class("acme")
+    assert set(gone) == {acme}
+    assert f"Dropped {len(gone)} windows by class of groups." in shown
+    assert f"  class {acme}: {len(gone)} windows, at the end a share of 48%" in shown
+    assert exit_code(*given, *shed, "--sink", "json:again", "--json") == 0
+    record = json.loads(capfd.readouterr().out)["dropped"]
+    assert record["windows_of"] == {str(acme): len(gone)}
+
+
+def test_the_report_has_what_a_need_promised_and_kept(here, capfd):
+    given = ["SELECT count(*) AS n FROM s [RANGE 5 seconds]", "--source", "s=readings.csv"]
+    need = ["--need", "fresh 30 seconds, error 0.05, exact 3 minutes", "--host", "local"]
+    assert exit_code(*given, *need, "--sink", "json:out") == 0
+    shown = capfd.readouterr().err
+    assert "\nDropped 0 windows, at the end a share of 0%." in shown
+    assert "\nNeed: first answers within 30 seconds: " in shown
+    assert "with an error of at most 0.05: " in shown
+    assert exit_code(*given, *need, "--sink", "json:again", "--json") == 0
+    (record,) = json.loads(capfd.readouterr().out)["needs"].values()
+    assert record["promised"]["error"] == 0.05
+    assert set(record["kept"]) == {"fresh", "share", "exact"}
+
+
 def test_a_quality_target_stands_for_progress(here, capfd):
     options = ["--source", "s=readings.csv", "--host", "local", "--sink", "json:-"]
     assert exit_code("q.cql", *options, "--quality", "1.0, idle timeout 1 minute") == 0

@@ -132,7 +132,12 @@ def test_a_restarted_query_keeps_its_values_until_it_is_written_otherwise():
         assert again.controller.tuned(again.log.before(2).overrides).settings == found
         return found
 
-    kept = {"quality": 0.8, "aggressiveness": 0.5, "max_gap": "6000000 microseconds"}
+    kept = {
+        "quality": 0.8,
+        "aggressiveness": 0.5,
+        "max_gap": "6000000 microseconds",
+        "share": 0.6,
+    }
     assert in_force() == kept
     assert in_force(aggressiveness=0.7) == {**kept, "aggressiveness": 0.7}
     assert in_force(quality=0.95) == {**kept, "quality": 0.95}
@@ -197,11 +202,15 @@ def test_the_bound_on_latency_is_retuned_and_a_fixed_share_has_none():
     shed = lw.shed(latency="5 seconds")
     assembly = RunOptions(shed=shed).plan(made.agg(n=lw.count()).assembly)
     local = LocalEpochs(assembly.with_shards(1), CLOCK)
-    assert local.controller.settings == {"max_gap": 10, "latency": "5 seconds"}
+    assert local.controller.settings == {
+        "max_gap": 10,
+        "gives": "latency",
+        "latency": "5 seconds",
+    }
     asked = [retuning(local.controller, {"latency": timedelta(seconds=9)})]
     local.run([[ROWS[0]]], last=[False], asked=asked)
     tuned = local.controller.tuned(local.log.before(1).overrides)
-    assert tuned.settings == {"max_gap": 10, "latency": "9 seconds"}
+    assert tuned.settings == {"max_gap": 10, "gives": "latency", "latency": "9 seconds"}
     assert tuned.shedder.how.latency == 9_000_000
     with pytest.raises(lw.SpecError, match="greater than zero"):
         retuning(local.controller, {"latency": "0 seconds"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lowwater as lw
 from experiments.arena.joins import chain
@@ -12,7 +14,9 @@ from experiments.arena.joins.families import EPOCH, FAMILIES, JoinStream
 from experiments.arena.joins.hindsight import changes, constant, two_constants
 from experiments.arena.joins.report import JoinVerdict, judge, mean_ratio, pairs_of
 from experiments.arena.joins.simulate import Pairs, play
+from experiments.arena.joins.told import judge_told
 from lowwater.local.host import LocalEpochs
+from tests.strategies import examples
 
 PART = [(name, 0.95) for name in ("one-late", "both-late", "low-rates", "outages", "drift")]
 PART += [("low-rates", 0.99)]
@@ -62,6 +66,14 @@ def test_several_streams_in_a_row_have_the_target_together():
     assert not verdict.fails
     assert verdict.constant < verdict.completeness + 0.03, "a constant with this wait is no better"
     assert np.prod(verdict.each) == pytest.approx(verdict.completeness, abs=0.03)
+
+
+@examples(6)
+@given(st.sampled_from(["both-late", "matches-late", "regimes", "outages"]), st.integers(0, 19))
+def test_the_quality_reported_of_settled_pairs_is_true_over_any_thousand(family, seed):
+    verdict = judge_told(family, seed, epochs=200)
+    assert not verdict.fails, verdict
+    assert verdict.judged
 
 
 def shortened(stream, ticks):

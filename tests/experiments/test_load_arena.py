@@ -122,11 +122,54 @@ def test_slack_and_warm_up_are_load_only_to_a_shedder_that_follows():
         assert not play(given_, LibraryShedder(given_)).dropped.any()
 
 
+@settings(deadline=None, max_examples=20)
+@given(
+    bursts=BURSTS,
+    pauses=st.lists(st.tuples(st.floats(0, 15), st.floats(0.01, 1.5)), max_size=3),
+    seed=st.integers(0, 99),
+)
+def test_the_load_with_pauses_is_that_of_the_busiest_interval(bursts, pauses, seed):
+    spans, at = [], 0.0
+    for start, length in pauses:
+        at += start
+        spans.append((round(at * LATENCY), round((at + length) * LATENCY)))
+        at += length
+    given_ = stream(bursts, pauses=tuple(spans))
+    assert given_.busy() >= given_.load() - 1e-9
+
+    def loaded(since):
+        until = since + LATENCY
+        rows = ((given_.arrived >= since) & (given_.arrived <= until)).sum()
+        off = sum(max(0, min(until, b) - max(since, a)) for a, b in spans)
+        return (rows * given_.row + off + 3 * given_.fixed) / LATENCY
+
+    random = np.random.default_rng(seed)
+    some = [*random.integers(0, 20 * LATENCY, 50).tolist(), *(a for a, _ in spans)]
+    some += given_.arrived[random.integers(0, len(given_.arrived), 50)].tolist()
+    some += [b - LATENCY for _, b in spans]
+    assert max(map(loaded, some)) <= given_.busy() + 1e-9
+    if not spans:
+        assert given_.busy() == pytest.approx(given_.load(), abs=2 * given_.row / LATENCY)
+
+
+@pytest.mark.parametrize("name", ["sleep", "restart", "naps"])
+def test_a_pause_is_load_and_what_is_dropped_after_it_does_not_break_the_law(name):
+    """Rows of several bounds wait after a long pause, so the work does not fit."""
+    given_ = FAMILIES[name].stream(1)
+    assert given_.load() < CALM
+    longest = max(end - start for start, end in given_.pauses)
+    assert given_.busy() >= min(longest, given_.latency) / given_.latency
+    if name == "naps":
+        assert not play(given_, LibraryShedder(given_)).dropped.any()
+
+
 def test_the_tables_have_a_line_for_each_stream_and_family():
     given_ = stream([(2, 4, 8)])
     course = play(given_, LibraryShedder(given_))
     family = FAMILIES["step"]
-    verdicts = [LoadVerdict(family, n, given_.load(), course, course, course) for n in (1, 2)]
+    verdicts = [
+        LoadVerdict(family, n, given_.load(), given_.busy(), course, course, course) for n in (1, 2)
+    ]
     console = Console(file=StringIO(), width=140)
     console.print(by_stream(verdicts))
     console.print(by_family(verdicts))

@@ -112,7 +112,8 @@ def test_a_final_without_its_late_rows_is_not_told_to_be_right():
     (quality,) = told.quality.values()
     assert told.need.answers == "finals"
     assert 0.85 < quality.overall < 0.95
-    assert told.need.kept["right"] == pytest.approx(quality.overall, abs=0.02)
+    # Finals that waited for these rows, as in the warm-up, came after an early first answer.
+    assert told.need.kept["right"] == pytest.approx(0.9, abs=0.02)
 
 
 def test_answers_in_a_silence_are_given_up_to_it():

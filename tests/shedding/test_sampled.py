@@ -50,6 +50,12 @@ def weight_of(plan, t, seq, place):
     return 1
 
 
+def rate_at(plans, t):
+    """Return the inverse of the rate at a time, which no plan changes for a fixed share."""
+    known = (one for plan in plans for one in plan.samples)
+    return max((2**one.power for one in known if one.start <= t < one.end), default=1)
+
+
 def windows_of(t, size, slide):
     return range((t - size) // slide + 1, t // slide + 1)
 
@@ -133,7 +139,11 @@ def test_results_are_the_weighted_sums_over_the_rows_that_the_hash_chooses(
     }
     for row in found:
         cell = row["wid"], row["k"]
-        assert row["sampled"] == pytest.approx(counted[cell] / weighted[cell])
+        share = counted[cell] / weighted[cell]
+        if share == 1:  # a sampled pane of which no row was read may have had rows
+            start = row["wid"] * slide
+            share = np.mean([1 / rate_at(plans, t) for t in range(start, start + size)])
+        assert row["sampled"] == pytest.approx(share)
         assert row["a"] == pytest.approx(summed[cell] / weighted[cell])
     assert runner.status()["shed"] == shed
     assert runner.status().balanced
@@ -291,8 +301,8 @@ def refused(query):
 def test_what_cannot_be_estimated_by_weights_is_refused():
     stream = lw.stream(lw.feed(SCHEMA), time="t", watermark=lw.slack(3))
     windows = stream.window(range=4).group_by("k")
-    assert "'m' is neither" in refused(windows.agg(n=lw.count(), m=lw.max("v")))
-    assert "'d' is neither" in refused(windows.agg(d=lw.count_distinct("v")))
+    assert "of 'm': results are estimated" in refused(windows.agg(n=lw.count(), m=lw.max("v")))
+    assert "of 'd': results are estimated" in refused(windows.agg(d=lw.count_distinct("v")))
     above = windows.agg(n=lw.count()).window(range=8).agg(n=lw.sum("n"))
     assert "put the windows on the stream itself" in refused(above)
     joined = stream.join(stream, on="k", band=(-1, 1), time="max").window(range=4)

@@ -162,6 +162,18 @@ def test_a_filter_over_a_dataframe_does_not_hide_progress(spark, tmp_path):
     assert (outcome.status["in"], outcome.status["admitted"]) == (1, 1)
 
 
+def test_explain_says_what_spark_computes_before_rows_are_dropped_by_class(spark, folder):
+    stream = lw.stream(streaming(spark, folder), time="ts", watermark=lw.slack("4 seconds"))
+    windows = stream.where("value > 0").window(range="2 seconds").group_by("key")
+    query = windows.agg(n=lw.count("value"))
+    by_class = query.explain(shed=lw.shed(share=0.5, fair_by="key"))
+    sampled = query.explain(shed=lw.shed(share=0.5, kind="sampled"))
+    plain = query.explain(shed=lw.shed(share=0.5))
+    assert "Spark computes where value > 0 for all of them before" in by_class
+    assert "Spark computes where value > 0 for all of them before" in sampled
+    assert "Spark computes" not in plain
+
+
 def test_nothing_is_computed_for_rows_that_are_shed(spark, folder):
     """A column that fails where it is computed for a window that was left out."""
 

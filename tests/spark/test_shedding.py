@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import lowwater as lw
 from tests.wait import wait_until
@@ -22,19 +23,24 @@ def recorded(path, seconds, rate):
     return path
 
 
-def start(path, tmp_path, sinks, **options):
+def start(path, tmp_path, sinks, watermark=None, **options):
     replay = lw.replay(path, arrival="ts", max_rows_per_epoch=500)
-    stream = lw.stream(replay, time="ts", watermark=lw.slack("4500 milliseconds"))
+    stream = lw.stream(replay, time="ts", watermark=watermark or lw.slack("4500 milliseconds"))
     query = stream.with_columns(n=SLOW).window(range="200 milliseconds").agg(n=lw.sum("n"))
     return query.start(
         sink=sinks[0], dropped=sinks[1], checkpoint=str(tmp_path / "c"), shed=lw.shed(**options)
     )
 
 
-def test_a_start_and_a_slack_near_the_bound_shed_nothing(spark, tmp_path):
+@pytest.mark.parametrize(
+    "watermark",
+    [lw.slack("4500 milliseconds"), lw.slack("29 seconds"), lw.adaptive(), lw.quality(0.99)],
+    ids=["slack", "a slack near the bound", "adaptive", "quality"],
+)
+def test_a_start_and_a_slack_near_the_bound_shed_nothing(spark, tmp_path, watermark):
     path = recorded(tmp_path / "calm.parquet", 20, 50)
     sinks = lw.to_memory(), lw.to_memory()
-    run = start(path, tmp_path, sinks, latency="30 seconds", max_gap=10)
+    run = start(path, tmp_path, sinks, watermark, latency="30 seconds", max_gap=10)
     wait_until(lambda: run.status().counts.get("in") == 1_000, 120)
     run.stop()
     status = run.status()

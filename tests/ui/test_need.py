@@ -43,8 +43,7 @@ def post(page, given):
 
 def test_a_need_has_sliders_for_fresh_and_right_and_they_change_it(served):
     _, page = served
-    assert page._settings()["need_fresh_seconds"] == 5.0
-    assert page._settings()["need_right"] == 0.9
+    assert page._settings() == {"need_fresh_seconds": 5.0, "need_right": 0.9}
     told = post(page, {"need": {"fresh": "8 seconds"}})
     assert told.strip() == "From the next decision on: need fresh 8 seconds."
 
@@ -54,12 +53,10 @@ def test_the_page_has_what_a_need_promised_and_kept():
         "fresh": timedelta(seconds=5),
         "exact": timedelta(seconds=40),
         "right": 0.9,
-        "error": None,
-        "share": None,
     }
     kept = {"fresh": 0.998, "right": None, "exact": 1.0}
     given_up = {"windows": 3, "fresh": 2, "exact": 0}
     assert need_text(NeedStatus(promised, kept, given_up, ("work: epochs take too long",))) == (
-        "first answers within 5 seconds: 99.8%; right: –; finals within 40 seconds: 100.0%; "
+        "first answers within 5 seconds: 99.8 %; right: –; finals within 40 seconds: 100.0 %; "
         "windows dropped: 3; limited by work: epochs take too long"
     )

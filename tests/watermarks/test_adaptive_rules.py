@@ -9,13 +9,13 @@ import pytest
 
 from experiments.qdj.adaptive import JoinSettings
 from experiments.qdj.quality_runs import controlled, fixed, ours, thesis
+from experiments.qdj.rules import FeedbackOverall, ThesisOverall, ThesisRule, over_all
 from experiments.reference.quality import quality
 from experiments.streams.soccer import Game, generate
 from lowwater.codec import decode, encode
 from lowwater.watermarks.adaptive.lateness import LatenessHistogram, distribution_changed
 from lowwater.watermarks.adaptive.rules import (
     FeedbackRule,
-    ModelRule,
     PdController,
     PdState,
     RuleInput,
@@ -56,10 +56,9 @@ def test_wait_shrinks_again_when_lateness_does():
     assert after < 2 * calm
 
 
-@pytest.mark.parametrize("overall", [False, True])
-@pytest.mark.parametrize("rule", [ModelRule, FeedbackRule])
-def test_what_a_rule_remembers_survives_json(rule, overall):
-    rule = rule(target=0.9, overall=overall)
+@pytest.mark.parametrize("rule", [ThesisRule, ThesisOverall, FeedbackRule, FeedbackOverall])
+def test_what_a_rule_remembers_survives_json(rule):
+    rule = rule(target=0.9)
     straight = mended = RuleState()
     for passed in (0.5, 1.0, 0.5, 1.0):
         seen = RuleInput((LATE, LATE), (1.0, -2.0), given=70, wanted=100, passed=passed)
@@ -71,7 +70,7 @@ def test_what_a_rule_remembers_survives_json(rule, overall):
 
 
 def test_rule_of_the_thesis_moves_at_the_end_of_a_track():
-    rule, seen = ModelRule(target=0.9), RuleInput((LATE, LATE), (0.0,), passed=0.5)
+    rule, seen = ThesisRule(target=0.9), RuleInput((LATE, LATE), (0.0,), passed=0.5)
     known, slack = rule.step(RuleState(), seen, model)
     assert slack == 0
     seen = RuleInput((LATE, LATE), (0.0,), passed=1.0)
@@ -83,8 +82,8 @@ def test_rule_of_the_thesis_moves_at_the_end_of_a_track():
 
 def test_debt_of_all_results_so_far_is_paid_by_the_next_track():
     known = RuleState(given=80.0, wanted=100.0, usual=50.0)
-    assert known.over_all(0.85) == pytest.approx((0.85 * 150 - 80) / 50)
-    assert RuleState().over_all(0.85) == 0.85
+    assert over_all(known, 0.85) == pytest.approx((0.85 * 150 - 80) / 50)
+    assert over_all(RuleState(), 0.85) == 0.85
 
 
 def test_rest_of_a_track_makes_up_for_its_beginning():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lowwater.learners.slack_bins import SlackBins
 from lowwater.watermarks.adaptive.pair_rule import PairRule
+from lowwater.watermarks.adaptive.pair_slack import PairSlack
 from lowwater.watermarks.adaptive.tournament import SlackNews
 
 UNIT = 1_000
@@ -70,6 +73,29 @@ def test_when_pairs_need_less_again_the_slacks_fall():
     slacks, _ = played(PairRule(0.95, UNIT), needs, epochs=900)
     assert slacks[150:200].mean() > 4_000
     assert slacks[-50:].mean() < 2_000
+
+
+@given(
+    st.floats(0.5, 0.999), st.integers(2, 5), st.lists(st.floats(0.5, 1.0), min_size=5, max_size=5)
+)
+def test_joins_in_a_row_share_what_they_may_lose(target, joins, kept):
+    row = range(joins)
+    every = [
+        PairSlack(n, "join", (0, 1), ((0,), (1,)), target, UNIT, False, (*row[:n], *row[n + 1 :]))
+        for n in row
+    ]
+    equal = dict.fromkeys(row, target ** (1 / joins))
+    for one in every:
+        assert one.corrected(equal).target == pytest.approx(target ** (1 / joins))
+    shares = dict(zip(row, kept, strict=False))
+    rules = [one.corrected(shares) for one in every]
+    for one, rule in zip(every, rules, strict=True):
+        others = np.prod([shares[n] for n in one.others])
+        root = target ** (1 / joins)
+        assert (rule.target < root) == (others > root ** (joins - 1)) or rule.target == root
+        assert target <= rule.target < 1
+    perfect = every[0].corrected(dict.fromkeys(row, 1.0)).target
+    assert perfect == pytest.approx(target ** ((2 * joins - 1) / joins**2))
 
 
 @pytest.mark.parametrize("target", [0.9, 0.95])

@@ -54,8 +54,9 @@ def changes(pairs: Pairs) -> list[int]:
     number = np.bincount(epoch, minlength=epochs).astype(float)
     needs = np.bincount(epoch, pairs.needed.sum(axis=0) + pairs.length, minlength=epochs)
     each = needs / np.maximum(number, 1)
-    found: list[int] = []
-    for i in range(BEFORE, epochs - SINCE):
+    progress, found = pairs.newest.min(axis=0), list[int]()
+    last = int(np.argmax(progress == progress[-1]))  # then the streams are over
+    for i in range(BEFORE, last - SINCE):
         if not found or i - found[-1] >= BEFORE:
             many = max(np.median(number[i - BEFORE : i]), np.median(number[i : i + SINCE])) >= LEAST
             found += [i] if many and any(_jumps(track, i) for track in (number, each)) else []

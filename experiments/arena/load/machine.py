@@ -93,6 +93,24 @@ class LoadStream:
         most = int((after - np.arange(len(after))).max(initial=0))
         return (most * self.row + 3 * self.fixed) / self.latency
 
+    def busy(self) -> float:
+        """Return the largest load over an interval as long as the bound, if pauses count as work.
+
+        In a pause the machine does nothing, so rows that arrive in it are more than it can process.
+        """
+        pauses = np.array(self.pauses, np.int64).reshape(-1, 2)
+        first = np.concatenate([self.arrived, pauses[:, 0]])
+        last = np.concatenate([self.arrived, pauses[:, 1]])
+        since = np.unique(np.concatenate([first, last - self.latency]))
+        until = since + self.latency
+        rows = np.searchsorted(self.arrived, until, "right")
+        rows -= np.searchsorted(self.arrived, since, "left")
+        off = np.zeros(len(since), np.int64)
+        for start, end in pauses.tolist():
+            off += np.maximum(np.minimum(until, end) - np.maximum(since, start), 0)
+        work = rows * self.row + off + 3 * self.fixed
+        return float(work.max(initial=3 * self.fixed)) / self.latency
+
 
 @dataclass(frozen=True)
 class MachineEpoch:

@@ -95,7 +95,7 @@ def sideline_of(text: str) -> Sideline:
     """Return the policy that `text` describes for holding the rows of a burst.
 
     >>> sideline_of("every 3, max delay 1 minute")
-    Sideline(every=3, max_delay=60000000)
+    Sideline(every=3, max_delay=60000000, newest_first=None)
     """
     policy: Sideline = _call(sideline, text.split(","), text, "--sideline")
     return policy

@@ -24,6 +24,14 @@ class ClassDrops:
 
 
 @dataclass(frozen=True)
+class QueryDrops:
+    """Dropped windows of the operator `operator` alone; `intervals` are result times."""
+
+    operator: int
+    intervals: Intervals
+
+
+@dataclass(frozen=True)
 class SampledRows:
     """Rows with times in [start, end), of which one in 2^`power` is read."""
 
@@ -37,8 +45,9 @@ class DropPlan:
     """The windows to drop: all windows with result times in `intervals`.
 
     `closed` has (operator, start, end) for each operator that drops all windows in `[start, end)`.
-    `classes` are the drops of single classes, beside those of all groups. `samples` are the times
-    of which a share of the rows is read; the choice of rows depends on `salt`.
+    `classes` are the drops of single classes, and `queries` those of single operators, beside those
+    of all groups. `samples` are the times of which a share of the rows is read; the choice of rows
+    depends on `salt`.
     """
 
     intervals: Intervals = ()
@@ -46,13 +55,16 @@ class DropPlan:
     classes: tuple[ClassDrops, ...] = ()
     samples: tuple[SampledRows, ...] = ()
     salt: int = 0
+    queries: tuple[QueryDrops, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.intervals or self.closed or self.classes or self.samples)
+        several = self.intervals, self.closed, self.classes, self.samples, self.queries
+        return any(map(bool, several))
 
     def of(self, operator: int) -> Intervals:
         """Return the intervals of result times in which operator `operator` drops windows."""
         mine = [(start, end) for number, start, end in self.closed if number == operator]
+        mine += [one for q in self.queries if q.operator == operator for one in q.intervals]
         return union([*self.intervals, *mine]) if mine else self.intervals
 
     def by_class(self) -> Iterator[tuple[ClassDrops, DropPlan]]:

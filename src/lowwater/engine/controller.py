@@ -156,7 +156,12 @@ class Controller:
             ended=all(i.ended for i in inputs),
         )
         need = need_after(
-            self.needs, before, report, self.flow, adapter=self.adapter, adapting=adapting
+            self.needs,
+            before,
+            report,
+            self.flow,
+            slacks=(self.adapter, adapting),
+            early=self.prodder,
         )
         sideline: SidelineMemory | None = None
         hold = HoldDecision()

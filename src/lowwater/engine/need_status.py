@@ -13,6 +13,7 @@ from lowwater.engine.entry import Entry
 from lowwater.needs.memory import NeedMemory, PartMemory
 from lowwater.needs.part import DELAY, NeedPart
 from lowwater.needs.policy import NeedPolicy
+from lowwater.needs.statement import SHARE
 from lowwater.needs.tally import Tally
 
 SHORT = 0.01
@@ -32,15 +33,18 @@ class NeedStatus:
     Attributes
     ----------
     promised
-        The promises: `fresh`, `exact` (a duration, or None), and `right`, or `error` and `share`.
+        The promises: `fresh`, `exact` if the need names it, and `right`, or `error` and `share`.
     kept
-        The share of windows with a first answer within `fresh`, of windows with a final within
-        `exact`, and the mean accuracy of first answers (`right`): for early ones that of early
-        results, for finals the share of rows that they contain. None if no window shows it yet.
-        While answers are overdue, `fresh` is a lower bound: every overdue window counts.
+        For each promise, how far it was kept; None if no window shows it yet. `fresh` is the share
+        of windows with a first answer in time; while answers are overdue, it is a lower bound:
+        every overdue window counts. `exact` is the share of windows with a final in time. `right`
+        is the mean accuracy of first answers: for early ones that of early results, for finals the
+        share of rows that they contain. `share` is the share of first answers with at most the
+        `error` that was promised, where a final that lacks a share of its rows has that error.
     given_up
-        The numbers of windows that were dropped, whose first answer was late (`fresh`), and whose
-        final was late (`exact`).
+        The numbers of windows that were dropped (`windows`), whose first answer was late (`fresh`),
+        whose final was late (`exact`), and, if the need names an error, whose first answer had a
+        larger one (`error`).
     limited_by
         What kept the promises from being kept.
     answers
@@ -83,7 +87,9 @@ def need_status(
         if behind is None or part.operator in behind:
             name = flow.operators[part.operator].name
             mine = [a for n, a in accuracy.items() if not several or n.startswith(f"{name}.")]
-            whole = complete.get(name, 1.0)
+            whole = kept.rightness.complete
+            if whole is None:
+                whole = complete.get(name, 1.0)
             found[part.name] = _status(part, kept, memory, _right(kept.tally, mine, whole), dropped)
     return found
 
@@ -92,26 +98,25 @@ def _status(
     part: NeedPart, kept: PartMemory, memory: NeedMemory, right: float | None, dropped: int
 ) -> NeedStatus:
     tally, need = kept.tally, part.need
-    exact = need.exact_ticks
+    promised: dict[str, Any] = {"fresh": timedelta(microseconds=need.fresh_ticks)}
+    found = {"fresh": _share(tally.in_time, tally.first + _overdue(part, kept, memory))}
+    given_up = {"windows": dropped, "fresh": tally.first - tally.in_time}
+    if need.error is None:
+        promised["right"], found["right"] = need.right, right
+    else:
+        share = kept.rightness.share(tally.early, tally.first - tally.early)
+        promised |= {"error": need.error, "share": need.share or SHARE}
+        found["share"] = share
+        given_up["error"] = 0 if share is None else round((1 - share) * tally.first)
+    if (exact := need.exact_ticks) is not None:
+        promised["exact"] = timedelta(microseconds=exact)
+        found["exact"] = _share(tally.final_in_time, tally.final)
+        given_up["exact"] = tally.final - tally.final_in_time
     return NeedStatus(
-        {
-            "fresh": timedelta(microseconds=need.fresh_ticks),
-            "right": need.right,
-            "error": need.error,
-            "share": need.share,
-            "exact": None if exact is None else timedelta(microseconds=exact),
-        },
-        {
-            "fresh": _share(tally.in_time, tally.first + _overdue(part, kept, memory)),
-            "right": right,
-            "exact": _share(tally.final_in_time, tally.final),
-        },
-        {
-            "windows": dropped,
-            "fresh": tally.first - tally.in_time,
-            "exact": tally.final - tally.final_in_time,
-        },
-        tuple(_limits(part, tally, memory, right)),
+        promised,
+        found,
+        given_up,
+        tuple(_limits(promised, found, tally, memory)),
         "finals" if kept.alone else "early",
         None if kept.cap is None else timedelta(microseconds=kept.cap),
         part.gives,
@@ -140,13 +145,19 @@ def _right(tally: Tally, accuracy: Collection[float], complete: float) -> float 
     return (tally.early * early + (tally.first - tally.early) * complete) / tally.first
 
 
-def _limits(part: NeedPart, tally: Tally, memory: NeedMemory, right: float | None) -> Iterator[str]:
+def _limits(
+    promised: Mapping[str, Any],
+    kept: Mapping[str, float | None],
+    tally: Tally,
+    memory: NeedMemory,
+) -> Iterator[str]:
     """Yield the texts of what limits a need."""
     for cause, text in LIMITS.items():
         if getattr(tally, cause) > SHORT * tally.first:
             yield text
-    if right is not None and part.need.right is not None and right < part.need.right:
-        yield "lateness: too few rows have arrived when the first answer is due"
+    for name in ("right", "share"):
+        if (found := kept.get(name)) is not None and found < promised[name]:
+            yield "lateness: too few rows have arrived when the first answer is due"
     length = memory.pace.length
-    if DELAY * length > part.need.fresh_ticks:
+    if timedelta(microseconds=DELAY * length) > promised["fresh"]:
         yield f"epochs: one takes {length / 1e6:g} seconds, and an answer takes {DELAY} of them"

@@ -8,7 +8,7 @@ from typing import Any
 from lowwater.control.retune import RetuneRequest
 from lowwater.engine.controller import Controller
 from lowwater.errors import PlanError, SpecError
-from lowwater.planner.shedding import check_gap
+from lowwater.planner.shedding import check_gap, check_weights
 from lowwater.shedding.shedder import LoadShedder
 
 PARAMETERS = {
@@ -18,6 +18,10 @@ PARAMETERS = {
     "max_gap": "shed=lw.shed(...)",
     "need": "need=lw.need(...)",
     "latency": "shed=lw.shed(latency=...)",
+    "memory": "shed=lw.shed(memory=...)",
+    "gives": "shed=lw.shed(latency=...)",
+    "share": "shed=lw.shed(share=...)",
+    "weights": "shed=lw.shed(weights=...)",
 }
 """The parameters that can be retuned, each with the option that introduces it."""
 
@@ -42,8 +46,10 @@ def retuning(controller: Controller, given: Mapping[str, Any]) -> RetuneRequest:
             )
     try:
         tuned = controller.having(values)
-        if "max_gap" in values and isinstance(tuned.shedder, LoadShedder):
-            check_gap(tuned.shedder)
+        if isinstance(tuned.shedder, LoadShedder) and tuned.shedder != controller.shedder:
+            if tuned.shedder.how.kind == "windows":
+                check_gap(tuned.shedder)
+            check_weights(controller.flow, tuned.shedder.how)
     except TypeError as problem:
         arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
         raise SpecError(f"retune({arguments}): {problem}") from problem

@@ -16,7 +16,7 @@ from lowwater.engine.status import Status
 from lowwater.errors import PlanError
 from lowwater.needs.statement import Need
 from lowwater.planner.early import demand
-from lowwater.shedding.policy import Gap
+from lowwater.shedding.policy import Gap, Gives
 from lowwater.sinks.sink import Outputs
 from lowwater.ticks import Duration
 
@@ -84,11 +84,16 @@ class Run(ABC):
         max_gap: Gap | Mapping[str, Gap] | None = None,
         need: Need | Mapping[str, Any] | None = None,
         latency: Duration | None = None,
+        memory: str | int | None = None,
+        gives: Gives | None = None,
+        share: float | None = None,
+        weights: Mapping[str, float] | None = None,
     ) -> None:
         """Change parameters of the query while it runs.
 
         `quality` is the target of `lw.quality` or `lw.pd_controller`, `aggressiveness` and
-        `accuracy` are parameters of `lw.early_before`, `max_gap` and `latency` of `lw.shed`.
+        `accuracy` are parameters of `lw.early_before`; `max_gap`, `latency`, `memory`, `gives`,
+        `share` and `weights` of `lw.shed`.
         `need` is another need, or some of its arguments, such as {"fresh": "1 minute"}; for several
         queries, by the name of the query.
 
@@ -103,6 +108,10 @@ class Run(ABC):
             "max_gap": max_gap,
             "need": need,
             "latency": latency,
+            "memory": memory,
+            "gives": gives,
+            "share": share,
+            "weights": weights,
         }
         self.asked.append(retuning(self.controller, given))
 

@@ -12,6 +12,7 @@ from lowwater.engine.entry import Entry
 from lowwater.engine.need_status import NeedStatus, need_status
 from lowwater.engine.quality_status import QualityStatus, quality_status
 from lowwater.needs.policy import NeedPolicy
+from lowwater.shedding.shed_memory import ShedMemory
 from lowwater.ticks import END
 from lowwater.watermarks.adaptive.adapter import SlackAdapter
 
@@ -67,7 +68,9 @@ class Status:
         capacity, if a latency bound was set), the number of dropped `windows`, the queries that
         were shut down (`closed`), and what keeps results from being in time (`limited_by`):
         "max_gap", "begun" windows, the length of "epochs", or None. With `fair_by=`, windows count
-        by class of groups, and `classes` has the share of windows being dropped by class.
+        by class of groups: `classes` has the share of windows being dropped by class, `windows_of`
+        the number of dropped windows by class. With different `weights=`, windows count by query:
+        `queries` and `windows_of` have the same by its name.
     bad_files
         Number of files that were not read: damaged, too old, or changed since they were read. The
         output `bad_files` lists them.
@@ -190,15 +193,28 @@ def _shed(entry: Entry, flow: Dataflow) -> dict[str, Any]:
     memory = entry.shed
     if memory is None:
         return {}
-    shares = {} if memory.fair is None else {n: r.share for n, r in memory.fair.rules.items()}
-    classes = {n: share for n, share in shares.items() if share}
     return {
         "share": 0.0 if memory.rule is None else memory.rule.share,
         "load": memory.load.load,
         "windows": memory.windows,
         "closed": [o.name for o in flow.outputs if o.operator in memory.load.closed],
         "limited_by": memory.load.choice.limit,
-    } | ({} if memory.fair is None else {"classes": classes})
+    } | _shares(memory, flow)
+
+
+def _shares(memory: ShedMemory, flow: Dataflow) -> dict[str, Any]:
+    """Return the shares of windows being dropped, and their number, by class or by query."""
+    fair = memory.fair
+    if fair is None:
+        return {}
+    shares = {n: rule.share for n, rule in fair.rules.items() if rule.share}
+    if fair.column is not None:
+        return {"classes": shares, "windows_of": dict(fair.windows)}
+    names = {o.operator: o.name for o in flow.outputs}
+    return {
+        "queries": {names[n]: share for n, share in shares.items() if n in names},
+        "windows_of": {names[n]: count for n, count in fair.windows.items() if n in names},
+    }
 
 
 def _bad_files(entry: Entry, flow: Dataflow, behind: Collection[int] | None) -> int:

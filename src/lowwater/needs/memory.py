@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from lowwater.intervals import Intervals, intersection
 from lowwater.needs.pace import Pace
+from lowwater.needs.rightness import Rightness
 from lowwater.needs.tally import Tally
 
 MOST = 128
@@ -38,6 +39,7 @@ class PartMemory:
     - `cap`: The largest slack that the need allows; None if it allows any.
     - `latency`: How long work on a window may take before windows are dropped; None for any time.
     - `tally`: The account of the need.
+    - `rightness`: The account of how right first answers were.
     """
 
     VERSION: ClassVar[int] = 1
@@ -50,6 +52,7 @@ class PartMemory:
     cap: int | None = None
     latency: int | None = None
     tally: Tally = field(default_factory=Tally)
+    rightness: Rightness = field(default_factory=Rightness)
 
     def section(self, end: int) -> Section | None:
         """Return the section of a window end; None if it was not reached, or is closed."""

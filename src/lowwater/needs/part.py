@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from lowwater.intervals import Intervals, union
 from lowwater.learners.slack_frontier import SlackFrontier
 from lowwater.needs.memory import PartMemory, Section, thinned
 from lowwater.needs.pace import Pace
+from lowwater.needs.rightness import Rightness
 from lowwater.needs.statement import Need
 from lowwater.needs.tally import Cause
 from lowwater.windows.sliding import ScheduledWindow, Sliding
@@ -30,6 +31,9 @@ class PartNews:
     - `low`: The watermark that closed windows in the epoch.
     - `early`, `finals`: The ends of the windows of which the epoch emitted early results or finals.
     - `frontier`: The completeness of windows by slack.
+    - `accuracies`: The accuracies of first answers that were early, of windows with new finals.
+    - `closed`, `missed`: (end of a window, number of rows) of the rows in finals, and of rows that
+      missed their windows; empty if they are not counted by window.
     """
 
     newest: int | None = None
@@ -37,6 +41,9 @@ class PartNews:
     early: Sequence[int] = ()
     finals: Sequence[int] = ()
     frontier: SlackFrontier = field(default_factory=SlackFrontier)
+    accuracies: Sequence[float] = ()
+    closed: Iterable[tuple[int, int]] = ()
+    missed: Iterable[tuple[int, int]] = ()
 
 
 @dataclass(frozen=True)
@@ -193,11 +200,21 @@ class NeedPart:
             tally = tally.with_first(self._cause(memory, end, epoch), early=True)
         answered = union([*memory.answered, *((end - 1, end) for end in news.early)])
         after = replace(memory, answered=self._joined(answered))
+        first = {end for end in news.finals if not after.has_answered(end)}
         for end in news.finals:
-            if not after.has_answered(end):
+            if end in first:
                 tally = tally.with_first(self._cause(memory, end, epoch), early=False)
             tally = tally.with_final(in_time=self._in_time(memory, end, epoch))
-        return replace(after, tally=tally)
+        return replace(after, tally=tally, rightness=self._judged(memory.rightness, news, first))
+
+    def _judged(self, before: Rightness, news: PartNews, first: set[int]) -> Rightness:
+        """Return the account of how right first answers were; `first` are finals among them."""
+        rows: dict[int, int] = {}
+        for end, count in news.closed:
+            if end in first:
+                rows[end] = rows.get(end, 0) + count
+        early = before.with_early(news.accuracies, self.need.error)
+        return early.with_missed(news.missed, self.need.error).with_finals(rows)
 
     def _joined(self, answered: Intervals) -> Intervals:
         """Return `answered` with intervals joined where no other window end lies between them."""

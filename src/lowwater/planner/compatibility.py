@@ -205,6 +205,23 @@ RULES = (
     Rule("shed", ("sideline",),
          "sideline= holds rows of a burst and shed= drops them",
          "choose one of the two"),
+    Rule("fair_by", ("distinct", "order", "join", "ordered join"),
+         "windows are dropped by the key of each row, and this operator changes which rows reach "
+         "the windows",
+         "group the stream itself, window(...).group_by(...).agg(...), or leave fair_by= out"),
+    Rule("fair_by", ("no groups",),
+         "windows are dropped for some values of the key, and there is no group_by(...)",
+         "add group_by(...) with the key, or leave fair_by= out"),
+    Rule("sampled", ("distinct", "order", "join", "ordered join", "second level"),
+         "the rows of windows over a stream are weighted, and another operator lies between them",
+         "put the windows on the stream itself, or take kind='windows'"),
+    Rule("sampled", ("holistic", "sketch", "lift", "init"),
+         "results are estimated from a share of the rows, and only count, sum and avg can be",
+         "leave the aggregate out, or take kind='windows'"),
+    Rule("sampled", ("quality error",),
+         "quality(error=...) compares results with what late rows add to them, but of sampled "
+         "windows only estimates are known",
+         "set a share of rows, quality(0.95), or take kind='windows'"),
     # -- aggregates
     Rule("landmark", ("holistic",),
          "the aggregate keeps all values of a window, and a landmark window has the whole stream",
@@ -223,10 +240,20 @@ def rule_for(feature: str, labels: Collection[str]) -> Rule | None:
     return next((rule for rule in rules if not set(rule.labels).isdisjoint(labels)), None)
 
 
+KINDS = {"shed fill": "shed", "fair_by": "shed", "sampled": "shed"}
+"""Features that are a kind of another one, whose rules apply to them as well."""
+
+
+def rule_of(feature: str, labels: Collection[str]) -> Rule | None:
+    """Return the first rule that refuses `feature`, or what it is a kind of, or None."""
+    own = rule_for(feature, labels)
+    return rule_for(KINDS[feature], labels) or own if feature in KINDS else own
+
+
 def features_of(labels: Collection[str]) -> Iterator[tuple[str, Rule | None]]:
     """Yield each feature with the rule that refuses it for a query with `labels`, or with None."""
     for feature in FEATURES:
-        yield feature, rule_for("shed" if feature == "shed fill" else feature, labels)
+        yield feature, rule_of(feature, labels)
 
 
 def refuse(feature: str, labels: Collection[str], written: str) -> None:

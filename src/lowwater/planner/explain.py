@@ -59,14 +59,18 @@ def explain(assembly: PhysicalPlan, aside: Sideline | None = None) -> str:
         if plan.source_out is not None:
             lines.append(f"{'':12}the watermark of each {plan.source_out} closes its own groups")
         if aside is not None and starts and plan.fixed_windows:
+            say = plan.axes[0].say
             lines.append(
                 f"held        rows of a burst behind an early result; one is released for every "
-                f"{aside.every} new ones, each within {plan.axes[0].say(aside.max_delay)}"
+                f"{aside.every} new ones, each within {say(aside.max_delay)}"
             )
+            if aside.newest_first is not None:
+                ago = say(aside.newest_first)
+                lines.append(f"{'':12}newest first: rows of windows that ended {ago} ago, too")
         head = [f"-- {operator.name}"] if several else []
         sections.append("\n".join([*head, *lines]))
     if assembly.shedder is not None:
-        sections += shed_lines(assembly.shedder, flow)
+        sections += shed_lines(assembly.shedder, flow, assembly.sources)
     return "\n".join(sections)
 
 

@@ -58,5 +58,7 @@ FEATURES = {
     "sideline": "`sideline=`",
     "shed": "`shed=lw.shed(...)`",
     "shed fill": "`shed=lw.shed(fill='linear')`",
+    "fair_by": "`shed=lw.shed(fair_by=)`",
+    "sampled": "`shed=lw.shed(kind='sampled')`",
 }
 """The features, as {label: code that the user writes}."""

@@ -18,6 +18,7 @@ from lowwater.needs.part import FINAL, NeedPart
 from lowwater.needs.policy import NeedPolicy
 from lowwater.needs.statement import GIVES, Need
 from lowwater.operators.operator import OperatorPlan
+from lowwater.operators.window.plan import WindowPlan
 from lowwater.planner.compatibility import refuse, rule_for
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.planner.shedding import check_fair_by
@@ -196,7 +197,13 @@ def with_needs(assembly: PhysicalPlan, parts: tuple[NeedPart, ...], shed: Any) -
     if not parts:
         return assembly
     drops = shed is None and assembly.shedder is not None
-    return replace(assembly, needs=NeedPolicy(parts, drops))
+    operators = list(assembly.flow.operators)
+    for number in {part.operator for part in parts}:
+        plan = operators[number].plan
+        if isinstance(plan, WindowPlan) and plan.tracked is None and plan.bound is None:
+            operators[number] = replace(operators[number], plan=plan.judged_by(None))
+    flow = replace(assembly.flow, operators=tuple(operators))
+    return replace(assembly, flow=flow, needs=NeedPolicy(parts, drops))
 
 
 def need_lines(

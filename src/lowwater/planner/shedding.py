@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ def shedding(assembly: PhysicalPlan, shed: Shed, sideline: Any = None) -> Physic
             "shed= decides over intervals of one time for all windows of a run, but some of these "
             "lie over time, others over numbers; run them as separate queries"
         )
-    _check_weights(flow, shed)
+    check_weights(flow, shed)
     if shed.fair_by is not None:
         check_fair_by(flow, shed.fair_by, f"shed(fair_by={shed.fair_by!r})")
         flow = replace(flow, fair_by=shed.fair_by)
@@ -81,7 +81,7 @@ def _check(flow: Dataflow) -> None:
         refuse("shed", operator.plan.labels, "shed= does not fit this query")
 
 
-def _check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
+def check_weights(flow: Dataflow, shed: ShedPolicy) -> None:
     """Raise SpecError if `weights` has the name of another query."""
     names = [output.name for output in flow.outputs]
     for name in shed.weights:
@@ -96,12 +96,7 @@ def check_fair_by(flow: Dataflow, column: str, written: str) -> None:
     """Raise SpecError unless all windows of `flow` are grouped by the column of its inputs."""
     for operator in flow.operators:
         plan = operator.plan
-        if not plan.aggregates_rows:
-            raise SpecError(
-                f"{written} drops windows by the value of {column!r} in each row, but "
-                f"{operator.name}() changes which rows reach the windows; leave fair_by= out, or "
-                f"group the stream itself: window(...).group_by({column!r}).agg(...)"
-            )
+        refuse("fair_by", set(plan.labels) - {"no groups"}, written)
         if column not in plan.group_keys:
             keys = ", ".join(plan.group_keys) or "nothing"
             raise SpecError(
@@ -131,23 +126,12 @@ def _check_sampled(flow: Dataflow) -> None:
     for number, operator in enumerate(flow.operators):
         plan = operator.plan
         if not plan.aggregates_rows or number not in read or operator.routes:
-            raise SpecError(
-                f"{written} weights the rows of windows over a stream, but {operator.name} is not "
-                f"one, or feeds other operators; put the windows on the stream itself, or take "
-                f"kind='windows'"
-            )
+            refuse("sampled", {"second level"}, written)
         for name, aggregate in plan.named_aggregates.items():
             if not can_be_sampled(aggregate):
-                raise SpecError(
-                    f"{written} estimates results from a share of the rows, but {name!r} is "
-                    f"neither count, sum nor avg; leave it out, or take kind='windows'"
-                )
+                refuse("sampled", {"holistic"}, f"{written} of {name!r}")
         if plan.compared:
-            raise SpecError(
-                f"{written}: quality(error=...) compares results with what late rows add to them, "
-                f"but of sampled windows only estimates are known; set a share of rows, "
-                f"quality(0.95), or take kind='windows'"
-            )
+            refuse("sampled", {"quality error"}, written)
 
 
 def _showing_rates(flow: Dataflow, slots: Slots) -> Dataflow:
@@ -226,7 +210,7 @@ def late_only(shedder: LoadShedder) -> str | None:
     )
 
 
-def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
+def shed_lines(shedder: LoadShedder, flow: Dataflow, sources: Sequence[Any] = ()) -> list[str]:
     """Return the lines of `explain()` on dropped windows, and on where their rows are skipped."""
     say = flow.inputs[next(iter(shedder.inputs))].axis.say
     params = shedder.slots.params
@@ -235,10 +219,14 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
         rate = f"at one rate for each {say(params.slide)}"
         return [
             f"shed        rows: {how}; at least one in {2**POWERS} is read, {rate}",
-            *(f"            {line}" for line in _places(shedder, flow)),
+            *(f"            {line}" for line in _places(shedder, flow, sources)),
         ]
     if shedder.how.fair_by is not None:
         how += f", in fair shares by {CLASSES} classes of {shedder.how.fair_by}"
+    if (weights := shedder.weights) is not None:
+        names = {root.operator: root.query for root in shedder.roots}
+        order = [names[n] for n in sorted(weights, key=weights.__getitem__)]
+        how += f", by weight: {order[0]} first, {order[-1]} last"
     named = ", ".join(dict.fromkeys(flow.operators[r.operator].name for r in shedder.roots))
     lines = [
         f"shed        windows of {named}: {how}, at most {shedder.most} in a row",
@@ -247,7 +235,7 @@ def shed_lines(shedder: LoadShedder, flow: Dataflow) -> list[str]:
     advice = late_only(shedder)
     if advice is not None:
         return [*lines, f"            {advice}"]
-    return [*lines, *(f"            {line}" for line in _places(shedder, flow))]
+    return [*lines, *(f"            {line}" for line in _places(shedder, flow, sources))]
 
 
 def _how(shed: ShedPolicy, say: Callable[[int], str]) -> str:
@@ -259,8 +247,11 @@ def _how(shed: ShedPolicy, say: Callable[[int], str]) -> str:
     return f"as {' and '.join(bounds)} need"
 
 
-def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
-    """For each input, yield a line that names the steps between which rows are skipped."""
+def _places(shedder: LoadShedder, flow: Dataflow, sources: Sequence[Any]) -> Iterator[str]:
+    """For each input, yield a line that names the steps between which rows are skipped.
+
+    Spark knows neither classes nor samples, so it computes the steps on a DataFrame for all rows.
+    """
     for number in shedder.inputs:
         start = flow.inputs[number]
         name = f"input {number + 1}" if len(flow.inputs) > 1 else "the stream"
@@ -268,3 +259,6 @@ def _places(shedder: LoadShedder, flow: Dataflow) -> Iterator[str]:
         steps = [str(step) for route in start.routes for step in route.steps]
         before = f", before {'; '.join(dict.fromkeys(steps))}" if steps else ""
         yield f"rows of {name} are dropped as they come in{after}{before}"
+        before_us = getattr(sources[number], "steps", ()) if number < len(sources) else ()
+        if before_us and (shedder.how.fair_by is not None or shedder.how.kind == "sampled"):
+            yield f"Spark computes {'; '.join(map(str, before_us))} for all of them before"

@@ -30,10 +30,11 @@ def sidelined(assembly: PhysicalPlan, sideline: Sidelining, prods: Any) -> Physi
     how = sideline_of(sideline)
     if how is None:
         return assembly
-    if prods is None:
+    if prods is None and how.newest_first is None:
         raise SpecError(
             "sideline= holds rows that follow an early result, and early= asks for none; "
-            "give early=lw.early_every('1 second'), or leave sideline= out"
+            "give early=lw.early_every('1 second'), hold the rows of a backlog, "
+            "sideline=lw.sideline(newest_first='10 seconds'), or leave sideline= out"
         )
     _check(assembly.flow)
     flow = _laid_out(assembly.flow)

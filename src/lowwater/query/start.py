@@ -232,7 +232,8 @@ class SingleQuery(Runnable):
 
         `sideline=True` holds the rows of a burst once their windows have an early result, and
         releases the rows later. Windows without held rows stay on time, and no final changes.
-        `lw.sideline(every=3, max_delay="1 minute")` sets the pace of the release.
+        `lw.sideline(every=3, max_delay="1 minute")` sets the pace of the release. With
+        `lw.sideline(newest_first="10 seconds")`, it also holds the older windows of a backlog.
 
         `shed=lw.shed(latency="5 seconds", max_gap=10)` drops whole windows under overload; the
         other windows stay exact. The sink `dropped` receives the dropped windows, the sink

@@ -151,11 +151,14 @@ def _alike(ratio: float) -> bool:
 
 
 def _first(memory: CostMemory, epoch: Epoch, ratio: float) -> CostMemory:
-    """Return the memory after one of the first epochs of a run, whose costs are not settled."""
+    """Return the memory after one of the first epochs of a run, whose costs are not settled.
+
+    Costs that an earlier run has settled also predict an epoch with more rows than all before.
+    """
     sure = memory.fits > (ratio < 1 / SAME)
     soonest = QUICKLY_TRIED if memory.grown >= GROWN else LEAST_TRIED
     settled = memory.tried >= (soonest if sure else MOST_TRIED)
-    if ratio > ALIKE and not settled and not _novel(memory, epoch):
+    if ratio > ALIKE and not settled and (memory.known or not _novel(memory, epoch)):
         return memory
     known = memory.known or settled
     return replace(_added(memory, epoch, epoch.took), settled=settled, known=known)

@@ -126,6 +126,11 @@ class Slots:
         """Return the first slot that needs only rows after `newest`."""
         return (newest + self.lead - self.anchor) // self.slide + 1
 
+    def windows(self, roots: Sequence[Root], runs: Intervals) -> int:
+        """Return the number of windows of `roots` in the slots of `runs`."""
+        each = sum(self.slide // root.spec.slide for root in roots)
+        return each * sum(end - start for start, end in runs)
+
     def gap(self, roots: Sequence[Root]) -> int:
         """Return how many consecutive slots may be dropped without exceeding a root's gap."""
         return min(root.gap // (self.slide // root.spec.slide) for root in roots)

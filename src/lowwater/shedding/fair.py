@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from lowwater.control.drop import CLASSES, ClassDrops
+from lowwater.control.drop import CLASSES, ClassDrops, DropPlan, QueryDrops
 from lowwater.intervals import Intervals, intersection, union
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.ticks import BEGIN
@@ -34,14 +34,15 @@ Weighted: TypeAlias = tuple[tuple[float, Intervals], ...]
 class FairMemory:
     """The memory of fair shares.
 
-    - `column`: The key.
+    - `column`: The key whose classes share the loss; None if queries share it, each of which is a
+      class whose number is that of its operator.
     - `rows`: The recent rows of each class; older rows lose weight.
     - `places`: By class, the state of the decisions after all begun slots.
     - `rules`: By class, the rule of the decisions that have been made.
     - `windows`: By class, the number of windows dropped so far.
     """
 
-    column: str
+    column: str | None
     rows: Mapping[int, float] = field(default_factory=dict)
     places: Mapping[int, Place] = field(default_factory=dict)
     rules: Mapping[int, Rule] = field(default_factory=dict)
@@ -82,32 +83,46 @@ class FairMemory:
             ahead[n] = dropped_runs(places[n].slot, chosen)
         return replace(self, places=places, rules=dict(rules)), ahead
 
-    def weighted(self, classes: Sequence[ClassDrops]) -> Weighted:
-        """Return the intervals of `classes`, each with the share of its class in the rows."""
+    def weighted(self, dropped: DropPlan) -> Weighted:
+        """Return the dropped intervals of classes, each with the share of its class in the rows."""
         total = sum(self.rows.values())
-        mine = (one for one in classes if one.column == self.column and total)
-        return tuple((self.rows.get(one.number, 0.0) / total, one.intervals) for one in mine)
+        mine = [(one.number, one.intervals) for one in dropped.classes if one.column == self.column]
+        if self.column is None:
+            mine = [(one.operator, one.intervals) for one in dropped.queries]
+        return tuple((self.rows.get(n, 0.0) / total, some) for n, some in mine if total)
 
 
-def fair_shares(rows: Mapping[int, float], share: float, largest: float) -> dict[int, float]:
+def fair_shares(
+    rows: Mapping[int, float],
+    share: float,
+    largest: float,
+    weights: Mapping[int, float] | None = None,
+) -> dict[int, float]:
     """Return the share of its rows that each class loses, if all together lose `share`.
 
-    No class loses more than `largest`. Only classes that lose some are returned.
+    No class loses more than `largest`. Only classes that lose some are returned. With `weights`, a
+    class is entitled to a part of the work by its weight.
 
     >>> fair_shares({0: 10, 1: 10, 2: 80}, 0.5, 1.0)
     {2: 0.625}
+    >>> {n: round(lost, 3) for n, lost in fair_shares({0: 5, 1: 5}, 0.2, 1.0, {0: 3, 1: 1}).items()}
+    {1: 0.4}
     >>> {n: round(lost, 3) for n, lost in fair_shares({0: 30, 1: 40, 2: 80}, 0.4, 0.5).items()}
     {0: 0.167, 1: 0.375, 2: 0.5}
     """
-    total, most = sum(rows.values()), max(rows.values(), default=0.0)
+    each = {n: 1.0 if weights is None else weights.get(n, 1.0) for n in rows}
+    total = sum(rows.values())
+    most = max((count / each[n] for n, count in rows.items()), default=0.0)
     kept, low, high = (1 - share) * total, 0.0, most
     if share <= 0 or not total:
         return {}
     for _ in range(STEPS):
         part = (low + high) / 2
-        used = sum(max(min(count, part), (1 - largest) * count) for count in rows.values())
+        used = sum(
+            max(min(count, part * each[n]), (1 - largest) * count) for n, count in rows.items()
+        )
         low, high = (part, high) if used <= kept else (low, part)
-    lost = {n: min(largest, 1 - low / count) for n, count in rows.items() if count > 0}
+    lost = {n: min(largest, 1 - low * each[n] / count) for n, count in rows.items() if count > 0}
     return {n: one for n, one in lost.items() if one > LEAST_SHARE}
 
 
@@ -136,6 +151,16 @@ def with_classes(
         for (name, n), intervals in sorted(drops.items())
         if intervals
     )
+
+
+def with_queries(
+    before: Sequence[QueryDrops], begun: tuple[int, int], ahead: Mapping[int, Intervals]
+) -> tuple[QueryDrops, ...]:
+    """Return the drops of operators that have begun, and those `ahead`, as `with_classes` does."""
+    drops = {one.operator: _known(one.intervals, *begun) for one in before}
+    for n, intervals in ahead.items():
+        drops[n] = union([*drops.get(n, ()), *intervals])
+    return tuple(QueryDrops(n, some) for n, some in sorted(drops.items()) if some)
 
 
 def _known(intervals: Intervals, low: int, start: int) -> Intervals:

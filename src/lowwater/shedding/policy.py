@@ -99,18 +99,14 @@ def shed(
             f"smaller"
         )
     check_gaps(max_gap)
-    if share is not None and not 0 <= share < 1:
-        raise SpecError(f"shed(share={share!r}) must be a share from 0 to below 1")
+    if share is not None:
+        check_share(share)
     if fill not in (None, "linear"):
         raise SpecError(f"shed(fill={fill!r}) is unknown; write fill='linear', or leave it out")
     bound = None if latency is None else bound_ticks(latency)
-    if gives not in get_args(Gives):
-        raise SpecError(
-            f"shed(gives={gives!r}) is unknown; write gives='latency' to let results get older, or "
-            f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
-        )
+    check_gives(gives)
     size = None if memory is None else bytes_in(memory)
-    filled, weighed = fill is not None, _checked(weights or {})
+    filled, weighed = fill is not None, check_weights(weights or {})
     _check_fair_by(fair_by, filled)
     _check_kind(kind, fair_by, size, filled)
     return ShedPolicy(max_gap, share, bound, seed, filled, gives, size, weighed, fair_by, kind)
@@ -180,12 +176,31 @@ def bytes_in(memory: str | int) -> int:
     return size
 
 
-def _checked(weights: Mapping[str, float]) -> Mapping[str, float]:
+def check_weights(weights: Any) -> Mapping[str, float]:
     """Return `weights`; raise SpecError unless all are numbers above 0."""
+    if not isinstance(weights, Mapping):
+        raise SpecError(f"shed(weights={weights!r}) must be weights by query, like {{'board': 5}}")
     for name, weight in weights.items():
-        if not 0 < weight < float("inf"):
+        if not isinstance(weight, int | float) or not 0 < weight < float("inf"):
             raise SpecError(f"shed(weights={{{name!r}: {weight!r}}}) must be a number above 0")
     return weights
+
+
+def check_share(share: Any) -> float:
+    """Return `share`; raise SpecError unless it is a share of windows that can be dropped."""
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise SpecError(f"shed(share={share!r}) must be a share from 0 to below 1")
+    return share
+
+
+def check_gives(gives: Any) -> Gives:
+    """Return `gives`; raise SpecError unless it names a bound."""
+    if gives not in get_args(Gives):
+        raise SpecError(
+            f"shed(gives={gives!r}) is unknown; write gives='latency' to let results get older, or "
+            f"gives='max_gap' to let gaps get longer, when both bounds cannot be kept"
+        )
+    return gives  # type: ignore[no-any-return]
 
 
 def bound_ticks(latency: Duration) -> int:

@@ -7,23 +7,27 @@ until the window begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from lowwater.control.drop import ClassDrops, DropPlan
+from lowwater.control.drop import DropPlan
 from lowwater.control.report import EpochReport
 from lowwater.intervals import Intervals, difference, intersection, union
 from lowwater.shedding.choice import rule, run_length
 from lowwater.shedding.coin import Place, Rule, decide, dropped_runs
 from lowwater.shedding.drop_geometry import Root, Slots
-from lowwater.shedding.fair import FairMemory, class_seed, fair_shares, with_classes
+from lowwater.shedding.fair import FairMemory, class_seed, fair_shares, with_classes, with_queries
 from lowwater.shedding.latency_bound import LatencyBound, Spread, watermark_in_force
 from lowwater.shedding.load_model import LoadMemory
 from lowwater.shedding.policy import (
     ShedPolicy,
     bound_ticks,
+    bytes_in,
     check_gaps,
+    check_gives,
+    check_share,
+    check_weights,
     gap_of,
     plain,
     results_in,
@@ -40,6 +44,16 @@ MOST_SLOTS = 20_000
 """The largest number of slots for which decisions are made ahead."""
 REMEMBERED = 256
 """The number of past dropped intervals in memory; their late rows are counted as shed."""
+
+
+TUNED: Mapping[str, Callable[[Any], Any]] = {
+    "latency": bound_ticks,
+    "memory": bytes_in,
+    "gives": check_gives,
+    "share": check_share,
+    "weights": check_weights,
+}
+"""The settings beside `max_gap` that can change, each with the function that reads a value."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +83,24 @@ class LoadShedder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings that can change while the query runs."""
-        bound = {} if self.how.latency is None else {"latency": spoken(self.how.latency)}
-        return {"max_gap": plain(self.how.max_gap), **bound}
+        how, settings = self.how, {"max_gap": plain(self.how.max_gap)}
+        if how.share is not None:
+            return settings | {"share": how.share}
+        settings["gives"] = how.gives
+        if how.latency is not None:
+            settings["latency"] = spoken(how.latency)
+        if how.memory is not None:
+            settings["memory"] = how.memory
+        if how.weights:
+            settings["weights"] = dict(how.weights)
+        return settings
 
     def tuned(self, values: Mapping[str, Any]) -> LoadShedder:
-        """Return the shedder with the `max_gap` and the `latency` in `values`."""
-        shedder = self
-        if "latency" in values and self.how.latency is not None:
-            bound = bound_ticks(values["latency"])
-            shedder = replace(shedder, how=replace(shedder.how, latency=bound))
-        return shedder.with_gap(values["max_gap"]) if "max_gap" in values else shedder
+        """Return the shedder with those of `values` that it has as settings."""
+        mine = self.settings.keys() & values.keys()
+        new = {name: TUNED[name](values[name]) for name in TUNED if name in mine}
+        shedder = replace(self, how=replace(self.how, **new)) if new else self
+        return shedder.with_gap(values["max_gap"]) if "max_gap" in mine else shedder
 
     def with_gap(self, gap: Any) -> LoadShedder:
         """Return the shedder with another `max_gap`."""
@@ -104,7 +126,7 @@ class LoadShedder:
         start = self.slots.start(first)
         place, begun = self._begun(memory, first)
         fair, begun_of = self._fair(memory, report, first)
-        spread = None if fair is None else Spread(fair.weighted(report.dropped.classes))
+        spread = None if fair is None else Spread(fair.weighted(report.dropped))
         load = self._bound.after(memory.load, place, report, spread)
         each, needed = self._state(memory, report, first)
         drops, stride = self._rule(load, needed), 0.0
@@ -116,9 +138,10 @@ class LoadShedder:
             chosen = [dropped for _, dropped in decide(place, drops, until)]
             ahead = self._times(dropped_runs(first, chosen))
         over = intersection(report.dropped.intervals, ((BEGIN, start),))
-        fair, classes = self._classes(fair, report, drops.share, first, until)
-        windows = memory.windows + self._windows(begun)
-        windows += sum(self._windows(runs) for runs in begun_of.values())
+        fair, plan = self._classes(fair, report, drops.share, first, until)
+        windows = memory.windows + self.slots.windows(self.roots, begun)
+        of = None if memory.fair is None else memory.fair.column
+        windows += sum(self._windows_of(of, n, runs) for n, runs in begun_of.items())
         news = tuple(self._news(begun, memory, report, start))
         news += tuple(self._class_news(begun_of, memory))
         finals = [m.finals for m in report.measured.epoch if m.finals is not None] or [{}]
@@ -129,7 +152,8 @@ class LoadShedder:
         intervals = union([*_still_known(over, report), *ahead])
         sampled = tuple(one for one in report.dropped.samples if one.start <= newest)
         closed = self._closed(report, load, start)
-        return after, DropPlan(intervals, closed, classes, sampled, report.dropped.salt)
+        salt = report.dropped.salt
+        return after, replace(plan, intervals=intervals, closed=closed, samples=sampled, salt=salt)
 
     def _ahead_by(self, load: LoadMemory, stride: float, run: int) -> int:
         """Return for how many slots decisions are made ahead, in runs of `run` slots."""
@@ -144,34 +168,59 @@ class LoadShedder:
         before, column, begun_of = memory.fair, self.how.fair_by, dict[int, Intervals]()
         if before is not None:
             before, begun_of = before.begun(first, memory.until)
-        if column is None:
+        if column is None and self.weights is None:
             return None, begun_of
         if before is None or before.column != column:
             before = FairMemory(column)
-        windows = dict(before.windows)
-        for n, runs in begun_of.items():
-            windows[n] = windows.get(n, 0) + self._windows(runs)
+        else:
+            windows = dict(before.windows)
+            for n, runs in begun_of.items():
+                windows[n] = windows.get(n, 0) + self._windows_of(column, n, runs)
+            before = replace(before, windows=windows)
         counts = [measured.classes for measured in report.measured.inputs]
-        return replace(before.with_rows(counts), windows=windows), begun_of
+        if column is None:
+            known = self.weights or {}
+            counts = [{n: c["in"]} for n, c in report.measured.counts() if n in known and "in" in c]
+        return before.with_rows(counts), begun_of
 
     def _classes(
         self, fair: FairMemory | None, report: EpochReport, share: float, first: int, until: int
-    ) -> tuple[FairMemory | None, tuple[ClassDrops, ...]]:
-        """Return the memory with the next decisions of each class, and the drops of classes.
+    ) -> tuple[FairMemory | None, DropPlan]:
+        """Return the memory with the next decisions of each class, and a plan with their drops.
 
         `share` is the share of the work that all classes together must give up.
         """
-        begun = watermark_in_force(report), self.slots.start(first)
+        begun, known = (watermark_in_force(report), self.slots.start(first)), report.dropped
+        ahead: dict[int, Intervals] = {}
         if fair is None:
-            return None, with_classes(report.dropped.classes, begun, None, {})
+            classes = with_classes(known.classes, begun, None, ahead)
+            return None, DropPlan(
+                classes=classes, queries=with_queries(known.queries, begun, ahead)
+            )
         largest = self._largest
-        shares = fair_shares(fair.rows, min(share, largest), largest)
+        shares = fair_shares(fair.rows, min(share, largest), largest, self.weights)
         rules = {
             n: self._class_rule(n, shares.get(n, 0.0)) for n in sorted({*shares, *fair.places})
         }
         after, runs = fair.decided(shares, rules, first, until)
         ahead = {n: self._times(some) for n, some in runs.items()}
-        return after, with_classes(report.dropped.classes, begun, fair.column, ahead)
+        of_queries = fair.column is None
+        classes = with_classes(known.classes, begun, fair.column, {} if of_queries else ahead)
+        queries = with_queries(known.queries, begun, ahead if of_queries else {})
+        return after, DropPlan(classes=classes, queries=queries)
+
+    @property
+    def weights(self) -> Mapping[int, float] | None:
+        """{operator: weight of its query}, if queries share drops by weight; None if all alike."""
+        if self.how.fair_by is not None or self.how.kind != "windows":
+            return None
+        weights = {r.operator: self.how.weights.get(r.query, 1.0) for r in self.roots}
+        return weights if len(set(weights.values())) > 1 else None
+
+    def _windows_of(self, column: str | None, number: int, runs: Intervals) -> int:
+        """Return the number of windows in the slots of `runs`, of a query if `column` is None."""
+        mine = [r for r in self.roots if column is not None or r.operator == number]
+        return self.slots.windows(mine, runs)
 
     def _class_rule(self, number: int, share: float) -> Rule:
         """Return the rule of the next decisions of a class that loses `share` of its windows."""
@@ -210,22 +259,19 @@ class LoadShedder:
         self, begun: Mapping[int, Intervals], memory: ShedMemory
     ) -> Iterator[DroppedInterval]:
         """Yield the dropped intervals of classes that became final in the epoch."""
-        rules = {} if memory.fair is None else memory.fair.rules
+        if memory.fair is None:
+            return
+        rules, key = memory.fair.rules, "number" if memory.fair.column is not None else "operator"
         load, why = memory.load.load, self._reason(memory)
         for n, runs in begun.items():
             for start, end in self._times(runs):
-                yield DroppedInterval(start, end, rules[n].share, load, why, number=n)
+                yield DroppedInterval(start, end, rules[n].share, load, why, **{key: n})
 
     def _reason(self, memory: ShedMemory) -> Literal["share", "latency", "memory"]:
         """Return why windows that have begun were dropped."""
         if self.how.share is not None:
             return "share"
         return "memory" if memory.too_large else "latency"
-
-    def _windows(self, runs: Intervals) -> int:
-        """Return the number of windows in the slots of `runs`."""
-        each = sum(self.slots.slide // root.spec.slide for root in self.roots)
-        return each * sum(end - start for start, end in runs)
 
     def _times(self, runs: Intervals) -> Intervals:
         """Return `runs` of slots as intervals of result times."""
@@ -253,7 +299,7 @@ class LoadShedder:
         begun, closed = self.slots.start(first), watermark_in_force(report)
         if closed == BEGIN:
             return memory.slot_bytes, 0.0
-        lost = () if memory.fair is None else memory.fair.weighted(report.dropped.classes)
+        lost = () if memory.fair is None else memory.fair.weighted(report.dropped)
         slots = OpenSlots.of(closed, begun, self.slots.slide, report.dropped.intervals, lost)
         each = slot_bytes(memory.slot_bytes, report.state_bytes, slots)
         return each, needed_share(each, slots, self.how.memory)

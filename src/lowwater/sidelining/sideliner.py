@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 from lowwater.control.hold import HeldInterval, HoldDecision
 from lowwater.control.report import EpochReport
 from lowwater.control.watermark import latest
-from lowwater.event_clock import EventClock
+from lowwater.event_clock import ClockMemory, EventClock
 from lowwater.sidelining.policy import Sideline
 from lowwater.windows.sliding import Sliding
 
@@ -45,9 +45,10 @@ class SidelineMemory:
     - `owed`: {hold operator: number of new rows since its last release}.
     - `most`: {hold operator: largest number of new rows in an epoch}.
     - `prodded`: {operator: end of the last window with an early result}.
+    - `clock`: The memory of the event clock, if newest windows come first.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     next: int = 1
     now: int | None = None
@@ -56,6 +57,7 @@ class SidelineMemory:
     owed: dict[int, int] = field(default_factory=dict)
     most: dict[int, int] = field(default_factory=dict)
     prodded: dict[int, int] = field(default_factory=dict)
+    clock: ClockMemory | None = None
 
     def held_rows(self, hold: int | None) -> list[HeldRows]:
         """Return the held rows of hold operator `hold` in all shards."""
@@ -110,10 +112,13 @@ class Sideliner:
             if released:
                 release[hold.port] = released
         held = [h for h in report.held if not self._over(h, memory, report)]
+        memory = replace(memory, clock=self._clock(memory.clock, report))
         if not report.ended:
             memory = replace(memory, prodded=self._prodded(memory.prodded, report))
             for window in self.windows:
-                interval = self.chosen(window, memory.prodded, held, report)
+                interval = self._backlog(window, memory, held, report)
+                if interval is None:
+                    interval = self.chosen(window, memory.prodded, held, report)
                 if interval is not None:
                     held.append(HeldInterval(memory.next, window.operator, *interval))
                     memory = replace(memory, next=memory.next + 1)
@@ -131,21 +136,47 @@ class Sideliner:
         report: EpochReport,
     ) -> tuple[int, int] | None:
         """Return the interval (start, end) to hold if a burst has hit a window; otherwise None."""
-        newest, event = newest_time(window, report), self._event(report)
-        answered = prodded.get(window.operator)
+        newest, answered = newest_time(window, report), prodded.get(window.operator)
         arrived = sum(map(report.measured.rows, window.inputs))
-        if newest is None or event is None or answered is None or not arrived:
+        if newest is None or answered is None or not arrived:
+            return None
+        event = self._event(report)
+        if event is None:
             return None
         end, behind = window.spec.align(min(answered, event)), event - newest
         hit = end > newest and TOLERATED * behind > window.spec.slide
         return free_interval(window, end, held, report) if hit else None
 
-    def _event(self, report: EpochReport) -> int | None:
-        """Return the current event time, by the same event clock as for early results."""
+    def _backlog(
+        self,
+        window: BurstWindow,
+        memory: SidelineMemory,
+        held: Sequence[HeldInterval],
+        report: EpochReport,
+    ) -> tuple[int, int] | None:
+        """Return the interval (start, end) of a backlog to hold, if newest windows come first."""
+        ago, clock = self.how.newest_first, memory.clock
+        event = None if clock is None else self.clock.now(clock, report.now)
+        newest = newest_time(window, report)
+        if ago is None or event is None or newest is None:
+            return None
+        end = window.spec.align(event - ago)
+        return free_interval(window, end, held, report) if end > newest else None
+
+    def _clock(self, before: ClockMemory | None, report: EpochReport) -> ClockMemory | None:
+        """Return the memory of the event clock after an epoch; None if it is not needed."""
+        if self.how.newest_first is None:
+            return None
+        return self._advanced(before or ClockMemory(), report)
+
+    def _advanced(self, before: ClockMemory, report: EpochReport) -> ClockMemory:
         newest = latest(*(newest_time(w, report) for w in self.windows))
         rows = any(report.measured.rows(n) for w in self.windows for n in w.inputs)
-        clock = self.clock.advance(report.clock, newest, report.now, rows=rows)
-        return self.clock.now(clock, report.now)
+        return self.clock.advance(before, newest, report.now, rows=rows)
+
+    def _event(self, report: EpochReport) -> int | None:
+        """Return the current event time, by the same event clock as for early results."""
+        return self.clock.now(self._advanced(report.clock, report), report.now)
 
     def _prodded(self, before: Mapping[int, int], report: EpochReport) -> dict[int, int]:
         """Return {operator: end of the last window with an early result} after an epoch."""

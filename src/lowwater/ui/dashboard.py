@@ -20,6 +20,8 @@ from lowwater.ui.columns import QueryColumns
 from lowwater.ui.history import History
 from lowwater.ui.server import HOST, Channel, Server, check_token
 
+WITHOUT_SLIDER = {"memory", "gives", "share", "weights"}
+"""The settings that the page does not show."""
 _POLL_SECONDS = 0.05
 _LAST_SECONDS = 1.0
 """The longest time that `close` waits for open pages to receive the last epoch."""
@@ -85,17 +87,20 @@ class Dashboard:
         return {**self.history.snapshot(), "settings": self._settings()}
 
     def _settings(self) -> dict[str, float]:
-        """Return the settings that a slider can show as {name: value}; durations are in seconds."""
+        """Return the settings that a slider can show as {name: value}; durations are in seconds.
+
+        A need chooses the others, so only its own have sliders.
+        """
         settings = dict(self.run.settings)
+        need = settings.pop("need", None) or {}
+        if "fresh" in need:  # of several needs, none has a slider
+            own = {"need_fresh_seconds": ticks(need["fresh"]) / 1e6}
+            return own if need.get("right") is None else {**own, "need_right": need["right"]}
         for name in ("max_gap", "latency"):
             if isinstance(settings.get(name), str):
                 settings[f"{name}_seconds"] = ticks(settings.pop(name)) / 1e6
-        need = settings.pop("need", None) or {}
-        if "fresh" in need:  # of several needs, none has a slider
-            settings["need_fresh_seconds"] = ticks(need["fresh"]) / 1e6
-        if need.get("right") is not None and "fresh" in need:
-            settings["need_right"] = need["right"]
-        return {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
+        shown = {n: v for n, v in settings.items() if n not in WITHOUT_SLIDER}
+        return {name: value for name, value in shown.items() if not isinstance(value, Mapping)}
 
     def _metrics(self) -> str:
         """Return the metrics of the run in Prometheus' text format."""

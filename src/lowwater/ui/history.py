@@ -195,10 +195,14 @@ def status_record(status: Status) -> dict[str, Any]:
 
 def need_text(need: NeedStatus) -> str:
     """Return what a need has promised and kept, as one line."""
-    kept = {n: "–" if share is None else f"{share:.1%}" for n, share in need.kept.items()}
-    times = {n: need.promised[n] for n in ("fresh", "exact") if need.promised[n] is not None}
+    kept = {n: "–" if share is None else f"{100 * share:.1f} %" for n, share in need.kept.items()}
+    times = {n: need.promised[n] for n in ("fresh", "exact") if n in need.promised}
     within = {n: spoken(round(time.total_seconds() * 1e6)) for n, time in times.items()}
-    parts = [f"first answers within {within['fresh']}: {kept['fresh']}", f"right: {kept['right']}"]
+    parts = [f"first answers within {within['fresh']}: {kept['fresh']}"]
+    if "error" in need.promised:
+        parts.append(f"with an error of at most {need.promised['error']:g}: {kept['share']}")
+    else:
+        parts.append(f"right: {kept['right']}")
     parts += [f"finals within {within['exact']}: {kept['exact']}"] if "exact" in within else []
     parts += [f"windows dropped: {n:,}"] if (n := need.given_up["windows"]) else []
     return "; ".join([*parts, *(f"limited by {text}" for text in need.limited_by)])

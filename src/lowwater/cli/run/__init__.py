@@ -42,6 +42,7 @@ def run(
     estimate: options.Estimate = None,
     sideline: options.Sideline = None,
     shed: options.Shed = None,
+    need: options.NeedText = None,
     restart: options.Restart = None,
     host: options.Host = None,
     epoch_rows: options.EpochRows = None,
@@ -94,6 +95,7 @@ def explain(
     quality: options.Quality = None,
     sideline: options.Sideline = None,
     shed: options.Shed = None,
+    need: options.NeedText = None,
     epoch_rows: options.EpochRows = None,
     follow: options.Follow = None,
 ) -> None:
@@ -137,7 +139,7 @@ def _execute(request: RunRequest, page: Page | None, *, as_json: bool) -> None:
         # Only the live table is drawn on standard output; everything else goes to standard error.
         live = request.shows_table and out.isatty()
         console = Console(file=out if live else err, highlight=False)
-        total = total_rows(request.query) if console.is_terminal else None
+        total = total_rows(request.assembly) if console.is_terminal else None
         screen = Screen(console, total, live_rows=live)
         messages = Console(file=err, highlight=False)
         for note in request.notes:

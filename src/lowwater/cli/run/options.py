@@ -95,6 +95,11 @@ _SHED = _execution(
     "Drop whole windows when the stream outruns the machine: 'latency 5 seconds, max gap "
     "10', or 'share 0.3, max gap 10'.",
 )
+_NEED = _execution(
+    "NEED",
+    "How soon and how right answers must be: 'fresh 30 seconds, right 0.98, exact 10 minutes'. It "
+    "sets the watermark, early results and drops, unless they are given.",
+)
 _RESTART = _execution(
     "RULE",
     "Start the run again if it fails, from its checkpoint: 'times 3, within 10 minutes', and "
@@ -148,6 +153,7 @@ Early = Annotated[str | None, _EARLY]
 Estimate = Annotated[str | None, _ESTIMATE]
 Sideline = Annotated[str | None, _SIDELINE]
 Shed = Annotated[str | None, _SHED]
+NeedText = Annotated[str | None, _NEED]
 Restart = Annotated[str | None, _RESTART]
 Host = Annotated[str | None, _HOST]
 EpochRows = Annotated[int | None, _EPOCH_ROWS]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import lowwater as lw
 from lowwater.cli.failure import run_log
@@ -24,6 +24,7 @@ from lowwater.cli.spark_output import (
     stop_request,
     uninterrupted,
 )
+from lowwater.engine.need_status import NeedStatus
 from lowwater.engine.outputs import plan_writers, prepare
 from lowwater.engine.restart import RestartedRun
 from lowwater.errors import SinkError
@@ -32,7 +33,7 @@ from lowwater.query.start import RESULTS, start
 from lowwater.sinks.files import JsonValue, jsonable
 from lowwater.sinks.postgres_address import may_hold_password
 from lowwater.sinks.sink import Outputs
-from lowwater.ui.history import accuracy_record
+from lowwater.ui.history import accuracy_record, need_text
 
 if TYPE_CHECKING:
     from lowwater.ui.dashboard import Dashboard
@@ -184,6 +185,7 @@ def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
         text += f" in {request.targets['sink'].place}"
     played = "" if request.playback is None else f" {request.playback}"
     text += f"; {status.epoch + 1} epochs{played}, {ended.seconds:.1f} s."
+    text += "".join(f"\n{line}" for line in (*dropped_lines(status), *need_lines(status)))
     if not ended.interrupted:
         return text
     resume = "be able to resume, give --checkpoint FOLDER."
@@ -193,11 +195,42 @@ def run_summary(request: RunRequest, ended: RunEnd, command: list[str]) -> str:
     return f"{text}\nStopped after epoch {status.epoch}. To {resume}"
 
 
+def dropped_lines(status: lw.Status) -> Iterator[str]:
+    """Yield what a run has dropped: windows in all, and by class of groups with fair shares."""
+    dropped = status.dropped
+    if not dropped:
+        return
+    classes = dropped["windows_of"] if "classes" in dropped else {}
+    of = " by class of groups" if "classes" in dropped else ""
+    share = "" if classes else f", at the end a share of {dropped['share']:.0%}"
+    limit = "" if dropped["limited_by"] is None else f"; limited by {dropped['limited_by']}"
+    yield f"Dropped {dropped['windows']:,} windows{of}{share}{limit}."
+    for number, windows in classes.items():
+        share = dropped["classes"].get(number, 0.0)
+        yield f"  class {number}: {windows:,} windows, at the end a share of {share:.0%}"
+
+
+def need_lines(status: lw.Status) -> Iterator[str]:
+    """Yield what each need has promised, and how far it was kept."""
+    for name, need in status.needs.items():
+        of = f" of {name}" if len(status.needs) > 1 else ""
+        yield f"Need{of}: {need_text(need)}."
+
+
 def _without_address(word: str) -> str:
     """Return a word of the command without the address of a database that holds a password."""
     if not may_hold_password(word):
         return word
     return re.sub(r"(postgres:).*?(,table=|$)", r"\1…\2", word, count=1, flags=re.DOTALL)
+
+
+def _need_record(need: NeedStatus) -> dict[str, Any]:
+    return {
+        "promised": dict(need.promised),
+        "kept": dict(need.kept),
+        "given_up": dict(need.given_up),
+        "limited_by": list(need.limited_by),
+    }
 
 
 def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
@@ -220,6 +253,8 @@ def run_record(request: RunRequest, ended: RunEnd) -> JsonValue:
             "newest": status.newest,
             "state": {"cells": status.cells, "bytes": status.state_bytes},
             "prods": dict(status.prods),
+            "dropped": dict(status.dropped),
+            "needs": {n: _need_record(one) for n, one in status.needs.items()},
             "accuracy": accuracy_record(status),
             "sinks": {name: str(target) for name, target in request.targets.items()},
             "checkpoint": None if request.checkpoint is None else str(request.checkpoint),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import lowwater as lw
-from lowwater.cli.policy_text import early_of, restart_of, shed_of, sideline_of
+from lowwater.cli.policy_text import early_of, need_of, restart_of, shed_of, sideline_of
 from lowwater.cli.run.query_text import SUFFIXES, is_text, query_text, read_text
 from lowwater.cli.run.recordings import Playback
 from lowwater.cli.run.sinks import OUTPUTS, TABLE, Target, check_folder, option, targets_of
@@ -52,6 +52,7 @@ class Settings:
     estimate: str | None = None
     sideline: str | None = None
     shed: str | None = None
+    need: str | None = None
     restart: str | None = None
     host: str | None = None
     epoch_rows: int | None = None
@@ -227,14 +228,21 @@ def query_of(settings: Settings) -> lw.Stream:
     read_options = ReadOptions(
         settings.epoch_rows, settings.follow, settings.arrival, settings.epoch
     )
-    streams = streams_of(settings.source, settings.watermark_text, read_options)
+    streams = streams_of(
+        settings.source, settings.watermark_text, read_options, needed=settings.need is None
+    )
     return lw.sql(text, **streams)
 
 
 def explain_text(settings: Settings) -> str:
     """Return the text of `query.explain()` for the query of `settings`."""
     query, policies = query_of(settings), _policies(settings)
-    return query.explain(sideline=policies["sideline"], shed=policies["shed"])
+    return query.explain(
+        sideline=policies["sideline"],
+        shed=policies["shed"],
+        early=policies["early"] if settings.need is not None else None,
+        need=policies["need"],
+    )
 
 
 def run_request(settings: Settings) -> RunRequest:
@@ -248,7 +256,7 @@ def run_request(settings: Settings) -> RunRequest:
     query = query_of(settings)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShedWarning)
-        assembly = RunOptions(**policies).plan(query.assembly)
+        assembly = query.planned(RunOptions(**policies))
     refuse_unfed(assembly)
     checkpoint = None if settings.checkpoint is None else Path(settings.checkpoint)
     resumed = checkpoint is not None and (checkpoint / "lowwater.json").exists()
@@ -287,12 +295,13 @@ def _policies(settings: Settings) -> dict[str, Any]:
         "estimate": estimate,
         "sideline": False if settings.sideline is None else sideline_of(settings.sideline),
         "shed": None if settings.shed is None else shed_of(settings.shed),
+        "need": None if settings.need is None else need_of(settings.need),
     }
 
 
-def total_rows(query: lw.Stream) -> int | None:
+def total_rows(assembly: PhysicalPlan) -> int | None:
     """Return the number of rows in all sources; None if a source is not a fixed set of files."""
-    sources = [_files(s) for s in query.assembly.sources]
+    sources = [_files(s) for s in assembly.sources]
     if None in sources:
         return None
     return sum(row_count(*one) for files in sources for one in files or ())

@@ -189,9 +189,12 @@ def _stdin_schema(named: SourceArgs, first: bytes) -> pa.Schema:
 
 
 def streams_of(
-    sources: Sequence[str], watermark: str | None, read_options: ReadOptions
+    sources: Sequence[str], watermark: str | None, read_options: ReadOptions, *, needed: bool = True
 ) -> dict[str, lw.Stream]:
-    """Return {name: stream} of the sources that the texts `sources` describe."""
+    """Return {name: stream} of the sources that the texts `sources` describe.
+
+    `needed` is whether each of them needs a watermark policy.
+    """
     named = [SourceArgs.of(text) for text in sources]
     if not named:
         raise SpecError("a run needs a source; give --source NAME=PATH, as in s=readings.parquet")
@@ -201,7 +204,7 @@ def streams_of(
         raise SpecError(f"source {twice[0]!r} is given twice; give each source its own name")
     if sum(one.path == "-" for one in named) > 1:
         raise SpecError("two sources read standard input; only one can: name a file for the other")
-    policies = {one.name: _policy(one, watermark) for one in named}
+    policies = {one.name: _policy(one, watermark, needed=needed) for one in named}
     read = {one.name: read_options.source(one) for one in named}
     times = {one.name: time_of(one, read[one.name].schema) for one in named}
     if read_options.epoch_rows is None:
@@ -211,17 +214,20 @@ def streams_of(
     return {name: _stream(read[name], times[name], policies[name]) for name in read}
 
 
-def _policy(named: SourceArgs, watermark: str | None) -> WatermarkPolicy:
+def _policy(named: SourceArgs, watermark: str | None, *, needed: bool) -> WatermarkPolicy | None:
     """Return the policy of a source; its own option `watermark=` overrides the argument."""
     text = named.options.get("watermark", watermark)
+    if text is None and not needed:
+        return None
     if text is None:
         problem = f"source {named.name!r} has no watermark policy, so no window could close"
         raise SpecError(f"{problem}; give one, as in --watermark 'slack 10 seconds'")
     return watermark_of(text)
 
 
-def _stream(source: BlockSource, time: str, policy: WatermarkPolicy) -> lw.Stream:
+def _stream(source: BlockSource, time: str, policy: WatermarkPolicy | None) -> lw.Stream:
     stream = lw.stream(source, time=time, watermark=policy)
     # Bind the policy now: a later error would point at the text of the query.
-    policy.bind(stream.axis(stream.time), stream.schema)
+    if policy is not None:
+        policy.bind(stream.axis(stream.time), stream.schema)
     return stream

@@ -55,7 +55,7 @@ class JoinAnswers(OperatorPlan):
         """Return what the kernel counts as lost: "late" rows, "pairs", or None for nothing."""
         if ordered:
             return "late"
-        return "pairs" if self.how != "anti" and self.flush is None else None
+        return "pairs" if self.flush is None else None
 
     def pair_span(self, least: int) -> int:
         """Return the unit of time in which pairs are counted: the width of the band, or `least`."""

@@ -169,6 +169,8 @@ class LossCount(JoinObserver):
     def evict(self, port: int, rows: Sequence[StoredRows], limit: int) -> None:
         """Add the evicted and the late rows of a side to its sample."""
         keyed = [some.where(has_keys(self.plan, port, some.table)) for some in rows]
+        if self.plan.how == "anti" and port == SELF:  # rows with a partner need no other one
+            keyed = [some.where(~some.flags) for some in keyed]
         gone = [_with_flags(some, late=False) for some in keyed if len(some)]
         gone += [self._late[port]] if len(self._late[port]) else []
         if gone:

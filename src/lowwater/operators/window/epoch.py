@@ -25,6 +25,7 @@ from lowwater.operators.window.cells import Cells, PackedCells
 from lowwater.operators.window.close import ClosedWindows
 from lowwater.operators.window.loss_count import LossCount, Observer
 from lowwater.operators.window.plan import SECOND, WindowPlan
+from lowwater.operators.window.sample_weights import read_share
 from lowwater.operators.window.value_ledger import ValueLedger
 from lowwater.windows.common_panes import Shared
 from lowwater.windows.landmark import Landmark
@@ -142,7 +143,7 @@ def result_rows(
         if lost is not None:
             overflows[name] = np.flatnonzero(lost)
     kinds = pa.repeat(pa.scalar(kind), len(closed.wid))
-    rate = [pa.array(closed.rows / closed.parts[0].arrays[0])] if plan.shows_rate else []
+    rate = [pa.array(read_share(plan, closed))] if plan.shows_rate else []
     columns = [window, pa.array(closed.wid), *named, *keys, *values, *rate, kinds]
     rows = pa.table(columns, schema=schema)
     for name, lost in overflows.items():

@@ -47,6 +47,29 @@ def closed_with_weights(plan: WindowPlan, cells: Cells, close: Close) -> Iterato
         yield replace(closed, read=mine.parts[0].arrays[0])
 
 
+def read_share(plan: WindowPlan, closed: ClosedWindows) -> np.ndarray:
+    """Return the share of the rows of each window that was read, as estimated from those read.
+
+    A sampled pane of which no row was read may have had rows. So where all others were read whole,
+    the share is the mean rate over the time of the window.
+    """
+    share = np.asarray(closed.rows / closed.parts[0].arrays[0])
+    if not plan.samples:
+        return share
+    edges = np.array([edge for s in plan.samples for edge in (s.start, s.end)], np.float64)
+    skipped = [0.0]
+    for one in plan.samples:
+        skipped += [skipped[-1], skipped[-1] + (1 - 2.0**-one.power) * (one.end - one.start)]
+    until = np.array(skipped[1:])
+    which = np.zeros(len(closed.wid), np.int64) if closed.which is None else closed.which
+    for number, (_, window) in enumerate(plan.fixed_windows):
+        whole = np.flatnonzero((share == 1) & (which == number))
+        start, end = window.start(closed.wid[whole]), window.end(closed.wid[whole])
+        left_out = np.interp(end, edges, until) - np.interp(start, edges, until)
+        share[whole] = 1 - left_out / (end - start)
+    return share
+
+
 def _weights(plan: WindowPlan, cells: Cells) -> np.ndarray | None:
     """Return the weight of the rows of each cell; None if all rows were read."""
     if not plan.samples:

@@ -23,7 +23,7 @@ from lowwater.watermarks.adaptive.decision_memory import (
 )
 from lowwater.watermarks.adaptive.lateness import LatenessHistogram
 from lowwater.watermarks.adaptive.quality_model import Port, QualityModel, typical, with_lag
-from lowwater.watermarks.adaptive.rules import MOMENTS, ModelRule, PdRule, RuleInput, RuleState
+from lowwater.watermarks.adaptive.rules import MOMENTS, FeedbackRule, PdRule, RuleInput, RuleState
 from lowwater.watermarks.adaptive.tracker import by_source, in_time, quality_of
 
 REMEMBERED = 32
@@ -55,7 +55,7 @@ class SlackDecision:
     name: str
     ports: tuple[tuple[int, ...], ...]
     below: QualityModel
-    rule: ModelRule | PdRule
+    rule: FeedbackRule | PdRule
     target: float
     track: int
     granule: int

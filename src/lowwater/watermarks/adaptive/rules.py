@@ -1,11 +1,11 @@
-"""Rules that choose a slack for a quality target: by the model of QDJ, by feedback, by PD control.
+"""Rules that choose a slack without needed slacks: by a model with feedback, or by PD control.
 
 A *track* is one interval of the quality target. It has one or more *steps*: at the end of a step, a
 rule returns the slack of the next step, in granules. A rule receives a model, which estimates the
 quality for a slack; so the same rules serve time-order joins, free-order joins and windows.
 
-`ModelRule` is the rule of the thesis, algorithms 2 to 4 unchanged (algorithm 2 tests K = 0 first).
-`FeedbackRule` is ours and differs in four ways.
+`FeedbackRule` differs in four ways from algorithms 2 to 4 of the thesis, which choose the smallest
+slack that meets the target by the model.
 
 - It computes the quality that the rest of the track needs, and chooses the slack for which the
   model estimates that quality. So a track above its target gets less slack.
@@ -31,6 +31,9 @@ QualityOf: TypeAlias = Callable[[Any], Any]
 Model: TypeAlias = Callable[[Degrees, Sequence[float]], QualityOf]
 """A function of the streams' late degrees and lags; it returns a function from slack to quality."""
 
+Counts: TypeAlias = tuple[float, float]
+"""The numbers of produced results and of all results."""
+
 MOMENTS = 16
 """The number of lags between the streams that a rule remembers."""
 VARIES = 0.1
@@ -39,8 +42,6 @@ BURST = 2.0
 """The size of a possible burst in the rest of a track, as a multiple of `RuleState.varies`."""
 FRESH = 0.5**5
 """The factor on the weight of `fresh` late degrees per track: 1/2 for each fifth of a track."""
-PAID, SPENT = 2.0, 20.0
-"""With `overall`, a deficit is made up over `PAID` tracks, a surplus over `SPENT` tracks."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +126,6 @@ class RuleState:
         varies = self.varies + VARIES * (abs(now - (self.usual or now)) - self.varies)
         return replace(self, now_given=0.0, now_wanted=0.0, usual=usual, varies=varies, passed=0.0)
 
-    def over_all(self, aim: float, tracks: float = 1.0) -> float:
-        """Return the quality that the next `tracks` tracks need, so that the whole run has `aim`.
-
-        Each of these tracks is expected to have the usual number of results.
-        """
-        if self.usual <= 0:
-            return aim
-        return aim + (aim * self.wanted - self.given) / (self.usual * tracks)
-
     def of_the_rest(self, aim: float) -> float:
         """Return the quality that the rest of the track needs, so that the whole track has `aim`.
 
@@ -151,18 +143,13 @@ class RuleState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelRule:
-    """The rule of QDJ, algorithms 2 to 4: the smallest slack that meets the target by the model.
-
-    The slack changes only at the end of a track; `decay` then reduces the weight of late degrees.
-    The lag between the streams is assumed constant. With `overall`, the target applies to the whole
-    run.
-    """
+class FeedbackRule:
+    """The rule with feedback: the smallest slack with which the whole track meets the target."""
 
     target: float
     decay: float = 0.8
-    overall: bool = False
     granularity: int = 1
+    misses: float = 0.04
 
     def aiming_at(self, target: float) -> Self:
         """Return the rule with a new target."""
@@ -170,33 +157,17 @@ class ModelRule:
 
     def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:
         """Return (new state of the rule, next slack in granules)."""
-        known = replace(known.counted(seen), degrees=_added(known.degrees, seen.degrees))
-        if seen.passed < 1:
-            return known, known.slack
-        known = replace(known.next_track(), usual=known.now_wanted)
-        wanted = known.over_all(self.target) if self.overall else self.target
-        slack = _smallest(wanted, known.degrees, seen.lags[-1:], model, self.granularity)
-        return replace(known, degrees=_faded(known.degrees, self.decay), slack=slack), slack
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeedbackRule(ModelRule):
-    """The rule with feedback: the smallest slack with which the whole track meets the target."""
-
-    misses: float = 0.04
-
-    def step(self, known: RuleState, seen: RuleInput, model: Model) -> tuple[RuleState, int]:  # noqa: D102
         known = self._late(known, seen).counted(seen)
         if seen.passed >= 1:
             known = replace(known, margin=self._margin(known)).next_track()
-        slack = _smallest(self._need(known), known.degrees, known.lags, model, self.granularity)
+        slack = smallest(self._need(known), known.degrees, known.lags, model, self.granularity)
         return replace(known, slack=slack), slack
 
     def _late(self, known: RuleState, seen: RuleInput) -> RuleState:
         """Return the state plus new late degrees; an abrupt change removes the old late degrees."""
         passed = max(0.0, seen.passed - known.passed)
-        slow = _added(_faded(known.degrees, self.decay**passed), seen.degrees)
-        fresh = _added(_faded(known.fresh, FRESH**passed), seen.degrees)
+        slow = added(faded(known.degrees, self.decay**passed), seen.degrees)
+        fresh = added(faded(known.fresh, FRESH**passed), seen.degrees)
         if any(distribution_changed(f, d) for f, d in zip(fresh, known.degrees, strict=False)):
             slow = fresh = seen.degrees
         return replace(known, degrees=slow, fresh=fresh)
@@ -205,24 +176,16 @@ class FeedbackRule(ModelRule):
         """Return the new margin above the target at the end of a track."""
         room = 1 - self.target
         margin = room / 10 if known.margin is None else known.margin
-        pairs = (known.given, known.wanted) if self.overall else (known.now_given, known.now_wanted)
-        missed = pairs[0] < self.target * pairs[1]
-        # With an aim below the target, the whole run would miss the target; a track may meet it.
-        least = 0.0 if self.overall else -room / 2
-        return min(max(least, margin + room / 10 * (missed - self.misses)), room / 2)
+        missed = known.now_given < self.target * known.now_wanted
+        return min(max(-room / 2, margin + room / 10 * (missed - self.misses)), room / 2)
 
     def _need(self, known: RuleState) -> float:
         """Return the estimated quality that the next slack must have."""
         room = 1 - self.target
         aim = self.target + (room / 10 if known.margin is None else known.margin)
-        if self.overall:
-            # A steady slack costs least: use up a surplus slowly, but make up for a deficit soon.
-            owed = aim * known.wanted > known.given
-            asked = known.over_all(aim, PAID if owed else SPENT)
-        else:
-            asked = known.of_the_rest(aim)
-            if asked > 1 and known.of_the_rest(self.target) > 1:
-                asked = aim  # Every slack misses the target of this track: do not wait longer.
+        asked = known.of_the_rest(aim)
+        if asked > 1 and known.of_the_rest(self.target) > 1:
+            asked = aim  # Every slack misses the target of this track: do not wait longer.
         # The latest rows need the most slack: make up for losses over several choices instead.
         return min(asked, 1 - room / 20)
 
@@ -244,7 +207,6 @@ class PdController:
     target: float
     proportional: float
     derivative: float
-    overall: bool = False
 
     def step(
         self, known: PdState, *, given: float, wanted: float, passed: float
@@ -252,15 +214,20 @@ class PdController:
         """Return (new state, next slack in granules); the slack changes only when a track ends."""
         now = (known.now_given + given, known.now_wanted + wanted)
         run = (known.given + given, known.wanted + wanted)
-        judged = run if self.overall else now
         if passed < 1:
             return PdState(known.slack, known.error, *run, *now), known.slack
-        if judged[1] <= 0:
+        given, wanted = self.judged(run, now)
+        if wanted <= 0:
             return PdState(known.slack, known.error, *run), known.slack
-        error = self.target - judged[0] / judged[1]
+        error = self.target - given / wanted
         change = 0.0 if known.error is None else error - known.error
         slack = max(0.0, known.slack + self.proportional * error + self.derivative * change)
         return PdState(slack, error, *run), slack
+
+    def judged(self, run: Counts, track: Counts) -> Counts:
+        """Return the counts that the error is computed from: those of the last track."""
+        del run
+        return track
 
 
 @dataclass(frozen=True)
@@ -280,20 +247,23 @@ class PdRule:
         after, slack = self.controller.step(
             known.pd or PdState(), given=seen.given, wanted=seen.wanted, passed=seen.passed
         )
-        late = _added(_faded(known.degrees, self.decay), seen.degrees)
+        late = added(faded(known.degrees, self.decay), seen.degrees)
         return RuleState(degrees=late, pd=after), round(slack)
 
 
-def _added(known: Degrees, seen: Degrees) -> Degrees:
+def added(known: Degrees, seen: Degrees) -> Degrees:
+    """Return the late degrees of both, stream by stream."""
     return tuple(a + b for a, b in zip(known, seen, strict=True)) if known else seen
 
 
-def _faded(known: Degrees, decay: float) -> Degrees:
+def faded(known: Degrees, decay: float) -> Degrees:
+    """Return late degrees whose weight is multiplied by `decay`."""
     return tuple(d.decayed(decay) for d in known)
 
 
-def _smallest(
+def smallest(
     wanted: float, degrees: Degrees, lags: Sequence[float], model: Model, granularity: int
 ) -> int:
+    """Return the smallest slack with which a model estimates the wanted quality."""
     limit = max(d.largest for d in degrees)
     return smallest_slack(wanted, model(degrees, lags), granularity, limit)

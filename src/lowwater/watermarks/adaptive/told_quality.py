@@ -23,7 +23,7 @@ from lowwater.watermarks.adaptive.quality_book import (
     last_windows,
     total,
 )
-from lowwater.watermarks.adaptive.tournament import HORIZON
+from lowwater.watermarks.adaptive.tournament import HORIZON, YOUNG
 from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
 from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
@@ -75,16 +75,26 @@ def told_quality(one: WindowSlack, memory: WindowSlackMemory, *, ended: bool) ->
 
 def told_of_pairs(one: PairSlack, memory: PairSlackMemory, *, ended: bool) -> ToldQuality:
     """Return what is known about the quality of a join, whose streams may have `ended`."""
-    return _of_book(memory.book, one.rule.each.bins, memory.rule.sides, ended=ended)
+    sides = memory.rule.sides
+    known = ended or max(side.windows for side in sides) >= YOUNG
+    return _of_book(memory.book, one.rule.each.bins, sides, ended=ended, known=known)
 
 
 def _of_book(
-    book: QualityBook, bins: SlackBins, kept: Sequence[TournamentMemory], *, ended: bool
+    book: QualityBook,
+    bins: SlackBins,
+    kept: Sequence[TournamentMemory],
+    *,
+    ended: bool,
+    known: bool = True,
 ) -> ToldQuality:
-    """Return what a book tells, given the rules' memories of needed slacks."""
+    """Return what a book tells, given the rules' memories of needed slacks.
+
+    Until these are `known`, nothing counts as settled: the first batch of late rows may be due.
+    """
     spans = book.spans
     rules = [Survival.of(bins, rule) for rule in kept if rule.given > 0 and not ended]
-    told = tuple(_told(span, rules) for span in spans)
+    told = tuple(_told(span, rules, known=known) for span in spans)
     settled = [span for span, one in zip(spans, told, strict=True) if one.settled]
     recent = last_windows(spans, HORIZON)
     due = sum(span.given + span.lost + _open(span, rules) for span in recent)
@@ -163,9 +173,9 @@ class Survival:
         return float(beyond[passed - 1]) if passed else 1.0
 
 
-def _told(span: QualitySpan, rules: Sequence[Survival]) -> ToldSpan:
+def _told(span: QualitySpan, rules: Sequence[Survival], *, known: bool) -> ToldSpan:
     due = span.given + span.lost + _open(span, rules)
-    settled = all(rule.settled(span.end) for rule in rules)
+    settled = known and all(rule.settled(span.end) for rule in rules)
     at_least = span.given / due if due else None
     return ToldSpan(span.end, span.slack, span.quality, at_least, settled)
 
