@@ -19,10 +19,14 @@ def after(finals, estimates, cell, windows=(0, 1)):
     return competition.taught(record, cell, values, np.asarray(finals, float), windows)
 
 
-def test_the_median_wins_without_a_record_and_wins_ties():
+def test_the_median_wins_without_a_record():
     assert competition.winner(np.zeros(SHAPE, np.int64), cells(3)).tolist() == [0, 0, 0]
-    record = after([10.0] * 40, (9.0, 9.0, 9.0), cells(40))
-    assert competition.winner(record, cells(1)).tolist() == [0]
+
+
+def test_the_median_wins_if_it_is_better_by_a_margin():
+    for median, best in ((9.0, 1), (9.02, 1), (9.1, 0)):
+        record = after([10.0] * 40, (median, 9.0, 8.0), cells(40))
+        assert competition.winner(record, cells(1)).tolist() == [best]
 
 
 def test_the_smallest_loss_wins():

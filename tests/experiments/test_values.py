@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from experiments.arena import value_run, value_verdict
 from experiments.arena.families import FAMILIES
 from experiments.arena.value_report import by_stream, fails, pooled
 from experiments.arena.value_run import plain, said
 from experiments.arena.value_verdict import Judged, deciles, fifths, pinball
 from experiments.arena.values import KINDS, changes, pairs
+from lowwater.early.calibration import competition, interval_ends
 
 
 def part(name, windows, seed=0):
@@ -85,6 +87,35 @@ def test_early_values_meet_the_targets_on_tuning_streams(name):
     console.print(by_stream(verdicts))
     console.print(pooled("tuning", verdicts))
     assert "late-groups" in shown.getvalue() or name != "late-groups"
+
+
+def judged(monkeypatch, name, windows):
+    """The verdicts on counts and sums of the first windows of a stream."""
+    kinds = {n: KINDS[n] for n in ("count", "sum")}
+    for module in (value_run, value_verdict):
+        monkeypatch.setattr(module, "KINDS", kinds)
+    stream = part(name, windows)
+    moved = changes(stream, windows)
+    return Judged(name, "tuning", 0.25, pairs(stream, 0.25), moved).verdicts()
+
+
+@pytest.mark.experiment
+def test_estimates_must_compete(monkeypatch):
+    assert not any("error" in fails(one) for one in judged(monkeypatch, "low-rate", 240))
+
+    def completed(record, cell):
+        return np.full(len(cell.past), 2)
+
+    monkeypatch.setattr(competition, "winner", completed)
+    assert all("error" in fails(one) for one in judged(monkeypatch, "low-rate", 240))
+
+
+@pytest.mark.experiment
+def test_ends_of_intervals_must_compete(monkeypatch):
+    for one in judged(monkeypatch, "drifting-clocks", 400):
+        assert not fails(one)
+    monkeypatch.setattr(interval_ends, "FEWEST", 10**9)
+    assert all("pinball" in fails(one) for one in judged(monkeypatch, "drifting-clocks", 400))
 
 
 def test_estimates_lie_between_the_ends_of_their_intervals():

@@ -335,11 +335,13 @@ def test_gaps_are_filled_on_a_line_with_what_it_may_be_off_by():
         if wid in gone and row["low"]["v"] is not None:
             assert row["low"]["v"] <= row["v"] <= row["high"]["v"]
             assert row["high"]["v"] - row["low"]["v"] < 1e-9 or wid < min(gone) + 8
+            assert row["settled"]["v"] == 1 or wid < min(gone) + 8
     steps = [(t, 0, (t // 10) % 2) for t in range(600)]
     out = query.agg(v=lw.max("v")).run(epochs={feed: cut(steps, 30)}, shed=how)
     filled = [r for r in out.results.to_pylist() if r["kind"] == "filled"][5:]
     assert all(0.4 < r["high"]["v"] - r["low"]["v"] < 4 for r in filled)
     assert all(r["low"]["v"] <= r["v"] <= r["high"]["v"] for r in filled)
+    assert all(r["settled"]["v"] < 1 for r in filled)
 
 
 # -- what is refused -------------------------------------------------------------------------------

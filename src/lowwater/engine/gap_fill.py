@@ -4,7 +4,8 @@ A filled row is emitted once both neighbouring finals are known. What it may be 
 from windows that were not dropped: each final is compared with the line between its own neighbours.
 Results are modelled as a random walk. Between finals of windows 0 and n, the distance of window d
 from the line is √(d·(n − d)/n) times that of a single window. Like an early value, a filled value
-is the median of the distribution of its final, and `low` and `high` are quantiles of it.
+is the median of the distribution of its final, `low` and `high` are quantiles of it, and `settled`
+is the probability that the final is the filled value.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from lowwater.engine.entry import Entry
 from lowwater.intervals import Intervals
 from lowwater.operators.packet import Packet, measure_packet, table_packet, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
-from lowwater.planner.early_columns import ENDS, HIDDEN
+from lowwater.planner.early_columns import FILLED, HIDDEN
 from lowwater.shedding.drop_geometry import window_runs
 from lowwater.shedding.shedder import LoadShedder
 from lowwater.windows.sliding import Sliding
 
-INTERVAL = tuple(HIDDEN + name for name in ENDS)
-"""The hidden columns with the interval of a filled value."""
+KNOWN = tuple(HIDDEN + name for name in FILLED)
+"""The hidden columns with the interval of a filled value, and the probability that it is right."""
 LEVELS = (0.05, 0.5, 0.95)
 """The levels of `low`, of the value and of `high`."""
 GROUPS = 2_000
@@ -118,21 +119,40 @@ class _Gaps:
             for wid in range(max(first[0] + 1, start), min(last[0], end)):
                 at = wid - first[0]
                 line = _line(first[1], last[1], at / span)
-                found = self._distribution(line, off, _stray(at, span))
+                found = self._distribution(line, off, _stray(at, span), error)
                 fills.append({**named, **found, "wid": wid, "kind": "filled"})
         return fills
 
     def _distribution(
-        self, line: Sequence[float | None], off: Sequence[Sequence[float]], stray: float
+        self,
+        line: Sequence[float | None],
+        off: Sequence[Sequence[float]],
+        stray: float,
+        error: Mapping[str, tuple[float, ...]],
     ) -> dict[str, Any]:
-        """Return the values of a filled row, and the columns of its interval ends."""
+        """Return the values of a filled row, and the columns of what is known about them."""
         by_name = {
             name: [None if value is None else value + stray * end for end in ends]
             for name, value, ends in zip(self.values, line, off, strict=True)
         }
         low, high = ({n: ends[side] for n, ends in by_name.items()} for side in (0, 2))
         values = {n: ends[1] for n, ends in by_name.items()}
-        return {**values, INTERVAL[0]: low, INTERVAL[1]: high}
+        settled = {
+            name: None if guess is None else self._settled(name, guess, stray, error.get(name, ()))
+            for name, guess in zip(self.values, line, strict=True)
+        }
+        return {**values, **dict(zip(KNOWN, (low, high, settled), strict=True))}
+
+    def _settled(
+        self, name: str, guess: float, stray: float, errors: Sequence[float]
+    ) -> float | None:
+        """Return the share of past distances with which the final is the filled value."""
+        if not errors:
+            return None
+        finals, middle = guess + stray * np.array(errors), guess + stray * _quantiles(errors)[1]
+        whole = pa.types.is_integer(self.plan.result_schema.field(name).type)
+        size = 0.5 if whole else 1e-9 * max(abs(middle), 1e-300)
+        return float(np.mean(np.abs(finals - (round(middle) if whole else middle)) <= size))
 
     def _learn(
         self,
@@ -164,11 +184,11 @@ class _Gaps:
         table = pa.table(columns, schema=plan.result_schema)
         kind = pa.struct([(name, pa.float64()) for name in self.values])
         emitted: list[dict[str, Any]] = table.select(self.values).to_pylist()
-        for name, side in zip(INTERVAL, (min, max), strict=True):
+        for name, side in zip(KNOWN[:2], (min, max), strict=True):
             both = zip(rows, emitted, strict=True)
             around = [_around(r[name], values, side) for r, values in both]
             table = table.append_column(name, pa.array(around, kind))
-        return table
+        return table.append_column(KNOWN[2], pa.array([r[KNOWN[2]] for r in rows], kind))
 
 
 def _around(

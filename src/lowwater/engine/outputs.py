@@ -15,14 +15,14 @@ import pyarrow as pa
 from lowwater.dataflow.graph import Dataflow, Output
 from lowwater.dataflow.route import malformed_schema
 from lowwater.engine.drop_output import shed_rows, shed_schema
-from lowwater.engine.gap_fill import INTERVAL
+from lowwater.engine.gap_fill import KNOWN
 from lowwater.engine.status import Status
 from lowwater.errors import SpecError
 from lowwater.operators.late import late_tables
 from lowwater.operators.operator import OperatorPlan
 from lowwater.operators.packet import Kind, Packet, start_of, tables
 from lowwater.operators.window.plan import NAME, WindowPlan
-from lowwater.planner.early_columns import ENDS, EarlyColumns
+from lowwater.planner.early_columns import FILLED, EarlyColumns
 from lowwater.planner.physical_plan import PhysicalPlan
 from lowwater.sinks.sink import Outputs
 from lowwater.sources.bad_file import BAD_FILES
@@ -67,7 +67,7 @@ class OutputWriter:
         if not self.prodded and not self.filled:
             return None
         columns = EarlyColumns.of(self.flow, self.output.operator, self._final_schema)
-        return columns if self.prodded else columns.only(ENDS)
+        return columns if self.prodded else columns.only(FILLED)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -180,7 +180,7 @@ class OutputWriter:
                 rows, known = self._after_steps(answers, self._early.hidden)
                 results.append(self._with_more(rows, known))
         for gaps in tables(own, "filled"):
-            rows, known = self._after_steps(gaps, list(INTERVAL))
+            rows, known = self._after_steps(gaps, list(KNOWN))
             results.append(self._with_more(rows, known))
         return [t for t in results if len(t)]
 

@@ -26,7 +26,8 @@ def place(error: Floats) -> Floats:
     >>> place(np.array([0.0, 1e9])).tolist()
     [36.0, 72.0]
     """
-    return np.asarray(np.clip((np.arcsinh(error / FINEST) + _HALF) / WIDTH, 0.0, BINS))
+    at = (np.arcsinh(error / FINEST) + _HALF) / WIDTH
+    return np.asarray(np.minimum(np.maximum(at, 0.0), BINS))
 
 
 def bin_of(error: Floats) -> Counts:

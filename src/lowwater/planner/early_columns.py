@@ -14,7 +14,7 @@ SHARE = "completeness"
 KNOWN = (SHARE, "expected_accuracy", "low", "high", "settled")
 """Columns with the completeness of an early row, its expected accuracy, the interval of its final,
 and the probability that its values so far are final."""
-ENDS = ("low", "high")
+FILLED = ("low", "high", "settled")
 """Those of them that filled rows have, too."""
 HIDDEN = "__"
 """The prefix that the columns of KNOWN have inside the dataflow."""

@@ -10,7 +10,7 @@ borrow from all others, large ones stand alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -20,10 +20,11 @@ from lowwater.control.completeness import Floats, Ticks
 from lowwater.early.accuracy import ExpectedAccuracy, accuracy
 from lowwater.early.calibration import competition, finality
 from lowwater.early.calibration.competition import Cell
-from lowwater.early.calibration.distribution import Distribution, DistributionMemory
+from lowwater.early.calibration.distribution import DistributionMemory
 from lowwater.early.calibration.early_rows import KINDS, SCALED, WHOLE, Kind
 from lowwater.early.calibration.finality import Guess
 from lowwater.early.calibration.groups import GroupMemory, GroupView, Slots
+from lowwater.early.calibration.interval_ends import EndsMemory
 from lowwater.early.calibration.ways import Basis
 from lowwater.errors import SpecError
 from lowwater.learners.whole_numbers import Counts, WholeNumbers, counts_of
@@ -46,6 +47,7 @@ class ValueMemory:
     distribution: DistributionMemory = field(default_factory=DistributionMemory)
     settled: WholeNumbers | None = None
     estimates: WholeNumbers | None = None
+    ends: EndsMemory = field(default_factory=EndsMemory)
     windows: int = 0
     fell: int = 0
     accuracy: ExpectedAccuracy = field(default_factory=ExpectedAccuracy)
@@ -83,6 +85,13 @@ class EarlyFinalPairs(EarlyValues):
     final: Mapping[str, Floats] = field(default_factory=dict)
     said: Mapping[str, Floats] = field(default_factory=dict)
 
+    def twice(self) -> EarlyValues:
+        """Return the early results, followed by themselves."""
+        window, slot = (np.tile(part, 2) for part in (self.window, self.slot))
+        share, rows = (np.tile(part, 2) for part in (self.completeness, self.rows))
+        raw = {name: np.tile(values, 2) for name, values in self.raw.items()}
+        return EarlyValues(window, slot, share, rows, raw)
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -113,7 +122,8 @@ class Calibrator:
         if not 0 < coverage < 1:
             raise SpecError(f"coverage={coverage!r} must be between 0 and 1, for example 0.9")
         self.kinds = dict(kinds)
-        tail = (1 - coverage) / 2 * (1 - CAUTION)
+        self.tail = (1 - coverage) / 2
+        tail = self.tail * (1 - CAUTION)
         self.levels = np.array([tail, 0.5, 1 - tail])
         sums = [n for k in ("counted", "scaled") for n in kinds if kinds[n] == k]
         self.counter = sums[0] if sums else None
@@ -134,14 +144,16 @@ class Calibrator:
     def _judged(self, known: ValueMemory, kind: Kind, basis: _Signed) -> Estimate:
         record = counts_of(known.settled, finality.SHAPE)
         sure = finality.probability(record, basis.guess)
-        shape = Distribution(kind, known.distribution)
+        shape = known.distribution.of(kind)
         grows = _grows(kind, known)
-        low, middle, high = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
-        record = counts_of(known.estimates, competition.SHAPE)
-        best = competition.winner(record, Cell.of(basis.basis.view, basis.missing))
-        middle = np.choose(best, [middle, basis.basis.x, basis.completed])
+        quantiles = shape.quantiles(basis.basis, sure, self.levels, grows=grows)
+        middle, cell = quantiles.pop(1), Cell.of(basis.basis.view, basis.missing)
+        ends = known.ends.of(kind, self.tail)
+        low, high = ends.chosen(basis.basis, cell, quantiles, known.windows)
+        best = competition.winner(counts_of(known.estimates, competition.SHAPE), cell)
+        middle = np.choose(best, [middle, basis.basis.x, basis.basis.completed])
         if not known.windows:
-            middle = basis.completed
+            middle = basis.basis.completed
             low, high = np.minimum(low, middle), np.maximum(high, middle)
         if kind in WHOLE:
             low, middle, high = (np.round(end) for end in (low, middle, high))
@@ -161,21 +173,20 @@ class Calibrator:
         whole = (early.rows + view.missing) / np.maximum(early.rows, 1)
         instead = np.abs(x) * (whole if kind in {"counted", "scaled"} else 1.0)
         level = np.maximum(slots.level(name, early.slot, view, instead), 1e-300)
-        basis = Basis(x, np.maximum(early.rows, 1.0), view, level)
-        guess = Guess.of(kind, view, basis.n, x, level)
         share = np.maximum(early.completeness, 1e-3)
         completed = x / share if kind in SCALED else x
-        return _Signed(sign, basis, guess, 1 - early.completeness, completed, lost)
+        common = slots.common(name, level)
+        basis = Basis(x, np.maximum(early.rows, 1.0), view, level, completed, common)
+        guess = Guess.of(kind, view, basis.n, x, level)
+        return _Signed(sign, basis, guess, 1 - early.completeness, lost)
 
     def learn(self, memory: Calibration, pairs: EarlyFinalPairs) -> Calibration:
         """Return the memory after learning from `pairs`, all of which came in one epoch."""
         slots = Slots.of(memory.groups)
         view = slots.view(pairs.slot, pairs.rows, pairs.completeness)
-        views = (view, view.stranger(pairs.rows))
+        both, views = pairs.twice(), view.with_strangers(pairs.rows)
         values = {
-            name: self._learned(
-                name, known, [self._basis(name, pairs, one, slots) for one in views], pairs
-            )
+            name: self._learned(name, known, self._basis(name, both, views, slots), pairs)
             for name, known in memory.values.items()
         }
         finals = {n: np.asarray(f, np.float64) for n, f in pairs.final.items()}
@@ -194,69 +205,73 @@ class Calibrator:
         return np.asarray(np.round(pairs.rows * np.clip(grown, 1.0, 1e3)))
 
     def _learned(
-        self, name: str, known: ValueMemory, bases: Sequence[_Signed], pairs: EarlyFinalPairs
+        self, name: str, known: ValueMemory, both: _Signed, pairs: EarlyFinalPairs
     ) -> ValueMemory:
-        """Return the memory of an aggregate after `pairs`, seen in each of the ways `bases`."""
-        final, early = np.asarray(pairs.final[name], np.float64), bases[0]
+        """Return the memory of an aggregate after `pairs`.
+
+        `both` has the pairs as they are, followed by the same pairs as if they were of strangers.
+        """
+        final = np.asarray(pairs.final[name], np.float64)
+        early = both.take(np.arange(len(final)))
         sound = np.isfinite(final) & ~early.lost
         if not sound.any():
             return known
         value = early.sign * final
         same = _same(value, early.basis.x)
-        record, shape = counts_of(known.settled, finality.SHAPE), known.distribution
         moved = sound & ~same
         windows = known.windows, known.windows + len(np.unique(pairs.window[sound]))
-        spans = windows, (windows[1],) * 2  # what is learned twice is aged once
-        for one, span in zip(bases, spans, strict=True):
-            record = finality.taught(record, one.guess.take(sound), same[sound], span)
-            if moved.any():
-                now = Distribution(self.kinds[name], shape)
-                shape = now.taught(one.basis.take(moved), value[moved], span)
+        chosen, changed = (np.tile(which, 2) for which in (sound, moved))
+        record = counts_of(known.settled, finality.SHAPE)
+        record = finality.taught(record, both.guess.take(chosen), np.tile(same[sound], 2), windows)
+        shape = known.distribution
+        if moved.any():
+            finals = np.tile(value[moved], 2)
+            shape = shape.of(self.kinds[name]).taught(both.basis.take(changed), finals, windows)
         said = np.asarray(pairs.said.get(name, final), np.float64)
         right = accuracy(said[sound], final[sound])
+        now = early.take(sound)
+        estimates, ends = self._competed(known, name, now, value[sound], windows)
         return ValueMemory(
             shape,
             WholeNumbers(record),
-            WholeNumbers(self._competed(known, name, early, sound, final=value, windows=windows)),
+            WholeNumbers(estimates),
+            ends,
             windows[1],
             known.fell + int((value < early.basis.x)[moved].sum()),
             known.accuracy.learn(early.missing[sound], right),
         )
 
     def _competed(
-        self,
-        known: ValueMemory,
-        name: str,
-        early: _Signed,
-        sound: np.ndarray,
-        *,
-        final: Floats,
-        windows: tuple[int, int],
-    ) -> Counts:
-        """Return the record of the estimates after the finals of the results `sound`."""
-        kind, basis, guess = self.kinds[name], early.basis.take(sound), early.guess.take(sound)
-        sure = finality.probability(counts_of(known.settled, finality.SHAPE), guess)
-        shape, half = Distribution(kind, known.distribution), self.levels[1:2]
-        (middle,) = shape.quantiles(basis, sure, half, grows=_grows(kind, known))
-        cell = Cell.of(basis.view, early.missing[sound])
+        self, known: ValueMemory, name: str, early: _Signed, final: Floats, windows: tuple[int, int]
+    ) -> tuple[Counts, EndsMemory]:
+        """Return the records of estimates and of ends after the finals of the results `early`."""
+        kind, basis = self.kinds[name], early.basis
+        sure = finality.probability(counts_of(known.settled, finality.SHAPE), early.guess)
+        shape, cell = known.distribution.of(kind), Cell.of(basis.view, early.missing)
+        quantiles = shape.quantiles(basis, sure, self.levels, grows=_grows(kind, known))
+        estimates = (quantiles.pop(1), basis.x, basis.completed)
+        ends = known.ends.of(kind, self.tail).taught(basis, cell, quantiles, final, windows)
         record = counts_of(known.estimates, competition.SHAPE)
-        estimates = (middle, basis.x, early.completed[sound])
-        return competition.taught(record, cell, estimates, final[sound], windows)
+        return competition.taught(record, cell, estimates, final, windows), ends
 
 
 @dataclass(frozen=True, eq=False)
 class _Signed:
     """The basis of predictions, with negated values for an aggregate that falls.
 
-    `completed` is the estimate before any pair is learned; `lost` marks values that are missing.
+    `lost` marks values that are missing.
     """
 
     sign: float
     basis: Basis
     guess: Guess
     missing: Floats
-    completed: Floats
     lost: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> _Signed:
+        """Return the results `chosen`."""
+        parts = (part[chosen] for part in (self.missing, self.lost))
+        return _Signed(self.sign, self.basis.take(chosen), self.guess.take(chosen), *parts)
 
 
 def _grows(kind: Kind, known: ValueMemory) -> bool:

@@ -3,9 +3,10 @@
 The median of the distribution, the early value as it is, and the early value divided by the
 completeness compete. Each final adds their losses, 1 - accuracy, to the record of its *cell*: by
 position, size of the group, and whether the group has a past. A cell with few finals leans towards
-all cells of its position. The estimate with the smallest loss wins; the median wins ties. The
-accuracy is relative to the final, so where finals have a long tail, a value below the median can be
-better.
+all cells of its position. The estimate with the smallest loss wins; the losses of the median count
+a little more, because its record is kept with what is known when the final comes, which is more
+than was known for the answer. The accuracy is relative to the final, so where finals have a long
+tail, a value below the median can be better.
 
 All of the record are whole numbers.
 """
@@ -31,7 +32,7 @@ SPAN = 60
 """The number of windows after which the record is halved."""
 LEAN = 20.0
 """How many finals of all cells of a position are added to those of a cell."""
-AHEAD = 0.97
+BEHIND = 1.05
 """The factor of the losses of the median."""
 _FINE = 1024
 
@@ -57,7 +58,7 @@ def winner(record: Counts, cell: Cell) -> Ticks:
     every = sums.sum(axis=2)
     usual = every[..., 1:] / np.maximum(every[..., :1], 1)
     losses = sums[..., 1:] + LEAN * usual[:, :, None]
-    losses[..., 0] *= AHEAD
+    losses[..., 0] *= BEHIND
     best = np.argmin(losses, axis=-1)
     return np.asarray(best[cell.past, cell.position, cell.size])
 
@@ -74,7 +75,7 @@ def taught(
     `windows` is the number of windows that were known before, and are known with these.
     """
     after = aged(record, *windows, SPAN).copy()
-    losses = [np.round((1 - accuracy(one, final)) * _FINE) for one in estimates]
+    losses = np.round((1 - accuracy(np.stack(estimates), final)) * _FINE)
     parts = np.stack([np.ones(len(final)), *losses], axis=-1).astype(np.int64)
     np.add.at(after, (cell.past, cell.position, cell.size), parts)
     return after

@@ -43,7 +43,7 @@ _FINE = 100
 _EDGES = np.array(
     [0, 0.005, 0.02, 0.04, 0.06, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.94, 0.96, 0.98, 0.995, 1]
 )
-_STRATA, _MASS = (_EDGES[1:] + _EDGES[:-1]) / 2, np.diff(_EDGES)
+_COARSE = np.array([0, 0.1, 0.25, 0.4, 0.47, 0.53, 0.6, 0.75, 0.9, 1])
 _PAST = (np.arange(CLASSES) >= FAMILIAR).astype(np.int64)
 """For each class, 0 if its groups have a past, 1 for strangers."""
 _FREE, _FAINT = 5.0, 40.0
@@ -61,6 +61,14 @@ class DistributionMemory:
     long: WholeNumbers | None = None
     short: WholeNumbers | None = None
     weights: WholeNumbers | None = None
+
+    @cached_property
+    def _made(self) -> dict[Kind, Distribution]:
+        return {}
+
+    def of(self, kind: Kind) -> Distribution:
+        """Return the distribution of an aggregate; its tables are computed once for a memory."""
+        return self._made.setdefault(kind, Distribution(kind, self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +141,17 @@ class Distribution:
 
         If `grows`, the final is at least the early value.
         """
+        return self._quantiles(basis, settled, levels, _EDGES, grows=grows)
+
+    def median(self, basis: Basis, settled: Floats, *, grows: bool) -> Floats:
+        """Return the medians, for less work than `quantiles`, and nearly as exact."""
+        (middle,) = self._quantiles(basis, settled, np.full(1, 0.5), _COARSE, grows=grows)
+        return middle
+
+    def _quantiles(
+        self, basis: Basis, settled: Floats, levels: Floats, edges: Floats, *, grows: bool
+    ) -> list[Floats]:
+        """Return quantiles from a point of each prediction between two of the levels `edges`."""
         centres, scales = (np.concatenate([a, a]) for a in predictions(self.kind, basis))
         rows = self._rows(basis.view)
         weights = self._weights[basis.view.kind].T
@@ -140,15 +159,15 @@ class Distribution:
         gone = np.minimum(below, 0.999) if grows else np.zeros_like(below)
         flat = self._cumulative.reshape(-1, BINS + 1)
         axis = (flat + np.arange(len(flat))[:, None]).ravel()
-        inside = gone + (1 - gone) * _STRATA[:, None, None]
+        inside = gone + (1 - gone) * ((edges[1:] + edges[:-1]) / 2)[:, None, None]
         bins = np.interp(inside + rows, axis, np.tile(np.arange(BINS + 1.0), len(flat)))
         values = centres + scales * error_at(bins)
         if grows:
             values = np.maximum(values, basis.x)
-        mass = _MASS[:, None, None] * weights
+        mass = np.diff(edges)[:, None, None] * weights
         mixed = _Mixed.of(values.reshape(-1, len(basis.x)), mass.reshape(-1, len(basis.x)))
         under = np.zeros(len(basis.x)) if grows else (weights * below).sum(axis=0)
-        return [_with_atom(mixed, basis.x, settled, under, level) for level in levels]
+        return _with_atom(mixed, basis.x, settled, under, levels)
 
     def taught(self, basis: Basis, final: Floats, windows: tuple[int, int]) -> DistributionMemory:
         """Return the memory after finals that differ from their early values.
@@ -197,32 +216,35 @@ class _Mixed:
         return cls(np.take_along_axis(values.T, order, axis=1), until)
 
     def at(self, level: Floats) -> Floats:
-        """Return the quantile of each result at its `level`, linear between two points."""
+        """Return the quantiles at `level`, levels × results, linear between two points."""
         last = self.values.shape[1] - 1
-        above = np.clip((self.until < level[:, None]).sum(axis=1), 1, last)
-        rows = np.arange(len(level))
+        above = np.stack([(self.until < one[:, None]).sum(axis=1) for one in level])
+        above = np.minimum(np.maximum(above, 1), last)
+        rows = np.arange(level.shape[1])
         before, after = self.until[rows, above - 1], self.until[rows, above]
-        part = np.clip((level - before) / np.maximum(after - before, 1e-12), 0.0, 1.0)
+        part = (level - before) / np.maximum(after - before, 1e-12)
         low, high = self.values[rows, above - 1], self.values[rows, above]
-        return np.asarray(low + part * (high - low))
+        return np.asarray(low + np.minimum(np.maximum(part, 0.0), 1.0) * (high - low))
 
 
-def _with_atom(mixed: _Mixed, raw: Floats, settled: Floats, under: Floats, level: float) -> Floats:
-    """Return the quantile of a mixture of `raw`, with probability `settled`, and of `mixed`."""
+def _with_atom(
+    mixed: _Mixed, raw: Floats, settled: Floats, under: Floats, levels: Floats
+) -> list[Floats]:
+    """Return quantiles of a mixture of `raw`, with probability `settled`, and of `mixed`."""
+    level = levels[:, None]
     moves = np.maximum(1 - settled, 1e-9)
     first = under * moves
-    before, after = level / moves, (level - settled) / moves
-    at = np.clip(np.where(level < first, before, after), 0.0, 1.0)
-    inside = (level >= first) & (level <= first + settled)
-    value = mixed.at(at)
-    value = np.where(level < first, np.minimum(value, raw), np.maximum(value, raw))
-    return np.where(inside, raw, value)
+    below, above = level < first, level > first + settled
+    at = np.where(below, level, level - settled) / moves
+    value = mixed.at(np.minimum(np.maximum(at, 0.0), 1.0))
+    value = np.where(below, np.minimum(value, raw), np.maximum(value, raw))
+    return list(np.where(below | above, value, raw))
 
 
 def _errors(final: Floats, centres: Floats, scales: Floats) -> Floats:
     """Return the distances of finals from centres by the scales, of a thousand at most."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.clip((final - centres) / scales, -1e3, 1e3))
+        return np.asarray(np.minimum(np.maximum((final - centres) / scales, -1e3), 1e3))
 
 
 def _by_past(counts: Counts) -> Counts:

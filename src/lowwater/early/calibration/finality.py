@@ -100,5 +100,5 @@ def _ratio(above: Floats, below: Floats) -> Floats:
 
 
 def _logit(p: Floats) -> Floats:
-    p = np.clip(p, 1e-4, 1 - 1e-4)
+    p = np.minimum(np.maximum(p, 1e-4), 1 - 1e-4)
     return np.asarray(np.log(p / (1 - p)))

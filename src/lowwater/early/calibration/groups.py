@@ -37,6 +37,12 @@ SPREAD = 0.1
 """The variance of a group's rate, divided by the square of its mean."""
 LEAN = 8.0
 """The number of rows by which the lateness of a slot leans towards that of all slots."""
+MOST_MISSING = 2.0
+"""The most rows that a group with a past may miss, by its usual or by its arrived rows.
+
+A completeness that is far too small, such as that of a source whose clock drifts, would otherwise
+let a group expect a hundred times its rows.
+"""
 _LATE = (0.02, 50.0)
 _MOST = 48
 _FINE = 64
@@ -77,11 +83,13 @@ class GroupView:
         parts = (self.size, self.missing, self.missing_usual, self.kind, self.known)
         return GroupView(*(part[chosen] for part in parts))
 
-    def stranger(self, rows: Floats) -> GroupView:
-        """Return the view of the same results if their groups had no past."""
-        whole = rows + self.missing
+    def with_strangers(self, rows: Floats) -> GroupView:
+        """Return the view, followed by that of the same results if their groups had no past."""
+        whole, missing = rows + self.missing, self.missing
         kind = FAMILIAR + np.searchsorted(SIZES, whole)
-        return GroupView(whole, self.missing, self.missing, kind, np.zeros(len(rows), bool))
+        strange = (whole, missing, missing, kind, np.zeros(len(rows), bool))
+        mine = (self.size, missing, self.missing_usual, self.kind, self.known)
+        return GroupView(*(np.concatenate(pair) for pair in zip(mine, strange, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +122,9 @@ class Slots:
         arrived = 1 / (1 + behind)
         weight = 1 / (SPREAD * size)
         both = (1 - arrived) * (weight * size + rows) / (weight + arrived)
+        most = MOST_MISSING * np.maximum(size, rows)
+        alone = np.where(sure, np.minimum(alone, most), alone)
+        both = np.minimum(both, most)
         by_size = np.searchsorted(SIZES, size)
         by_late = np.searchsorted(LATENESS, late / usual)
         kind = np.where(sure, by_size * (len(LATENESS) + 1) + by_late, FAMILIAR + by_size)
@@ -127,6 +138,13 @@ class Slots:
         count, total = sizes[0][slot], sizes[1][slot]
         usual = np.exp2(total / np.maximum(count, 1))
         return np.where(view.known & (count > 0), usual, instead)
+
+    def common(self, name: str, instead: Floats) -> Floats:
+        """Return the usual absolute value of an aggregate in all groups; `instead` before any."""
+        sizes = self.levels.get(name)
+        if sizes is None or not sizes[0].any():
+            return instead
+        return np.full(len(instead), np.exp2(sizes[1].sum() / sizes[0].sum()))
 
     def taught(
         self, slot: Ticks, rows: Floats, share: Floats, whole: Floats, finals: dict[str, Floats]

@@ -28,17 +28,24 @@ from lowwater.early.calibration.groups import GroupView
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What the ways use: early values x, their rows n, missing rows, usual values l."""
+    """What the ways use: early values x, their rows n, missing rows, usual values l.
+
+    `completed` are the early values divided by the completeness, where they grow with the rows, and
+    `common` is the usual value of all groups together.
+    """
 
     x: Floats
     n: Floats
     view: GroupView
     level: Floats
+    completed: Floats
+    common: Floats
 
     def take(self, chosen: np.ndarray) -> Basis:
         """Return the basis of the results `chosen`."""
-        parts = (self.x[chosen], self.n[chosen], self.view.take(chosen), self.level[chosen])
-        return Basis(*parts)
+        view = self.view.take(chosen)
+        parts = (part[chosen] for part in (self.level, self.completed, self.common))
+        return Basis(self.x[chosen], self.n[chosen], view, *parts)
 
 
 Way: TypeAlias = Callable[[Basis], tuple[Floats, Floats]]
@@ -52,6 +59,11 @@ def ratio(b: Basis) -> tuple[Floats, Floats]:
 def difference(b: Basis) -> tuple[Floats, Floats]:
     """Predict by the difference between the final and the early value."""
     return b.x, b.level
+
+
+def common_difference(b: Basis) -> tuple[Floats, Floats]:
+    """Predict by the difference, where that of small groups is as large as that of large ones."""
+    return b.x, b.common
 
 
 def units(b: Basis) -> tuple[Floats, Floats]:
@@ -107,12 +119,12 @@ _MEANS: tuple[Way, ...] = (difference, by_missing_rows, by_chance, blend)
 _EXTREMES: tuple[Way, ...] = (difference, usual_value, ratio)
 WAYS: dict[Kind, tuple[Way, ...]] = {
     "counted": (*_SUMS, units),
-    "scaled": _SUMS,
+    "scaled": (*_SUMS, common_difference),
     "distinct": (*_SUMS, units),
     "level": _MEANS,
     "other": _MEANS,
-    "rising": _EXTREMES,
-    "falling": _EXTREMES,
+    "rising": (*_EXTREMES, common_difference),
+    "falling": (*_EXTREMES, common_difference),
 }
 """The ways of each kind of aggregate; the first ones are trusted before anything is learned."""
 
