@@ -102,6 +102,20 @@ def test_first_answers_come_within_fresh(rows, fresh):
     assert late <= 0.01 * judged, (late, judged)
 
 
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 3.0]), st.sampled_from([12, 20]))
+@examples(3)
+def test_finals_come_within_exact_also_while_the_source_stands_still(seed, delay, exact):
+    rows = stream(seed, "stall", delay)
+    answers = run(rows, need(5, exact=exact))
+    ends = np.array(sorted(answers.finals))
+    known = [
+        (e, m) for e, m in zip(ends.tolist(), moments(rows, ends).tolist(), strict=True) if m >= 0
+    ]
+    late = [e for e, m in known if answers.finals[e][0] > m + exact * SECOND]
+    assert len(known) >= 10
+    assert not late
+
+
 @given(streams)
 @examples(4)
 def test_every_window_with_a_row_has_an_answer_and_none_is_requested_before_it_begins(rows):

@@ -120,6 +120,21 @@ def test_the_clock_alone_makes_an_answer_due_in_a_silence():
     assert run.policy.due(run.memory, 30 * SECOND)
 
 
+def test_windows_close_by_the_clock_before_exact_in_a_silence():
+    """Event time stands at 12; the end 10 was reached in the epoch from 9 to 10, and ends at 70."""
+    silent = [(n, 12) for n in range(13, 67)]
+    run = Run(part()).play([*steady(13), *silent])
+    assert run.memory.parts[0].cap == (60 - DELAY) * SECOND
+    assert run.policy.due(run.memory, 67 * SECOND)
+    run.play([(67, 12)])
+    assert run.memory.parts[0].cap == 2 * SECOND
+    assert not run.policy.due(run.memory, 67 * SECOND)
+    run.play([(68, 12)])
+    assert run.first[10 * SECOND] <= 68 * SECOND
+    run.play([(n, n) for n in range(69, 80)])
+    assert run.memory.parts[0].cap == (60 - DELAY) * SECOND
+
+
 lengths = st.lists(st.integers(1, 3), min_size=30, max_size=80)
 
 

@@ -115,7 +115,7 @@ class NeedPart:
         after = self._accounted(memory, news, epoch)
         after = self._reached(after, news, epoch).above(news.low)
         after = self._limited(after, news.frontier, epoch.pace)
-        return self.asked(after, news.newest, epoch)
+        return self.asked(self.closing(after, news.newest, epoch), news.newest, epoch)
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -172,6 +172,19 @@ class NeedPart:
         cap = None if exact is None else max(exact - delay, 0)
         latency = self._latency(frontier)
         return replace(memory, alone=alone, cap=within if alone else cap, latency=latency)
+
+    def closing(self, memory: PartMemory, newest: int | None, epoch: EpochTimes) -> PartMemory:
+        """Return the memory with a slack that closes the windows whose finals are due.
+
+        In a silence event time stands still, and so does the watermark; only the clock shows that
+        `exact` is near.
+        """
+        exact = self.need.exact_ticks
+        if exact is None or newest is None or memory.cap is None:
+            return memory
+        soon = epoch.now + DELAY * epoch.pace.length - exact
+        due = [newest - s.end for s in memory.sections if s.moment < soon]
+        return replace(memory, cap=min([memory.cap, *due]))
 
     def _latency(self, frontier: SlackFrontier) -> int | None:
         """Return how long the work on a window may take before windows are dropped.

@@ -74,10 +74,13 @@ class NeedPolicy:
         return NeedMemory(news.now, newest, epoch.pace, after)
 
     def due(self, memory: NeedMemory, now: int) -> bool:
-        """Return whether the clock alone requires early results at `now`."""
+        """Return whether the clock alone requires early results, or finals, at `now`."""
         epoch = EpochTimes(now, now, memory.pace)
-        parts = zip(self.parts, memory.parts, strict=True)
-        return any(part.asked(k, memory.newest, epoch).asked != k.asked for part, k in parts)
+        return any(
+            part.asked(kept, memory.newest, epoch).asked != kept.asked
+            or (part.waits and part.closing(kept, memory.newest, epoch).cap != kept.cap)
+            for part, kept in zip(self.parts, memory.parts, strict=True)
+        )
 
     def requests(self, memory: NeedMemory) -> dict[str, Any]:
         """Return the setting with the last window end to request from each operator."""
