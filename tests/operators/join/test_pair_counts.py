@@ -15,13 +15,12 @@ from lowwater.control.watermark import Watermarks
 from lowwater.learners.slack_bins import SlackBins
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.join.band import Band, SameWindow
-from lowwater.operators.join.evicted_sample import MOST, EvictedSample, SampleStore, weights
 from lowwater.operators.join.kernel import JoinKernel
 from lowwater.operators.join.ordered_kernel import OrderedJoinKernel
 from lowwater.operators.join.ordered_plan import OrderedJoinPlan
 from lowwater.operators.join.plan import JoinPlan
+from lowwater.operators.join.row_sample import MOST, KeyedRows, SampleStore, sampled
 from lowwater.operators.packet import Packet, reference_packet, table_packet
-from lowwater.operators.row_store import StoredRows
 from lowwater.ticks import END
 from lowwater.windows.axis import Axis
 from tests.operators.row_kernels import said_of
@@ -155,12 +154,12 @@ def test_in_order_of_time_both_sides_need_the_same_slack(epochs, band, time, sla
     assert (known == enough).all()
 
 
-# -- the sample of evicted rows --------------------------------------------------------------------
+# -- the sample of rows ----------------------------------------------------------------------------
 
 
 def rows_at(ticks, keys):
-    table = pa.table({"k": keys, TICK: ticks})
-    return StoredRows(table, np.asarray(ticks), np.zeros(len(ticks), bool))
+    none = np.zeros(len(ticks), np.int64)
+    return KeyedRows(keys, np.asarray(ticks), none, none > 0)
 
 
 @pytest.mark.parametrize("steps", [1, 40])
@@ -171,13 +170,12 @@ def test_a_sample_stays_small_and_counts_without_bias(steps):
     for _ in range(30):
         changes: dict[str, bytes | None] = {}
         store = SampleStore(0, {}, changes, None)
-        sample = EvictedSample(store, ["k"])
         keys = rng.integers(0, 2**60, n)
         for part in np.array_split(np.arange(n), steps):
-            sample.add(rows_at(part, keys[part]), int(part[-1]) + 1)
+            store.include(sampled(rows_at(part, keys[part])), int(part[-1]) + 1)
             assert store.rows <= MOST
-        kept = StoredRows.together([store.read(bucket) for bucket in store.all])
-        found.append(np.histogram(n - 1 - kept.ticks, ages, weights=weights(kept))[0])
+        kept = store.near(0, n)
+        found.append(np.histogram(n - 1 - kept.ticks, ages, weights=kept.stands)[0])
     true = np.diff(ages)
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
     assert (np.abs(mean - true) <= 4 * error + 1e-9).all()
