@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -62,59 +63,55 @@ class LossCount(JoinObserver):
     def arrive(self, arrivals: list[PortRows]) -> None:
         """Count the pairs that new rows have made and missed."""
         self.counts = PairCounts(self.plan, self.kernel.newest)
-        fresh = [self._keyed(port, rows) for port, rows in enumerate(arrivals)]
-        for port, (rows, dead) in enumerate(fresh):
+        marks = self.kernel.watermarks
+        evicted = [open_from(self.plan.reaches[1 - port], marks[port]) for port in (SELF, OTHER)]
+        fresh = [self._keyed(port, arrivals[port], evicted[port]) for port in (SELF, OTHER)]
+        self._fresh = [sampled(rows) for rows in fresh]
+        for port, rows in enumerate(fresh):
             if len(rows):
-                self._count_stored(port, rows, dead)
-        mine, theirs = (rows for rows, _ in fresh)
-        self._fresh = [sampled(mine), sampled(theirs)]
-        if len(mine) and len(theirs):
-            self._count_new(self._fresh[SELF], theirs)
+                self._count_stored(port, rows, evicted[port])
+        if len(self._fresh[SELF]) and len(fresh[OTHER]):
+            self._count_new(self._fresh[SELF], fresh[OTHER])
 
-    def _keyed(self, port: int, rows: PortRows) -> tuple[KeyedRows, np.ndarray]:
-        """Return the new rows of a side that have no NULL key, and a mask of the dead ones.
+    def _keyed(self, port: int, rows: PortRows, evicted: int) -> KeyedRows:
+        """Return the new rows of a side that have no NULL key.
 
-        A late row forms no pair: the watermark of its port evicted all its partners.
+        A late row forms no pair: all its partners are before `evicted`.
         """
-        reach, ticks, dead = self.plan.reaches[port], rows.ticks, rows.dead
-        evicted = open_from(reach.inverse, self.kernel.watermarks[port])
-        late = dead | (reach.last(ticks) < evicted)
+        reach, ticks, late = self.plan.reaches[port], rows.ticks, rows.dead
+        if len(ticks) and reach.last(int(ticks.min())) < evicted:
+            late = late | (reach.last(ticks) < evicted)
         keys = row_keys(self.plan, port, rows.table)
         keyed = KeyedRows(keys, ticks, self.counts.own_need(port, ticks), late)
         present = has_keys(self.plan, port, rows.table)
-        return (keyed, dead) if present.all() else (keyed.take(present), dead[present])
+        return keyed if present.all() else keyed.take(present)
 
-    def _count_stored(self, port: int, rows: KeyedRows, dead: np.ndarray) -> None:
+    def _count_stored(self, port: int, rows: KeyedRows, evicted: int) -> None:
         """Count the pairs of new rows of `port` with rows of the other side's sample.
 
-        A pair whose earlier row is gone is lost at the port that needed more slack.
+        Rows of the other side before `evicted` are gone. A pair whose earlier row is gone is lost
+        at the port that needed more slack. Late rows form no other pairs.
         """
-        counts, plan = self.counts, self.plan
-        known = self._near(1 - port, rows.ticks)
-        found = None if known is None else Found.of(plan, port, rows, known)
+        counts, known = self.counts, self._near(1 - port, rows.ticks)
+        found = None if known is None else Found.of(self.plan, port, rows, known)
         if found is None:
             return
         known = found.known
-        limit = open_from(plan.reaches[1 - port], self.kernel.watermarks[port])
-        gone = known.late | (known.ticks < limit)
-        pairs = found.pairs
-        if dead.any():  # only with rows that are gone do dead rows form pairs, which are lost
-            pairs = np.where(gone, pairs, found.where(~dead[found.rows]).pairs)
-        behind = counts.stored_need(port, known.ticks)
-        at_own = known.late & (known.own > behind)
-        for mine, kind, needed, some in (
-            (port, MADE, behind, ~gone | at_own),
-            (port, LOST, behind, gone & ~at_own),
-            (1 - port, MADE, known.own, ~at_own),
-            (1 - port, LOST, known.own, at_own),
-        ):
-            counts.add(mine, kind, needed, pairs * some)
-        for kind, some in ((MADE, ~gone), (LOST, gone)):
-            if port == OTHER:
-                counts.book(kind, known.ticks, pairs * some)
-            elif some.any():
-                chosen = found if kind == LOST else found.where(~dead[found.rows])
-                counts.book(kind, rows.ticks[chosen.rows], chosen.weigh(known.stands * some))
+        gone, own, behind = known.ticks < evicted, known.own, counts.stored_need(port, known.ticks)
+        if known.late.any() or gone.any():
+            gone = gone | known.late
+            at_own = known.late & (own > behind)
+            pairs = found.pairs * gone
+            counts.add(port, LOST, behind, pairs * ~at_own)
+            counts.add(port, MADE, behind, pairs * at_own)
+            counts.add(1 - port, LOST, own, pairs * at_own)
+            counts.add(1 - port, MADE, own, pairs * ~at_own)
+            found.book(counts, LOST, port, rows, gone)
+            found = found.where(~rows.late[found.rows])
+        pairs = found.pairs * ~gone
+        counts.add(port, MADE, behind, pairs)
+        counts.add(1 - port, MADE, own, pairs)
+        found.book(counts, MADE, port, rows, ~gone)
 
     def _near(self, port: int, partners: np.ndarray) -> KeyedRows | None:
         """Return the rows of a sample that may join with rows at the times `partners`."""
@@ -127,20 +124,19 @@ class LossCount(JoinObserver):
         found = Found.of(self.plan, OTHER, theirs, mine)
         if found is None:
             return
-        counts, mine = self.counts, found.known
+        counts, mine, none = self.counts, found.known, ~found.known.late
         late, own = theirs.late[found.rows], theirs.own[found.rows]
-        pairs, stands = found.pairs, mine.stands
-        met, missed = found.weigh(stands * ~mine.late), found.weigh(stands * mine.late)
-        for port, kind, needed, times in (
-            (SELF, MADE, mine.own, pairs * ~mine.late),
-            (SELF, LOST, mine.own, pairs * mine.late),
-            (OTHER, MADE, own, met * ~late + missed),
-            (OTHER, LOST, own, met * late),
-        ):
-            counts.add(port, kind, needed, times)
-        made = found.where(~late).pairs * ~mine.late if late.any() else pairs * ~mine.late
+        pairs = found.pairs
+        made = pairs * none
+        counts.add(SELF, MADE, mine.own, made)
+        counts.add(OTHER, MADE, own, found.weigh(mine.stands * none) * ~late)
+        if late.any() or mine.late.any():
+            counts.add(SELF, LOST, mine.own, pairs - made)
+            counts.add(OTHER, LOST, own, found.weigh(mine.stands * none) * late)
+            counts.add(OTHER, MADE, own, found.weigh(mine.stands * mine.late))
+            made = found.where(~late).pairs * none
+            counts.book(LOST, mine.ticks, pairs - made)
         counts.book(MADE, mine.ticks, made)
-        counts.book(LOST, mine.ticks, pairs - made)
 
     def finish(self, limits: Sequence[int]) -> None:
         """Add the new rows to the samples; forget all rows if both streams have ended."""
@@ -182,7 +178,7 @@ class Found:
             return None
         return cls(probes[met], start[met], end[met], known.take(by_time.order))
 
-    @property
+    @cached_property
     def pairs(self) -> np.ndarray:
         """The number of pairs of each known row, times the rows that it stands for."""
         times = covered(len(self.known), self.start, self.end)
@@ -191,6 +187,15 @@ class Found:
     def weigh(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of `values`, one for each known row, over the pairs of each new row."""
         return summed(values, self.start, self.end)
+
+    def book(
+        self, counts: PairCounts, kind: int, port: int, rows: KeyedRows, chosen: np.ndarray
+    ) -> None:
+        """Book the pairs with the known rows in a mask; `rows`, the new ones, are of `port`."""
+        if port == OTHER:
+            counts.book(kind, self.known.ticks, self.pairs * chosen)
+        else:
+            counts.book(kind, rows.ticks[self.rows], self.weigh(self.known.stands * chosen))
 
     def where(self, chosen: np.ndarray) -> Found:
         """Return only the new rows in a mask."""
@@ -242,7 +247,8 @@ class OrderedLossCount(LossCount):
     def count(self, arrivals: list[PortRows], watermark: int) -> None:
         """Count the pairs of new rows: pairs before `watermark` as lost, other pairs as made."""
         self.counts = PairCounts(self.plan, self.kernel.newest)
-        fresh = [rows.take(~dead) for rows, dead in map(self._keyed, (SELF, OTHER), arrivals)]
+        every = [self._keyed(port, rows, FIRST_TICK) for port, rows in enumerate(arrivals)]
+        fresh = [rows.take(~rows.late) if rows.late.any() else rows for rows in every]
         self._fresh = [sampled(rows) for rows in fresh]
         mine, theirs = fresh
         stored = self._near(OTHER, mine.ticks) if len(mine) else None

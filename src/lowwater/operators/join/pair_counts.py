@@ -9,6 +9,9 @@ partners of all its partners; so the earlier row of a pair has a need, too, at i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from lowwater.control.measures import NeededSlack
@@ -41,15 +44,17 @@ class PairCounts:
     def own_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
         """Return the slack of `port` that its rows need in order not to be late."""
         reach = self.plan.reaches[port]
-        return self._behind(port, reach.inverse.last(reach.last(ticks)))
+        return self._behind(port, ticks, lambda at: reach.inverse.last(reach.last(at)))
 
     def stored_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
         """Return the slack of `port` that its new rows need to meet rows of the other side."""
-        return self._behind(port, self.plan.reaches[1 - port].last(ticks))
+        return self._behind(port, ticks, self.plan.reaches[1 - port].last)
 
-    def _behind(self, port: int, last: np.ndarray) -> np.ndarray:
+    def _behind(self, port: int, ticks: np.ndarray, last: Callable[[Any], Any]) -> np.ndarray:
         newest = self.newest.get(port, FIRST_TICK)
-        return np.asarray(newest - np.minimum(last, newest))
+        if not len(ticks) or last(int(ticks.min())) >= newest:
+            return np.zeros(len(ticks), np.int64)
+        return np.asarray(newest - np.minimum(last(ticks), newest))
 
     def add(self, port: int, kind: int, needed: np.ndarray, pairs: np.ndarray) -> None:
         """Count pairs at a port: `pairs[i]` of them need the slack `needed[i]`."""

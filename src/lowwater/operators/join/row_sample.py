@@ -28,6 +28,8 @@ from lowwater.ticks import END, FIRST_TICK
 
 MOST = 4_096
 """The largest number of rows in the sample of one side in one shard."""
+FRESH = 1_024
+"""The largest number of rows of one epoch in it, but for chance."""
 BITS = 63
 """The number of bits of a hash."""
 HIGHEST = 30
@@ -147,7 +149,7 @@ def _drawn(rows: KeyedRows) -> np.ndarray:
 
 def sampled(rows: KeyedRows) -> KeyedRows:
     """Return some of the new rows of an epoch, all with one level: 0 unless they are too many."""
-    level = max(0, ceil(log2(max(len(rows), 1) / (MOST // 2))))
+    level = max(0, ceil(log2(max(len(rows), 1) / min(FRESH, MOST // 2))))
     if not level:
         return rows
     some = rows.take(np.flatnonzero(_drawn(rows) >> (BITS - level) == 0))
