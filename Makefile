@@ -27,7 +27,7 @@ help:
 	@echo '                       SCHEDULES=20000 runs more of them, SEED=270 SCHEDULES=1 repeats one'
 	@echo 'make chaos-spark       break queries on Spark in 200 seeded schedules: an hour'
 	@echo 'make experiments       run the experiments of the papers again, write one page of results'
-	@echo 'make arena [SEED=...]  judge slack rules beside the best constant, and the times of early answers'
+	@echo 'make arena [SEED=...]  judge slacks beside the best constant, and early answers; PART=joins runs a part'
 	@echo 'make docs              run the examples in the docstrings, check links, build the site in ./site'
 	@echo 'make setup             create .venv (the others do it when they need it)'
 	@echo 'make clean             remove all that these have made, .venv included'
@@ -69,7 +69,7 @@ experiments: $(READY)
 	$(BIN)/python -m experiments run; held=$$?; $(BIN)/python -m experiments report && exit $$held
 
 arena: $(READY)
-	@$(BIN)/python -m experiments arena $(SEED:%=--seed %)
+	@$(BIN)/python -m experiments arena $(SEED:%=--seed %) $(PART:%=--part %)
 
 chaos-spark: $(READY)
 	@$(WITH_JAVA) $(BIN)/python -m chaos spark

@@ -78,21 +78,31 @@ def arena(
     seed: Annotated[
         list[int] | None, typer.Option("--seed", help="Of generated streams; 0 to 19 are tuning.")
     ] = None,
+    part: Annotated[
+        list[str] | None,
+        typer.Option("--part", help="Only this: windows, joins, times or values."),
+    ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option("--stream", help="Only this family or recording.")
+    ] = None,
+    recording: Annotated[
+        list[str] | None,
+        typer.Option("--recording", help="NAME=PATH,time=COLUMN,arrival=COLUMN: a file too."),
+    ] = None,
+    range: Annotated[str, typer.Option(help="The windows over such a file.")] = "1 minute",
+    epoch: Annotated[str, typer.Option(help="The epochs of such a file.")] = "5 seconds",
+    by: Annotated[str | None, typer.Option(help="The column of its groups.")] = None,
+    value: Annotated[str | None, typer.Option(help="The column of its values.")] = None,
     out: Folder = _FOLDER,
 ) -> None:
     """Judge slacks beside the best constant, and the times and the values of early answers."""
-    from experiments.arena.early_report import early_arena
-    from experiments.arena.joins.report import join_arena
-    from experiments.arena.report import arena as run_arena
-    from experiments.arena.report import failures
-    from experiments.arena.value_report import fails, value_arena
+    from experiments.arena.parts import run_parts
+    from experiments.arena.selection import Selection, own_recordings
 
-    console = Console(highlight=False, width=140)
-    failed = failures(run_arena(seed or [0], console, out))
-    failed += sum(bool(one.fails) for one in join_arena(seed or [0], console))
-    failed += sum(one.fails for one in early_arena(seed or [0], console))
-    failed += sum(bool(fails(one)) for one in value_arena(seed or [0], console))
-    if failed:
+    own = own_recordings(recording or (), range, epoch, by, value)
+    names = stream or [one.name for one in own]
+    chosen = Selection(tuple(seed or [0]), tuple(names), own)
+    if run_parts(part or (), chosen, Console(highlight=False, width=140), out):
         raise typer.Exit(1)
 
 

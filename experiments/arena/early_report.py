@@ -17,7 +17,8 @@ from rich.table import Table
 import lowwater as lw
 from experiments.arena.early_asks import AskSimulation
 from experiments.arena.early_streams import BORROWED, SHAPES, AskStream, ask_stream
-from experiments.arena.recordings import RECORDINGS
+from experiments.arena.recordings import Recording
+from experiments.arena.selection import Selection
 from experiments.arena.stream import ArenaStream
 from experiments.streams.recordings import AbsentError
 from lowwater.early.policies import ProdPolicy
@@ -32,8 +33,8 @@ POLICY = "early_before"
 MOST_TICKS = 30_000
 """The number of epochs after which a recording is cut."""
 PROCESSES = 2
-Source: TypeAlias = tuple[int, str, int] | str
-"""Seed, name and slides of a generated stream, or the name of a recording."""
+Source: TypeAlias = tuple[int, str, int] | Recording
+"""Seed, name and slides of a generated stream, or a recording."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,14 @@ def _verdict(sim: AskSimulation, name: str, lead: float, policy: ProdPolicy) -> 
     )
 
 
-def early_arena(seeds: Sequence[int], console: Console) -> list[AskVerdict]:
+def early_arena(chosen: Selection, console: Console) -> list[AskVerdict]:
     """Judge when early answers are requested, print the tables, and return the verdicts."""
     verdicts: list[AskVerdict] = []
-    sources = list(_sources(seeds))
+    sources = list(_sources(chosen))
     with console.status("early answers"), ProcessPoolExecutor(PROCESSES) as pool:
-        for source, found in zip(sources, pool.map(_verdicts, sources), strict=True):
+        for found in pool.map(_verdicts, sources):
             if isinstance(found, str):
-                console.print(f"{source}: {found}", style="dim")
+                console.print(found, style="dim")
             else:
                 verdicts.extend(found)
     console.print(by_stream(verdicts))
@@ -120,23 +121,21 @@ def early_arena(seeds: Sequence[int], console: Console) -> list[AskVerdict]:
     return verdicts
 
 
-def _sources(seeds: Sequence[int]) -> Iterator[Source]:
-    for seed in seeds:
-        yield from ((seed, name, slides) for name in SHAPES for slides in (1, 3))
-        yield from ((seed, name, 1) for name in BORROWED)
-    yield from (recording.name for recording in RECORDINGS)
+def _sources(chosen: Selection) -> Iterator[Source]:
+    yield from ((seed, name, slides) for seed, name in chosen.drawn(SHAPES) for slides in (1, 3))
+    yield from ((seed, name, 1) for seed, name in chosen.drawn(BORROWED))
+    yield from chosen.recordings
 
 
 def _verdicts(source: Source) -> list[AskVerdict] | str:
     """Return the verdicts on a stream, or why it is absent."""
-    if not isinstance(source, str):
+    if not isinstance(source, Recording):
         seed, name, slides = source
         return judge_asks(ask_stream(name, seed, slides))
-    recording = next(one for one in RECORDINGS if one.name == source)
     try:
-        return judge_asks(AskStream(shortened(recording.load())))
+        return judge_asks(AskStream(shortened(source.load())))
     except AbsentError as absent:
-        return str(absent)
+        return f"{source.name}: {absent}"
 
 
 def shortened(stream: ArenaStream) -> ArenaStream:

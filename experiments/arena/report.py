@@ -14,11 +14,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from experiments.arena.families import FAMILIES
 from experiments.arena.plots import draw
-from experiments.arena.recordings import RECORDINGS
 from experiments.arena.rules import BASELINES, RULES
-from experiments.arena.stream import ArenaStream
+from experiments.arena.selection import Selection, Source, name_of, stream_of
 from experiments.arena.verdict import (
     CHANGING,
     STEADY,
@@ -28,26 +26,24 @@ from experiments.arena.verdict import (
     mean_ratio,
 )
 from experiments.streams.recordings import AbsentError
+from lowwater.cli.replay.length import short
 
 PROCESSES = 2
 """The number of streams that are judged at the same time."""
 
 
-def arena(seeds: Sequence[int], console: Console, folder: Path | None = None) -> list[Verdict]:
-    """Run all rules over all streams, print the tables, and return the verdicts.
+def arena(chosen: Selection, console: Console, folder: Path | None = None) -> list[Verdict]:
+    """Run all rules over the chosen streams, print the tables, and return the verdicts.
 
     `folder` receives the verdicts as JSON, and pictures.
     """
     verdicts: list[Verdict] = []
-    sources = [
-        *((seed, name) for seed in seeds for name in FAMILIES),
-        *(r.name for r in RECORDINGS),
-    ]
+    sources = chosen.sources
     with console.status("arena") as status, ProcessPoolExecutor(PROCESSES) as pool:
         for source, found in zip(sources, pool.map(_verdicts, sources), strict=True):
-            status.update(str(source))
+            status.update(name_of(source))
             if isinstance(found, str):
-                console.print(f"{source}: {found}", style="dim")
+                console.print(f"{name_of(source)}: {found}", style="dim")
             else:
                 verdicts.extend(found)
     console.print(by_stream([one for one in verdicts if one.rule in RULES]))
@@ -55,7 +51,7 @@ def arena(seeds: Sequence[int], console: Console, folder: Path | None = None) ->
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "arena.json").write_text(json.dumps([asdict(one) for one in verdicts]), "utf-8")
-        _draw(verdicts, seeds[0], folder, console)
+        _draw(verdicts, chosen.seeds[0], folder, console)
     return verdicts
 
 
@@ -69,7 +65,7 @@ def _draw(verdicts: Sequence[Verdict], seed: int, folder: Path, console: Console
         console.print("pictures: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 
-def _verdicts(source: tuple[int, str] | str) -> list[Verdict] | str:
+def _verdicts(source: Source) -> list[Verdict] | str:
     """Return the verdicts on a stream, or why it is absent."""
     try:
         return judge_all([stream_of(source)], RULES | BASELINES)
@@ -77,20 +73,13 @@ def _verdicts(source: tuple[int, str] | str) -> list[Verdict] | str:
         return str(absent)
 
 
-def stream_of(source: tuple[int, str] | str) -> ArenaStream:
-    """Return the stream of a seed and a family, or of a recording."""
-    if isinstance(source, str):
-        return {one.name: one for one in RECORDINGS}[source].load()
-    seed, family = source
-    return FAMILIES[family].stream(seed)
-
-
 def by_stream(verdicts: Sequence[Verdict]) -> Table:
     """Return a line for each stream and rule."""
     table = empty_table("stream", "split", "", "rule")
     for target in TARGETS:
         table.add_column(f"kept, {target:g}", justify="right")
-        table.add_column("wait ÷ best", justify="right")
+        table.add_column("wait", justify="right")
+        table.add_column("÷ best", justify="right")
     table.add_column("fails")
 
     def line(one: Verdict) -> tuple[Any, ...]:
@@ -106,10 +95,10 @@ def by_stream(verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
-def _figures(one: Verdict) -> tuple[str, str]:
-    """Return completeness by target, in brackets where it is not judged, and the ratio of waits."""
+def _figures(one: Verdict) -> tuple[str, str, str]:
+    """Return completeness by target, in brackets if it is not judged, the mean wait, its ratio."""
     kept = f"{one.kept:.3f}" if one.judged else f"({one.kept:.3f})"
-    return kept, f"{one.ratio:.2f}"
+    return kept, short(one.wait), f"{one.ratio:.2f}"
 
 
 def in_the_mean(verdicts: Sequence[Verdict]) -> Table:

@@ -10,9 +10,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments.arena.families import FAMILIES
-from experiments.arena.recordings import RECORDINGS
-from experiments.arena.report import PROCESSES, empty_table, stream_of
+from experiments.arena.report import PROCESSES, empty_table
+from experiments.arena.selection import Selection, Source, name_of, stream_of
 from experiments.arena.value_verdict import (
     ValueVerdict,
     after_changes,
@@ -30,17 +29,14 @@ COVERED, DECILE, AFTER = 0.88, 0.85, 0.80
 PINBALL_MEAN, PINBALL_ANY, WIDTH, SETTLED = 1.0, 1.1, 3.0, 0.05
 
 
-def value_arena(seeds: Sequence[int], console: Console) -> list[ValueVerdict]:
-    """Judge early values on all streams, print the tables, and return the verdicts."""
-    sources = [
-        *((seed, name) for seed in seeds for name in FAMILIES),
-        *(r.name for r in RECORDINGS),
-    ]
+def value_arena(chosen: Selection, console: Console) -> list[ValueVerdict]:
+    """Judge early values on the chosen streams, print the tables, and return the verdicts."""
+    sources = chosen.sources
     verdicts: list[ValueVerdict] = []
     with ProcessPoolExecutor(PROCESSES) as pool:
         for source, found in zip(sources, pool.map(_verdicts, sources), strict=True):
             if isinstance(found, str):
-                console.print(f"{source}: {found}", style="dim")
+                console.print(f"{name_of(source)}: {found}", style="dim")
             else:
                 verdicts.extend(found)
     console.print(by_stream(verdicts))
@@ -49,7 +45,7 @@ def value_arena(seeds: Sequence[int], console: Console) -> list[ValueVerdict]:
     return verdicts
 
 
-def _verdicts(source: tuple[int, str] | str) -> list[ValueVerdict] | str:
+def _verdicts(source: Source) -> list[ValueVerdict] | str:
     try:
         return judge_values(stream_of(source))
     except AbsentError as absent:

@@ -133,8 +133,21 @@ def test_without_settings_those_that_suit_the_recording_are_tried(here, capfd):
     assert {"ordered", "quality 0.95", "quality 0.99"} < set(found)
     assert any("early" in text for text in found)
     assert any("shed" in text for text in found)
+    assert any(text.startswith("need fresh") for text in found)
     slacks = [one for text, one in found.items() if text.startswith("slack") and "+" not in text]
     assert max(one["completeness"] for one in slacks) >= 0.999
+
+
+def test_a_query_without_a_value_to_judge_is_tried_without_a_need(here, capfd):
+    query = "SELECT k, max(name) AS n FROM s [RANGE 10 seconds] GROUP BY k"
+    named = pq.read_table("r.parquet")
+    names = pa.array([f"n{i % 7}" for i in range(len(named))])
+    pq.write_table(named.append_column("name", names), "named.parquet")
+    found = tried(
+        capfd, "--query", query, timed=["named.parquet", "--time", "ts", "--arrival", "came"]
+    )
+    assert "quality 0.95" in found
+    assert not any(text.startswith("need") for text in found)
 
 
 def test_two_trials_are_equal(here, capfd):

@@ -11,6 +11,7 @@ from rich.console import Console
 from experiments.arena.joins.families import EPOCH, FAMILIES, Change
 from experiments.arena.joins.simulate import Pairs, constant, play
 from experiments.arena.report import empty_table
+from experiments.arena.selection import Selection
 from experiments.arena.verdict import ANY, CHANGING, KEPT, STEADY, TARGETS
 
 WARM_UP = 60
@@ -66,13 +67,12 @@ def _judged(family: str, seed: int, target: float, pairs: Pairs) -> JoinVerdict:
     return JoinVerdict(family, FAMILIES[family].change, seed, target, share, wait, best)
 
 
-def join_arena(seeds: Sequence[int], console: Console) -> list[JoinVerdict]:
-    """Run the rule over all families, print the tables, and return the verdicts."""
+def join_arena(chosen: Selection, console: Console) -> list[JoinVerdict]:
+    """Run the rule over the chosen families, print the tables, and return the verdicts."""
     verdicts = []
-    for seed in seeds:
-        for name, one in FAMILIES.items():
-            pairs = Pairs.of(one.streams(seed), REACH)
-            verdicts += [_judged(name, seed, target, pairs) for target in TARGETS]
+    for seed, name in chosen.drawn(FAMILIES):
+        pairs = Pairs.of(FAMILIES[name].streams(seed), REACH)
+        verdicts += [_judged(name, seed, target, pairs) for target in TARGETS]
     table = empty_table("joins", "", "seed", "target", "kept", "wait, s", "wait ÷ best", "fails")
     for v in verdicts:
         figures = f"{v.kept:.3f}", f"{v.wait / 1e6:.2f}", f"{v.ratio:.2f}", ", ".join(v.fails)

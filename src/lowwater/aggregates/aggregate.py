@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import fields
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,11 @@ def flat_type(
 
 class Aggregate(ABC):
     """An aggregate function over the rows of a window."""
+
+    @property
+    @abstractmethod
+    def written(self) -> str:
+        """The call that returns this aggregate, as a user writes it: `max('speed')`."""
 
     @property
     def error(self) -> str | None:
@@ -98,6 +104,19 @@ class Aggregate(ABC):
         Counts and sums are divided by `completeness`; other results are returned unchanged.
         """
         return scaled(values, completeness) if self.growth in {"counted", "scaled"} else values
+
+
+def call(function: str, *given: Any, sketch: Any = None) -> str:
+    """Return a call of `function` as text, with the size of its sketch if it has one.
+
+    >>> call("top_k", "word", 3)
+    "top_k('word', 3)"
+    """
+    words = [repr(value) for value in given]
+    if sketch is not None:
+        sizes = ", ".join(f"{f.name}={getattr(sketch, f.name)}" for f in fields(sketch))
+        words.append(f"sketch={sketch.function}({sizes})")
+    return f"{function}({', '.join(words)})"
 
 
 def scaled(values: pa.Array, share: np.ndarray) -> pa.Array:

@@ -21,7 +21,7 @@ from lowwater.aggregates.accumulators.builtin import (
     ValueCount,
     carried,
 )
-from lowwater.aggregates.aggregate import Aggregate, Growth, Overflow, column_type, flat_type
+from lowwater.aggregates.aggregate import Aggregate, Growth, Overflow, call, column_type, flat_type
 from lowwater.errors import SpecError
 from lowwater.schema import is_number
 
@@ -35,6 +35,10 @@ class Count(Aggregate):
 
     growth: ClassVar[Growth] = "counted"
     column: str | None = None
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call("count") if self.column is None else call("count", self.column)
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         if self.column is None:
@@ -56,8 +60,13 @@ class _SumBased(Aggregate):
     `overflow` has no effect on the state, so it may change between restarts.
     """
 
+    function: ClassVar[str]
     column: str
     overflow: Overflow = field(default="null", repr=False)
+
+    @property
+    def written(self) -> str:
+        return call(self.function, self.column)
 
     def overflowed(
         self, values: pa.Array, cells: Sequence[AccumulatorColumns]
@@ -72,10 +81,11 @@ class _SumBased(Aggregate):
 class Sum(_SumBased):
     """The sum of a column: exact for integers (a bigint) and decimals, a double for floats."""
 
+    function: ClassVar[str] = "sum"
     growth: ClassVar[Growth] = "scaled"
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
-        return (_sum_part("sum", self.column, schema), ValueCount(self.column))
+        return (_sum_part(self.function, self.column, schema), ValueCount(self.column))
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         t = column_type(schema, self.column)
@@ -99,10 +109,11 @@ class Sum(_SumBased):
 class Avg(_SumBased):
     """The mean of a column, typed as in Spark: a double, or a decimal with four more digits."""
 
+    function: ClassVar[str] = "avg"
     growth: ClassVar[Growth] = "level"
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
-        return (_sum_part("avg", self.column, schema), ValueCount(self.column))
+        return (_sum_part(self.function, self.column, schema), ValueCount(self.column))
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
         t = column_type(schema, self.column)
@@ -141,11 +152,20 @@ class Extremum(Aggregate):
     greatest: bool
 
     @property
+    def function(self) -> str:
+        """The name of the function: `max` or `min`."""
+        return "max" if self.greatest else "min"
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call(self.function, self.column)
+
+    @property
     def growth(self) -> Growth:  # noqa: D102
         return "rising" if self.greatest else "falling"
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
-        t = flat_type("max" if self.greatest else "min", self.column, schema)
+        t = flat_type(self.function, self.column, schema)
         return (Extreme(self.column, t, self.greatest),)
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
@@ -163,8 +183,17 @@ class Spread(Aggregate):
     column: str
     root: bool
 
+    @property
+    def function(self) -> str:
+        """The name of the function: `stddev` or `variance`."""
+        return "stddev" if self.root else "variance"
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call(self.function, self.column)
+
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
-        _numeric("stddev" if self.root else "variance", self.column, schema)
+        _numeric(self.function, self.column, schema)
         return (Moments(self.column),)
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102
@@ -183,8 +212,17 @@ class FirstOrLast(Aggregate):
     column: str
     last: bool
 
+    @property
+    def function(self) -> str:
+        """The name of the function: `last` or `first`."""
+        return "last" if self.last else "first"
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call(self.function, self.column)
+
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
-        t = flat_type("last" if self.last else "first", self.column, schema, "is not supported")
+        t = flat_type(self.function, self.column, schema, "is not supported")
         return (ValueAtTime(self.column, t, self.last),)
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:  # noqa: D102

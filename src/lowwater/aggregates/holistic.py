@@ -20,7 +20,7 @@ from lowwater.aggregates.accumulators.values import (
     order_statistics,
     totals,
 )
-from lowwater.aggregates.aggregate import Aggregate, Growth, column_type, flat_type
+from lowwater.aggregates.aggregate import Aggregate, Growth, call, column_type, flat_type
 from lowwater.aggregates.sketch_sizes import FrequentItems, Hll, Kll
 from lowwater.aggregates.sketches import FrequentCells, HllCells, KllCells, NanCount
 from lowwater.errors import SpecError
@@ -50,6 +50,14 @@ class Quantile(HolisticAggregate):
     shares: tuple[float, ...]
     many: bool
     sketch: Kll | None = None
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        if self.many:
+            return call("quantile", self.column, list(self.shares), sketch=self.sketch)
+        if self.shares == (0.5,):
+            return call("median", self.column, sketch=self.sketch)
+        return call("quantile", self.column, self.shares[0], sketch=self.sketch)
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         t = column_type(schema, self.column)
@@ -105,6 +113,10 @@ class CountDistinct(HolisticAggregate):
     column: str
     sketch: Hll | None = None
 
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call("count_distinct", self.column, sketch=self.sketch)
+
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         t = flat_type("count_distinct", self.column, schema)
         if self.sketch is None:
@@ -127,6 +139,10 @@ class TopK(HolisticAggregate):
     column: str
     k: int
     sketch: FrequentItems | None = None
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call("top_k", self.column, self.k, sketch=self.sketch)
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_frequent("top_k", self.column, self.sketch, schema),)
@@ -151,6 +167,10 @@ class Mode(HolisticAggregate):
 
     column: str
     sketch: FrequentItems | None = None
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        return call("mode", self.column, sketch=self.sketch)
 
     def parts(self, schema: pa.Schema) -> tuple[Accumulator, ...]:  # noqa: D102
         return (_frequent("mode", self.column, self.sketch, schema),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from lowwater.errors import SpecError
 
@@ -33,6 +33,7 @@ def _within(name: str, value: Any, least: int, most: int) -> None:
 class Kll:
     """A KLL sketch of about 3·k values (Karnin, Lang, Liberty 2016)."""
 
+    function: ClassVar[str] = "kll"
     k: int = 200
 
     def __post_init__(self) -> None:
@@ -49,6 +50,7 @@ class Kll:
 class Hll:
     """A HyperLogLog sketch of 2^lg_k registers (Flajolet et al. 2007)."""
 
+    function: ClassVar[str] = "hll"
     lg_k: int = 12
 
     def __post_init__(self) -> None:
@@ -65,6 +67,7 @@ class Hll:
 class FrequentItems:
     """A frequent-items sketch of at most 0.75 · 2^lg_k values (Anderson et al. 2017)."""
 
+    function: ClassVar[str] = "frequent_items"
     lg_k: int = 10
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import Accumulator, AccumulatorColumns, RawRows
-from lowwater.aggregates.aggregate import Aggregate, Kind, column_type
+from lowwater.aggregates.aggregate import Aggregate, Kind, call, column_type
 from lowwater.aggregates.state_pickle import StatePickle
 from lowwater.errors import add_place
 
@@ -251,6 +251,11 @@ class UserDefined(Aggregate):
     finish: Callable[[Any], Any]
     returns: pa.DataType
     complete: Callable[[Any, float], Any] | None = None
+
+    @property
+    def written(self) -> str:  # noqa: D102
+        columns = self.part.columns
+        return call("aggregate", columns[0] if len(columns) == 1 else list(columns))
 
     def kind(self, schema: pa.Schema) -> Kind:  # noqa: D102
         del schema

@@ -20,7 +20,6 @@ from lowwater.control.measures import Measure, ShardMeasure
 from lowwater.control.watermark import Watermarks
 from lowwater.errors import ResultOverflowError
 from lowwater.operators.kernel import META, Step
-from lowwater.operators.operator import spec_text
 from lowwater.operators.packet import measure_packet, table_packet
 from lowwater.operators.window.cells import Cells, PackedCells
 from lowwater.operators.window.close import ClosedWindows
@@ -157,7 +156,7 @@ def _overflow(plan: WindowPlan, name: str, row: Mapping[str, Any]) -> ResultOver
     window, kind = row["window"], plan.result_schema.field(name).type
     group = "".join(f", {key} = {row[key]!r}" for key in plan.group_keys)
     return ResultOverflowError(
-        f"{spec_text(plan.aggregates[name])} as {name!r} in the window from {window['start']} to "
+        f"{plan.aggregates[name].written} as {name!r} in the window from {window['start']} to "
         f"{window['end']}{group} does not fit {kind}; write overflow='null' to get NULL, or make "
         f"the column a double before the window"
     )

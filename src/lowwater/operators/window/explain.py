@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lowwater.aggregates.accumulators.base import Accumulator
 from lowwater.aggregates.aggregate import Aggregate
-from lowwater.operators.operator import OperatorPlan, spec_text
+from lowwater.operators.operator import OperatorPlan
 from lowwater.windows.axis import Axis
 from lowwater.windows.row_windows import ARRIVAL
 from lowwater.windows.sliding import WindowClass, WindowSpec
@@ -39,7 +39,7 @@ class WindowTexts(OperatorPlan):
 
     def explain(self) -> list[str]:
         """Return lines that describe windows, groups, aggregates and state."""
-        calls = ", ".join(f"{name} = {spec_text(a)}" for name, a in self.aggregates.items())
+        calls = ", ".join(f"{name} = {a.written}" for name, a in self.aggregates.items())
         lines = [
             f"window      {self.window_text}",
             f"class       {self._class} ({_CLASSES[self._class]})",
