@@ -47,6 +47,11 @@ def needed_slacks(
 
     Rows that were held count from the newest time at which they arrived.
     """
+    if plan.source is None and all(_none_old(rows, reference) for rows in batches):
+        total = sum(
+            _windows_of_all(window, rows) for rows in batches for _, window in plan.fixed_windows
+        )
+        return [NeededSlack(0, made=((0, total),))] if total else []
     named: list[SourceKey] = [None]
     if plan.source is not None:
         named += own_sources(reference.newest)
@@ -58,6 +63,20 @@ def needed_slacks(
         for source, (made, lost) in zip(named, counts, strict=True)
         if made.any() or lost.any()
     ]
+
+
+def _none_old(rows: Batch, reference: SlackReference) -> bool:
+    """Return whether no row needs slack: none is older than the time from which needs count."""
+    low = FIRST_TICK if reference.newest.low is None else reference.newest.low
+    return rows.behind is None and (not len(rows) or int(rows.ticks.min()) >= low)
+
+
+def _windows_of_all(window: Sliding, rows: Batch) -> int:
+    """Return in how many windows rows are, in total."""
+    if window.range % window.slide:
+        each = window.last(rows.ticks) - window.first(rows.ticks) + 1
+        return int(np.maximum(each, 0).sum())
+    return len(rows) * (window.range // window.slide)
 
 
 def additions(
@@ -192,4 +211,5 @@ def _by_pane(window: Sliding, rows: _Rows) -> tuple[_Rows, np.ndarray]:
 
 def _pairs(counts: np.ndarray) -> BinCounts:
     """Return the non-empty bins as pairs (bin, number of rows)."""
-    return tuple([(int(b), int(counts[b])) for b in np.flatnonzero(counts)])
+    bins = np.flatnonzero(counts)
+    return tuple(zip(bins.tolist(), counts[bins].tolist(), strict=True))

@@ -26,7 +26,7 @@ The rule is a pure function of its memory, which the control log holds, and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -74,7 +74,8 @@ class SlackNews:
     - `newest`: The newest time after the epoch.
     - `reference`: The newest time from which the needed slacks count: that of the decision whose
       watermark was in force during the epoch.
-    - `needed`: The histogram of the slacks that the rows of the epoch need for their windows.
+    - `needed`: The histogram of the slacks that the rows of the epoch need for their windows, in the
+      order of the bins.
     - `late`: The number of these rows that missed their window.
     """
 
@@ -150,19 +151,21 @@ class Tournament:
         more slack than the distance of that watermark from the reference.
         """
         known = memory.faded(passed, SCORED).plus(news.needed)
-        rows = np.array([count for _, count in news.needed], np.float64)
-        bins = np.array([bin for bin, _ in news.needed], np.int64)
-        behind = np.maximum(news.reference - memory.virtual[0], 0)
-        beyond = self.bins.edges[bins] > behind[:, None]
+        late, total = 0.0, float(sum(count for _, count in news.needed))
+        lost_by = known.lost_by
+        if news.needed and news.needed[-1][0] > 0:
+            rows = np.array([count for _, count in news.needed], np.float64)
+            bins = np.array([bin for bin, _ in news.needed], np.int64)
+            behind = np.maximum(news.reference - memory.virtual[0], 0)
+            lost_by = lost_by + (self.bins.edges[bins] > behind[:, None]) @ rows
+            late = float(rows[bins >= self.very_late].sum())
         latest = memory.virtual[1]
         wait = np.where(latest > UNKNOWN, news.newest - latest, self.range)
-        late, total = float(rows[bins >= self.very_late].sum()), float(rows.sum())
-        return replace(
-            known,
+        return known.having(
             windows=memory.windows + passed,
             lost=known.lost + news.late,
             rows=known.rows + total,
-            lost_by=known.lost_by + beyond @ rows,
+            lost_by=lost_by,
             wait=known.wait + wait * passed,
             batches=known.batches.plus(news.newest, late, passed=passed, shortest=self.range),
             shortfall=known.shortfall.plus(news.newest, total, float(known.rate[USUAL]) * passed),
@@ -189,15 +192,18 @@ class Tournament:
 
     def _slacks(self, known: TournamentMemory, price: float, newest: int) -> Whole:
         """Return the slack of each candidate."""
-        edges = self.bins.edges[known.bins]
         usual = max(float(known.rate[-1]), 1e-9)
+        missing = self._until_arrival(known, price / usual, newest)
+        if len(known.bins) == 1:  # no row has needed slack, so none is worth a wait
+            by_batch = self._until_batch(known, 0.0, newest)
+            return np.array([0] * len(MEMORIES) + [max(0, by_batch), missing], np.int64)
+        edges = self.bins.edges[known.bins]
         worth = price * known.rate / usual
         cost = edges + worth[:, None] * known.beyond
         by_memory = np.asarray(edges[cost.argmin(axis=1)])
         last = max(int(np.searchsorted(known.bins, self.very_late)) - 1, 0)
         prompt = int(edges[int(cost[USUAL, : last + 1].argmin())])
         by_batch = self._until_batch(known, float(worth[USUAL] * known.beyond[USUAL, last]), newest)
-        missing = self._until_arrival(known, price / usual, newest)
         return np.append(by_memory, [max(prompt, by_batch), max(int(by_memory[0]), missing)])
 
     def _until_batch(self, known: TournamentMemory, worth: float, newest: int) -> int:

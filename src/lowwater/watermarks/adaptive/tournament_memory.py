@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+import math
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -92,11 +93,21 @@ class TournamentMemory:
         """The rows in a window, by memory."""
         return np.asarray(self.counts.sum(axis=1) / np.maximum(self.span, 1e-9))
 
+    def having(self, **changes: Any) -> TournamentMemory:
+        """Return the memory with new values of some fields.
+
+        The rule calls this several times in a step, and `dataclasses.replace` takes as long as the
+        arithmetic.
+        """
+        known = vars(self)
+        after = object.__new__(TournamentMemory)
+        vars(after).update({name: known[name] for name in NAMES}, **changes)
+        return after
+
     def faded(self, passed: float, scored: float) -> TournamentMemory:
         """Return the memory `passed` windows later; waits fade over `scored` windows."""
-        by_memory, by_score = np.exp(-passed / MEMORIES), float(np.exp(-passed / scored))
-        return replace(
-            self,
+        by_memory, by_score = np.exp(-passed / MEMORIES), math.exp(-passed / scored)
+        return self.having(
             counts=self.counts * by_memory[:, None],
             span=self.span * by_memory + passed,
             lost=self.lost * float(by_memory[-1]),
@@ -110,26 +121,35 @@ class TournamentMemory:
         """Return the memory plus the rows of a histogram, in all memories."""
         if not needed:
             return self
-        more, rows = (np.array(column) for column in zip(*needed, strict=True))
-        bins = np.union1d(self.bins, more)
-        counts = np.zeros((len(MEMORIES), len(bins)))
-        counts[:, np.searchsorted(bins, self.bins)] = self.counts
-        counts[:, np.searchsorted(bins, more)] += rows
+        if len(self.bins) == 1 and needed[-1][0] == 0:  # a stream in order
+            return self.having(counts=self.counts + needed[0][1])
+        more, rows = np.array(needed, np.int64).T
+        place = np.minimum(np.searchsorted(self.bins, more), len(self.bins) - 1)
+        if (self.bins[place] == more).all():
+            bins, counts = self.bins, self.counts.copy()
+            counts[:, place] += rows
+        else:
+            bins = np.union1d(self.bins, more)
+            counts = np.zeros((len(MEMORIES), len(bins)))
+            counts[:, np.searchsorted(bins, self.bins)] = self.counts
+            counts[:, np.searchsorted(bins, more)] += rows
         kept = counts.max(axis=0) >= FORGOTTEN
         kept[0] = True
-        return replace(self, bins=bins[kept], counts=counts[:, kept])
+        if kept.all():
+            return self.having(bins=bins, counts=counts)
+        return self.having(bins=bins[kept], counts=counts[:, kept])
 
     def decided(self, newest: int, slacks: Whole, **chosen: Any) -> TournamentMemory:
         """Return the memory with the virtual watermarks after an epoch, and what was chosen."""
         latest = np.maximum(self.virtual[1], newest - slacks)
         virtual = np.stack([self.virtual[1], latest])
-        return replace(self, newest=newest, virtual=virtual, **chosen)
+        return self.having(newest=newest, virtual=virtual, **chosen)
 
     def rounded(self) -> TournamentMemory:
         """Return the memory with short numbers, as the log holds them."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        short: dict[str, Any] = {n: _rounded(v) for n, v in values.items() if _is_float(v)}
-        return replace(self, **short, counts=np.round(self.counts, 3))
+        known = vars(self)
+        short = {name: _rounded(known[name]) for name in NUMBERS}
+        return self.having(**short, counts=np.round(self.counts, 3))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TournamentMemory):
@@ -140,9 +160,9 @@ class TournamentMemory:
     __hash__ = None  # type: ignore[assignment]  # fields are arrays
 
 
-def _is_float(value: object) -> bool:
-    vector = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype == np.float64
-    return isinstance(value, float) or vector
+NAMES = tuple(one.name for one in fields(TournamentMemory))
+NUMBERS = ("price", "windows", "span", "lost", "rows", "lost_by", "waited", "wait")
+"""The fields with numbers that the log holds with `DIGITS` digits."""
 
 
 def _rounded(value: Floats | float) -> Floats | float:
