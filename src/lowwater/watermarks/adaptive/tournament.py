@@ -74,8 +74,8 @@ class SlackNews:
     - `newest`: The newest time after the epoch.
     - `reference`: The newest time from which the needed slacks count: that of the decision whose
       watermark was in force during the epoch.
-    - `needed`: The histogram of the slacks that the rows of the epoch need for their windows, in the
-      order of the bins.
+    - `needed`: The histogram of the slacks that the rows of the epoch need for their windows; its
+      bins are in order.
     - `late`: The number of these rows that missed their window.
     """
 
