@@ -80,6 +80,12 @@ class Case:
         return f"{self.query}\t{'late' if self.late else 'in order'}\t{self.rate} rows"
 
     @property
+    def keys(self) -> int:
+        """The number of keys: at most 1,000 groups in windows, two partners of a row in a join."""
+        keys = max(self.rate // 2, 20)
+        return keys if self.query.startswith("join") else min(keys, 1_000)
+
+    @property
     def blocks(self) -> list[list[pa.Table]]:
         """The rows of each epoch of each stream."""
         streams = 2 if self.query.startswith("join") else 1
@@ -186,7 +192,7 @@ def _stream(case: Case, seed: int) -> list[pa.Table]:
     table = pa.table(
         {
             "ts": pa.array(ticks[order], pa.timestamp("us", "UTC")),
-            "key": rng.integers(0, max(case.rate // 2, 20), rows),
+            "key": rng.integers(0, case.keys, rows),
             "value": rng.normal(size=rows),
         }
     )
