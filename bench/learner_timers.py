@@ -46,7 +46,7 @@ CODING = ((row_kernel, "measure_packet"), (window_epoch, "measure_packet"))
 
 
 class LearnerTimers:
-    """The seconds that learners have taken, in shards and in the controller.
+    """The seconds of processor time that learners have taken, in shards and in the controller.
 
     `on_call` is called with the seconds of each measured call of a shard.
     """
@@ -81,12 +81,12 @@ class LearnerTimers:
         def timed(*given: Any, **more: Any) -> Any:
             if self._inside or (counts is not None and not counts(*given)):
                 return function(*given, **more)
-            self._inside, began = True, time.perf_counter()
+            self._inside, began = True, time.thread_time()
             try:
                 done = function(*given, **more)
                 return list(done) if isinstance(done, Iterator) else done
             finally:
-                took = time.perf_counter() - began
+                took = time.thread_time() - began
                 self._inside = False
                 setattr(self, place, getattr(self, place) + took)
                 if self.on_call is not None and place == "shards":

@@ -3,8 +3,9 @@
 Streams have one epoch a second, of 40 to 40,000 rows, in order and out of order. `local` runs
 epochs in one process without a checkpoint, the quickest that an epoch can be; `checkpoint` is the
 local host with a checkpoint, over files; `spark` is the Spark host. Timers stand around all that
-learners do (`bench.learner_timers`). The times of all shards are added up, although Spark runs
-shards side by side.
+learners do (`bench.learner_timers`), and measure processor time, so that other processes do not
+count. An epoch is measured in processor time, too, but with a checkpoint by the wall clock: the
+median of all epochs. The times of all shards are added up, although Spark runs them side by side.
 
 The last lines compare the processor time of epochs with a target and with the same slack, fixed,
 by turns: that includes what learners cost the other parts of an epoch, such as state.
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -143,9 +145,9 @@ def local_cost(case: Case) -> Cost:
         for number, epoch in enumerate(zip(*blocks, strict=True)):
             if number == len(blocks[0]) - measured:
                 timers.shards = timers.controller = seconds = 0.0
-            began = time.perf_counter()
+            began = time.process_time()
             host.run([[block] for block in epoch], last=[False for _ in epoch])
-            seconds += time.perf_counter() - began
+            seconds += time.process_time() - began
     return Cost(seconds / measured, timers.shards / measured, timers.controller / measured)
 
 
@@ -232,8 +234,9 @@ def on_spark(cases: Sequence[Case]) -> Iterator[Cost]:
 
 def _mean(ends: Sequence[tuple[float, float, float]], shards: float) -> Cost:
     """Return the mean cost of the epochs after the first of `ends`."""
-    (began, _, before), (ended, _, after), epochs = ends[0], ends[-1], len(ends) - 1
-    return Cost((ended - began) / epochs, shards / epochs, (after - before) / epochs)
+    epochs = len(ends) - 1
+    epoch = median(after[0] - before[0] for before, after in pairwise(ends))
+    return Cost(epoch, shards / epochs, (ends[-1][2] - ends[0][2]) / epochs)
 
 
 def _noted(folder: Path, since: float, until: float) -> float:

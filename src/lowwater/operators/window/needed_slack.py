@@ -189,9 +189,11 @@ def _count_old(
     one, end, needed = _needs(window, bins, rows)
     these = rows.where(one)
     lost = (end <= these.acting).astype(np.int64)
-    kind, none = np.broadcast_to(these.kind, one.shape), np.zeros_like(one)
-    np.subtract.at(counts, (kind, none, none), times[one])
-    np.add.at(counts, (kind, lost, needed), times[one])
+    kind, rows_each = np.broadcast_to(these.kind, one.shape), times[one]
+    counts[:, 0, 0] -= np.bincount(kind, rows_each, minlength=len(counts)).astype(np.int64)
+    place = (kind * 2 + lost) * BINS + needed
+    moved = np.bincount(place, rows_each, minlength=counts.size).astype(np.int64)
+    counts += moved.reshape(counts.shape)
 
 
 def _by_pane(window: Sliding, rows: _Rows) -> tuple[_Rows, np.ndarray]:
