@@ -10,6 +10,7 @@ from rich.console import Console
 from experiments.arena.early_report import early_arena
 from experiments.arena.early_streams import BORROWED, SHAPES
 from experiments.arena.families import FAMILIES
+from experiments.arena.joins.chain import CHAINS, chain_arena
 from experiments.arena.joins.families import FAMILIES as JOINED
 from experiments.arena.joins.report import join_arena
 from experiments.arena.report import arena, failures
@@ -24,9 +25,12 @@ def _windows(chosen: Selection, console: Console, folder: Path) -> int:
 
 def _joins(chosen: Selection, console: Console, folder: Path) -> int:
     del folder
-    if not chosen.drawn(JOINED):
-        return 0
-    return sum(bool(one.fails) for one in join_arena(chosen, console))
+    failed = 0
+    if chosen.drawn(JOINED):
+        failed += sum(bool(one.fails) for one in join_arena(chosen, console))
+    if chosen.drawn(CHAINS):
+        failed += sum(one.fails for one in chain_arena(chosen, console))
+    return failed
 
 
 def _times(chosen: Selection, console: Console, folder: Path) -> int:
@@ -50,7 +54,14 @@ PARTS: dict[str, Callable[[Selection, Console, Path], int]] = {
 
 def run_parts(parts: Sequence[str], chosen: Selection, console: Console, folder: Path) -> int:
     """Run these parts of the arena, or all; return the number of verdicts that fail."""
-    known = {*FAMILIES, *JOINED, *SHAPES, *BORROWED, *(one.name for one in chosen.recordings)}
+    known = {
+        *FAMILIES,
+        *JOINED,
+        *CHAINS,
+        *SHAPES,
+        *BORROWED,
+        *(one.name for one in chosen.recordings),
+    }
     for what, names, of in (("part", parts, PARTS), ("stream", chosen.names, known)):
         for name in names:
             if name not in of:

@@ -12,22 +12,22 @@ from lowwater.watermarks.adaptive.tournament import SlackNews
 UNIT = 1_000
 
 
-def played(rule, needs, epochs=600, pairs=50, seed=1):
+def played(rule, needs, epochs=600, pairs=50, seed=1, units=1):
     """Play a rule with pairs whose needs `needs(side, rng, n)` draws; return slacks and losses."""
     rng, bins = np.random.default_rng(seed), SlackBins.of(UNIT)
     memory, in_force = rule.begin(2), [(UNIT, UNIT)] * 3
     slacks, lost = [], []
     for epoch in range(1, epochs):
-        newest, news, gone = epoch * UNIT, [], np.zeros(pairs, bool)
+        newest, news, gone = epoch * units * UNIT, [], np.zeros(pairs, bool)
         for side in (0, 1):
             needed = np.maximum(needs(side, rng, pairs, epoch), 0)
             late = needed > in_force[-2][side]
             gone |= late
             counts = bins.count(needed, np.ones(pairs, np.int64))
-            before = max(newest - 2 * UNIT, 0)
+            before = max(newest - 2 * units * UNIT, 0)
             news.append(SlackNews(newest, before, counts, float(late.sum())))
         memory = rule.step(memory, news)
-        in_force.append(tuple(side.slack for side in memory))
+        in_force.append(tuple(side.slack for side in memory.sides))
         slacks.append(in_force[-1])
         lost.append(gone.mean())
     return np.array(slacks), np.array(lost)
@@ -70,3 +70,29 @@ def test_when_pairs_need_less_again_the_slacks_fall():
     slacks, _ = played(PairRule(0.95, UNIT), needs, epochs=900)
     assert slacks[150:200].mean() > 4_000
     assert slacks[-50:].mean() < 2_000
+
+
+@pytest.mark.parametrize("target", [0.9, 0.95])
+def test_a_join_with_a_pair_in_ten_units_of_time_remembers_enough_of_them(target):
+    """Each epoch is ten units, so 500 units would hold 50 pairs."""
+
+    def needs(side, rng, n, epoch):
+        return rng.exponential(4_000, n).astype(np.int64)
+
+    slacks, lost = played(PairRule(target, UNIT), needs, epochs=2_000, pairs=1, units=10)
+    assert 1 - lost[300:].mean() >= 0.995 * target
+    best = -4_000 * np.log((1 - target) / 2)
+    assert slacks[300:].mean() <= 1.5 * best
+
+
+def test_a_unit_without_pairs_does_not_count_for_long():
+    rule = PairRule(0.9, UNIT)
+    memory = rule.begin(2)
+    for epoch in range(1, 1_000):
+        pairs = ((0, 4),) if epoch <= 100 else ()
+        news = SlackNews(epoch * UNIT, epoch * UNIT - 2 * UNIT, pairs)
+        memory = rule.step(memory, [news, news])
+        if epoch == 100:
+            known = memory.sides[0].windows
+    assert known <= memory.sides[0].windows <= known + 20
+    assert memory.sides[0].given > 300

@@ -187,7 +187,7 @@ def test_when_rows_come_ten_times_as_late_the_target_is_met_again_within_two_sec
     for blocks in zip(*(cut(changing(seed), 115) for seed in (1, 2)), strict=True):
         local.run([[block] for block in blocks], last=[False] * 2)
         (known,) = local.log.newest().adapting.pairs
-        second, every = known.sides[0].newest // 10**6, total(known.book.spans)
+        second, every = known.rule.sides[0].newest // 10**6, total(known.book.spans)
         made[second], lost[second] = every.given, every.lost
         slack[second] = max(known.slacks)
     shares = {

@@ -46,11 +46,12 @@ class JoinStream:
 
 @dataclass(frozen=True)
 class JoinFamily:
-    """A family of pairs of streams."""
+    """A family of pairs of streams, with the time of arrival between two epochs, in ticks."""
 
     name: str
     change: Change
     draw: Callable[[Random], Drawn]
+    epoch: int = EPOCH
 
     def streams(self, seed: int) -> Drawn:
         """Return the streams of `seed`."""
@@ -61,26 +62,28 @@ FAMILIES: dict[str, JoinFamily] = {}
 """All families by name."""
 
 
-def family(change: Change) -> Callable[[Callable[[Random], Drawn]], JoinFamily]:
+def family(change: Change, epoch: int = EPOCH) -> Callable[[Callable[[Random], Drawn]], JoinFamily]:
     """Register the decorated function as a family."""
 
     def register(draw: Callable[[Random], Drawn]) -> JoinFamily:
-        found = JoinFamily(draw.__name__.replace("_", "-"), change, draw)
+        found = JoinFamily(draw.__name__.replace("_", "-"), change, draw, epoch)
         FAMILIES[found.name] = found
         return found
 
     return register
 
 
-def rows(random: Random, rate: float | None = None) -> tuple[Floats, Ticks]:
+def rows(random: Random, rate: float | None = None, span: float = SPAN) -> tuple[Floats, Ticks]:
     """Return times and keys of rows."""
-    n = random.poisson(SPAN * (rate or log_uniform(random, 5, 20)))
-    return np.sort(random.uniform(0, SPAN, n)), random.integers(0, KEYS, n)
+    n = random.poisson(span * (rate or log_uniform(random, 5, 20)))
+    return np.sort(random.uniform(0, span, n)), random.integers(0, KEYS, n)
 
 
-def drawn(random: Random, mean: float, *, rate: float | None = None) -> JoinStream:
+def drawn(
+    random: Random, mean: float, *, rate: float | None = None, span: float = SPAN
+) -> JoinStream:
     """Return a stream with exponential delays of `mean` seconds."""
-    at, key = rows(random, rate)
+    at, key = rows(random, rate, span)
     return JoinStream.of(at, random.exponential(1.0, len(at)) * mean, key)
 
 
@@ -117,6 +120,14 @@ def low_rates(random: Random) -> Drawn:
     """Each key has a row every few seconds."""
     rate = KEYS * log_uniform(random, 0.2, 0.6)
     return drawn(random, 2.0, rate=rate), drawn(random, log_uniform(random, 2, 8), rate=rate)
+
+
+@family("steady", epoch=3 * EPOCH)
+def sparse(random: Random) -> Drawn:
+    """A row every few seconds, and a pair every minute or so, for hours."""
+    rate, span = log_uniform(random, 0.2, 0.6), 18 * SPAN
+    mine = drawn(random, 2.0, rate=rate, span=span)
+    return mine, drawn(random, log_uniform(random, 2, 8), rate=rate, span=span)
 
 
 @family("changing")

@@ -30,28 +30,30 @@ class Pairs:
     - `epoch`, `bound`: By side, the epoch in which a pair needs that the watermark of the side is
       not above the bound.
     - `newest`: By side, the newest time at the end of each epoch.
+    - `length`: The length of an epoch, in ticks.
     """
 
     epoch: Ticks
     bound: Ticks
     newest: Ticks
+    length: int
 
     @classmethod
-    def of(cls, streams: Drawn, reach: int) -> Pairs:
+    def of(cls, streams: Drawn, reach: int, length: int = EPOCH) -> Pairs:
         """Return the pairs of equal keys whose times are at most `reach` apart."""
-        epochs = [one.arrived // EPOCH for one in streams]
+        epochs = [one.arrived // length for one in streams]
         last = max(int(one.max()) for one in epochs) + 1
         newest = np.full((2, last + 1), NEVER, np.int64)
         for side, (one, at) in enumerate(zip(streams, epochs, strict=True)):
             np.maximum.at(newest[side], at, one.ts)
         newest = np.maximum.accumulate(newest, axis=1)
-        mine, theirs = _matches(streams, reach)
+        mine, theirs = matches(streams, reach)
         ts = np.stack([streams[0].ts[mine], streams[1].ts[theirs]])
         at = np.stack([epochs[0][mine], epochs[1][theirs]])
         later = at >= at[::-1]
         later &= at != at[::-1]  # rows of one epoch always meet, unless one of them is late
         bound = np.where(later, ts[::-1] + reach, ts + 2 * reach)
-        return cls(at, bound, newest)
+        return cls(at, bound, newest, length)
 
     @cached_property
     def needed(self) -> Ticks:
@@ -66,7 +68,7 @@ class Pairs:
         return np.flatnonzero((self.newest > NEVER).all(axis=0))
 
 
-def _matches(streams: Drawn, reach: int) -> tuple[Ticks, Ticks]:
+def matches(streams: Drawn, reach: int) -> tuple[Ticks, Ticks]:
     """Return the rows of both streams that form pairs."""
     found: list[tuple[Ticks, Ticks]] = []
     for key in np.intersect1d(streams[0].key, streams[1].key):
@@ -95,28 +97,22 @@ def play(pairs: Pairs, target: float) -> Course:
     rule, bins = PairRule(target, UNIT), SlackBins.of(UNIT)
     memory, marks = rule.begin(2), np.full_like(pairs.newest, NEVER)
     epochs = len(pairs.newest[0])
-    order = [np.argsort(pairs.epoch[side], kind="stable") for side in (0, 1)]
-    ends = [
-        np.searchsorted(pairs.epoch[side][order[side]], np.arange(epochs + 1)) for side in (0, 1)
-    ]
+    found = pairs.epoch.max(axis=0)
+    order = np.argsort(found, kind="stable")
+    ends = np.searchsorted(found[order], np.arange(epochs + 1))
     lost = np.zeros(pairs.epoch.shape, bool)
     for epoch in range(epochs):
         news, before = [], max(epoch - 2, 0)
+        mine = order[ends[epoch] : ends[epoch + 1]]
         for side in (0, 1):
-            mine = order[side][ends[side][epoch] : ends[side][epoch + 1]]
-            late = pairs.bound[side][mine] < marks[side, before]
-            lost[side, mine] = late & (epoch >= 2)  # noqa: PLR2004
+            came = pairs.epoch[side][mine]
+            late = pairs.bound[side][mine] < marks[side, np.maximum(came - 2, 0)]
+            lost[side, mine] = late & (came >= 2)  # noqa: PLR2004
             counts = bins.count(pairs.needed[side][mine], np.ones(len(mine), np.int64))
             newest, reference = (int(pairs.newest[side, e]) for e in (epoch, before))
             news.append(SlackNews(newest, reference, counts, float(lost[side, mine].sum())))
         if epoch >= pairs.begun[0]:
             memory = rule.step(memory, news)
-            now = [one.newest - kept.slack for one, kept in zip(news, memory, strict=True)]
+            now = [one.newest - kept.slack for one, kept in zip(news, memory.sides, strict=True)]
             marks[:, epoch] = np.maximum(marks[:, epoch - 1], now)
     return Course(np.asarray(~lost.any(axis=0)), (pairs.newest - marks).sum(axis=0))
-
-
-def constant(pairs: Pairs, completeness: float, judged: np.ndarray) -> int:
-    """Return the smallest slack of both sides that makes this share of the judged pairs."""
-    needed = np.sort(pairs.needed.max(axis=0)[judged])
-    return int(needed[min(int(np.ceil(completeness * len(needed))), len(needed)) - 1])

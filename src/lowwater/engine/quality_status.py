@@ -227,9 +227,9 @@ def _of_pairs(
     """Return the quality of a join."""
     plan, told = flow.operators[one.operator].plan, told_of_pairs(one, kept, ended=ended)
     axis, slacks = plan.axes[0], _slacks(one, kept.slacks, flow)
-    newest = [side.newest for side in kept.sides] * len(one.ports)
+    newest = [side.newest for side in kept.rule.sides] * len(one.ports)
     reached = [_both(old, new) for old, new in zip(kept.oldest, newest, strict=False)]
-    met = any(side.given > 0 for side in kept.sides)
+    met = any(side.given > 0 for side in kept.rule.sides)
     return QualityStatus(
         one.target,
         told.measured,

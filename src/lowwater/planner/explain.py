@@ -117,7 +117,8 @@ def _pair_quality(one: PairSlack, axis: Axis) -> list[str]:
     lost = "its second row comes when its time is passed"
     if not one.ordered:
         lost = "its second row finds the other evicted"
-    of = f", with those of the {one.joins} joins in a row" if one.joins > 1 else ""
+    joins = len(one.others) + 1
+    of = f", with those of the {joins} joins in a row" if joins > 1 else ""
     return [
         f"quality     at least {one.target:g} of pairs{of}; a pair is lost if {lost}",
         f"            over {HORIZON:.0f} times {axis.say(one.unit)}",

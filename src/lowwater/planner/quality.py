@@ -50,7 +50,7 @@ def adapted(assembly: PhysicalPlan) -> PhysicalPlan:
     over = [p for p in ruled if flow.operators[p.operator].plan.aggregates_rows]
     windows = [_window_slack(flow, p, targets, parts) for p in over]
     joins = [p for p in ruled if p not in over]
-    pairs = [_pair_slack(flow, p, targets, _in_a_row(flow, p, joins)) for p in joins]
+    pairs = [_pair_slack(flow, p, targets, _others(flow, p, joins)) for p in joins]
     modelled = [p for p in places if not _ruled(flow, p, targets)]
     monitored = {n for p in modelled for port in p.ports for n in port} | (
         policies.keys() - targets
@@ -191,9 +191,9 @@ def _ruled(flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack]) 
 
 
 def _pair_slack(
-    flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack], joins: int
+    flow: Dataflow, place: _Place, targets: Mapping[int, AdaptiveSlack], others: tuple[int, ...]
 ) -> PairSlack:
-    """Return the choice of the slacks for the join of `place`, one of `joins` in a row."""
+    """Return the choice of the slacks for the join of `place`, with `others` in a row."""
     operator, number = flow.operators[place.operator], place.operator
     every = [one for port in place.ports for n in port if isinstance(one := targets[n], Quality)]
     one = max(every, key=_target)
@@ -203,11 +203,11 @@ def _pair_slack(
     track = min(targets[n].spans(flow.inputs[n].axis)[0] for port in place.ports for n in port)
     ports = tuple(flow.numbers[number, port] for port in range(operator.plan.ports))
     unit, ordered = operator.plan.pair_span(track), "ordered join" in operator.plan.labels
-    return PairSlack(number, operator.name, ports, place.ports, _target(one), unit, ordered, joins)
+    return PairSlack(number, operator.name, ports, place.ports, _target(one), unit, ordered, others)
 
 
-def _in_a_row(flow: Dataflow, place: _Place, joins: Sequence[_Place]) -> int:
-    """Return how many of the joins lead to that of `place`, or receive its results, it included."""
+def _others(flow: Dataflow, place: _Place, joins: Sequence[_Place]) -> tuple[int, ...]:
+    """Return the other joins that lead to that of `place`, or receive its results."""
 
     def after(number: int) -> set[int]:
         found = {number}
@@ -215,8 +215,9 @@ def _in_a_row(flow: Dataflow, place: _Place, joins: Sequence[_Place]) -> int:
             found |= after(route.operator)
         return found
 
-    below = after(place.operator)
-    return sum(one.operator in below or place.operator in after(one.operator) for one in joins)
+    mine, below = place.operator, after(place.operator)
+    others = (one.operator for one in joins if one.operator != mine)
+    return tuple(one for one in others if one in below or mine in after(one))
 
 
 def _window_slack(

@@ -157,10 +157,9 @@ class SlackAdapter:
                 )
                 for one, before in zip(self.windows, memory.windows, strict=True)
             )
-            pairs = tuple(
-                one.advance(before, measured, newest, known)
-                for one, before in zip(self.pairs, memory.pairs, strict=True)
-            )
+            joins = list(zip(self.pairs, memory.pairs, strict=True))
+            kept = {one.operator: one.kept(before) for one, before in joins}
+            pairs = tuple(o.advance(before, measured, newest, known, kept) for o, before in joins)
             memory = AdapterMemory(self._renewed(inputs, decisions), decisions, windows, pairs)
         return memory, [self._with_slack(n, one, memory) for n, one in enumerate(reports)]
 

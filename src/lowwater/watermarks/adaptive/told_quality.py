@@ -68,7 +68,7 @@ def told_quality(one: WindowSlack, memory: WindowSlackMemory, *, ended: bool) ->
 
 def told_of_pairs(one: PairSlack, memory: PairSlackMemory, *, ended: bool) -> ToldQuality:
     """Return what is known about the quality of a join, whose streams may have `ended`."""
-    return _of_book(memory.book, one.rule.each.bins, memory.sides, ended=ended)
+    return _of_book(memory.book, one.rule.each.bins, memory.rule.sides, ended=ended)
 
 
 def _of_book(
@@ -96,7 +96,7 @@ def frontier(one: WindowSlack, memory: WindowSlackMemory) -> Iterator[tuple[floa
 
 def frontier_of_pairs(one: PairSlack, memory: PairSlackMemory) -> Iterator[tuple[float, int]]:
     """Yield (completeness, slack of both sides in ticks), from the longest memory of the rule."""
-    yield from _points(one.rule.each.bins, memory.sides)
+    yield from _points(one.rule.each.bins, memory.rule.sides)
 
 
 def _points(bins: SlackBins, rules: Sequence[TournamentMemory]) -> Iterator[tuple[float, int]]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,6 +66,8 @@ DOUBT = 4.0
 """After n windows, a candidate must be better by the share `DOUBT` / n to be obeyed."""
 LONGEST_STEP = 50.0
 """More windows than this in one epoch count as this many."""
+FURTHER = 1.25
+"""Rows unlike all others are expected to need the longest needed slack, or a RANGE, times this."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,13 @@ class Tournament:
     target: float
     range: int
     slide: int
+
+    few: ClassVar[float] = 0.0
+    """The number of lost rows that count as allowed while few rows are known."""
+    unseen: ClassVar[float] = 0.0
+    """The number of rows that are expected to need more slack than any row has needed so far."""
+    cap: ClassVar[float] = 1.0
+    """The largest price follows from the slack with which this part of the allowed rows is lost."""
 
     @cached_property
     def bins(self) -> SlackBins:
@@ -177,7 +187,8 @@ class Tournament:
         Of `given` rows of the horizon, `lost` ones are lost; `windows` have passed so far.
         """
         care = AIM - CARE * float(np.exp(-windows / YOUNG))
-        return float(np.clip(lost / (self.allowed * care * given) - 1.0, -1.0, 2.0))
+        due = self.allowed * care * given
+        return float(np.clip((lost - due) / (due + self.few), -1.0, 2.0))
 
     def price(self, known: TournamentMemory, debt: float, passed: float) -> float:
         """Return the price after an epoch."""
@@ -185,7 +196,7 @@ class Tournament:
             return known.price
         horizon, delay = min(known.windows, HORIZON), 2 + 2 * known.slack / self.slide
         over = max(REPAID * horizon, delay / 2) if debt > 0 else max(SPENT * horizon, delay)
-        enough = int((known.beyond[-1] <= self.allowed).argmax())
+        enough = int((known.beyond[-1] <= self.cap * self.allowed).argmax())
         needed = max(int(self.bins.edges[known.bins[enough]]), self.range)
         price = known.price * float(np.exp(passed * debt / over))
         return min(max(price, self.range * 1e-3), DEAREST * needed / self.allowed)
@@ -200,11 +211,23 @@ class Tournament:
         edges = self.bins.edges[known.bins]
         worth = price * known.rate / usual
         cost = edges + worth[:, None] * known.beyond
-        by_memory = np.asarray(edges[cost.argmin(axis=1)])
+        by_memory = self._by_memory(known, edges, cost, worth)
         last = max(int(np.searchsorted(known.bins, self.very_late)) - 1, 0)
         prompt = int(edges[int(cost[USUAL, : last + 1].argmin())])
         by_batch = self._until_batch(known, float(worth[USUAL] * known.beyond[USUAL, last]), newest)
         return np.append(by_memory, [max(prompt, by_batch), max(int(by_memory[0]), missing)])
+
+    def _by_memory(
+        self, known: TournamentMemory, edges: Whole, cost: Floats, worth: Floats
+    ) -> Whole:
+        """Return the slack of each memory: the cheapest of `edges`, or a longer one."""
+        best = cost.argmin(axis=1)
+        if not self.unseen:
+            return np.asarray(edges[best])
+        further = int(FURTHER * max(int(edges[-1]), self.range))
+        unseen = worth * self.unseen / max(known.given, 1e-9)
+        least = cost[np.arange(len(best)), best]
+        return np.where(further < least + unseen, further, edges[best])
 
     def _until_batch(self, known: TournamentMemory, worth: float, newest: int) -> int:
         """Return the slack that holds windows for the next batch, if that is worth the wait."""
