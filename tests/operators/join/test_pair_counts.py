@@ -200,6 +200,18 @@ def test_what_late_rows_have_lost_is_known_long_after_it_was_evicted():
     assert abs(lost - (pairs - made)) <= 0.05 * (pairs - made)
 
 
+def test_an_epoch_of_late_rows_alone_makes_no_pairs_and_loses_all_of_its_own():
+    """The stream has gone on, so all pairs of the rows of the last epoch are lost."""
+    plan = JoinPlan(
+        (SCHEMA, SCHEMA), (AXIS, AXIS), (("k", "k"),), Band(-1, 1), shards=1, pair_unit=10
+    )
+    epochs = [[(0, 3, 0), (1, 3, 0)], [(0, 90, 1), (1, 90, 2)], [(0, 91, 1), (1, 91, 2)], []]
+    said = played(plan, JoinKernel, [*epochs, [(0, 4, 0), (1, 4, 0)]], (0, 0))
+    late = said[4]
+    assert (late.made, late.lost) == ((), ((10, 3),))
+    assert late.measures["lost"] == 3
+
+
 def len_pairs(epochs, reach):
     """Count pairs of equal keys whose times are at most `reach` apart."""
     count, every = 0, [row for rows in epochs for row in rows]

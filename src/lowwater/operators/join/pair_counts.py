@@ -70,10 +70,9 @@ class PairCounts:
     def book(self, kind: int, ticks: np.ndarray, pairs: np.ndarray) -> None:
         """Book pairs to the times of their rows of self: `pairs[i]` of them are at `ticks[i]`."""
         some = pairs > 0
-        if some.all():
-            self._times.append((ticks, pairs, kind))
-        elif some.any():
-            self._times.append((ticks[some], pairs[some], kind))
+        if some.any():
+            chosen = slice(None) if some.all() else some
+            self._times.append((ticks[chosen], pairs[chosen], kind))
 
     def needed(self) -> list[NeededSlack]:
         """Return the histograms of needed slack, one for each port with pairs."""
