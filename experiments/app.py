@@ -80,7 +80,7 @@ def arena(
     ] = None,
     part: Annotated[
         list[str] | None,
-        typer.Option("--part", help="Only this: windows, joins, times or values."),
+        typer.Option("--part", help="Only this: windows, told, joins, times or values."),
     ] = None,
     stream: Annotated[
         list[str] | None, typer.Option("--stream", help="Only this family or recording.")

@@ -1,4 +1,4 @@
-"""The parts of the arena: slacks of windows, slacks of joins, times and values of early answers."""
+"""The parts of the arena: slacks of windows and of joins, told quality, early answers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from experiments.arena.joins.families import FAMILIES as JOINED
 from experiments.arena.joins.report import join_arena
 from experiments.arena.report import arena, failures
 from experiments.arena.selection import Selection
+from experiments.arena.told import told_arena
 from experiments.arena.value_report import fails, value_arena
 from lowwater import SpecError
 
@@ -43,8 +44,14 @@ def _values(chosen: Selection, console: Console, folder: Path) -> int:
     return sum(bool(fails(one)) for one in value_arena(chosen, console))
 
 
+def _told(chosen: Selection, console: Console, folder: Path) -> int:
+    del folder
+    return sum(one.fails for one in told_arena(chosen, console))
+
+
 PARTS: dict[str, Callable[[Selection, Console, Path], int]] = {
     "windows": _windows,
+    "told": _told,
     "joins": _joins,
     "times": _times,
     "values": _values,

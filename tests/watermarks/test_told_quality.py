@@ -20,7 +20,7 @@ from experiments.arena.play import SCHEMA, Cuts, epochs
 from lowwater.engine.quality_status import quality_status
 from lowwater.local.host import LocalEpochs
 from lowwater.operators.packet import tables
-from lowwater.watermarks.adaptive.told_quality import told_quality
+from lowwater.watermarks.adaptive.told_quality import Survival, told_quality
 
 ROWS = 1_000
 MOST, LEAST = 0.01, -0.02
@@ -143,3 +143,29 @@ def test_a_bound_on_the_error_of_sums_is_kept_where_large_values_are_late(name):
     assert np.mean(within) >= 0.995 * share
     (told,) = out.status.quality.values()
     assert abs(told.overall - np.mean(within)) <= 0.05
+
+
+def survival(longest, recent, newest=1_000):
+    """Rows that need more slack than 0, 100, 200 and 400, of 100,000 and of 1,000 recent ones."""
+    edges = np.array([0, 100, 200, 400])
+    return Survival(newest, edges, np.array(longest), np.array(recent), (100_000.0, 1_000.0))
+
+
+def test_a_window_is_settled_when_hardly_a_row_needs_its_distance():
+    usual = survival([0.1, 0.01, 0.0001, 0.0], [0.1, 0.001, 0.0, 0.0])
+    assert not usual.settled(1_000 - 199)
+    assert usual.settled(1_000 - 200)
+
+
+def test_while_delays_grow_a_window_is_settled_at_twice_the_distance():
+    growing = survival([0.01, 0.00005, 0.0, 0.0], [0.5, 0.2, 0.001, 0.0])
+    assert growing.missing(1_000 - 200) < 0.0001
+    assert not growing.settled(1_000 - 399)
+    assert growing.settled(1_000 - 400)
+
+
+def test_one_row_that_is_a_year_late_keeps_no_window_open():
+    outlier = survival([0.00001] * 4, [0.001] * 4)
+    assert outlier.settled(999)
+    two = survival([0.00002] * 4, [0.002] * 4)
+    assert not two.settled(0)

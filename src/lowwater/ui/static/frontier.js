@@ -1,8 +1,8 @@
 // What completeness costs: the slack for each share of rows, and the slack in force.
 "use strict";
 
-const SHARE_DIGITS = 6;
-const cost_share = (v) => `${+(100 * v).toPrecision(SHARE_DIGITS)} %`;
+// Shares near 1 differ in what is missing: it has two digits, so that 98.1 %, 99.84 % and 99.921 % are told apart.
+const cost_share = (v) => `${+(100 * v).toFixed(v < 1 ? Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(100 * (1 - v))))) : 0)} %`;
 
 // The place of a completeness among the points, which stand at equal distances: 90 %, 99 %, 99.9 %.
 function place_of(points, completeness) {

@@ -127,7 +127,7 @@ const LIMITS = { max_gap: "max_gap is too small", begun: "windows had begun", ep
 function dropped_text(dropped) {
   if (!model.about.sheds || !dropped) return "";
   const parts = [`${whole.format(dropped.windows)} windows were dropped; ${percent(dropped.share)} of all are dropped now`];
-  if (dropped.load != null) parts.push(`load ${short(dropped.load)} of the machine's capacity`);
+  if (dropped.load != null) parts.push(`load ${percent(dropped.load)} of what the machine can do`);
   if (dropped.closed.length) parts.push(`shut down: ${dropped.closed.join(", ")}`);
   if (dropped.limited_by) parts.push(`the bound cannot be met: ${LIMITS[dropped.limited_by]}`);
   return parts.join("; ");

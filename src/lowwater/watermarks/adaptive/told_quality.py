@@ -1,8 +1,10 @@
 """What the status says about the quality of windows and joins, and the frontier of waits.
 
-A window is settled when its end is so far behind the newest time that hardly a row has ever needed
-that much slack (`OPEN`). The quality of settled windows is measured. Of other windows, more rows
-may be late: their number is bounded by the share of rows that need more slack than that distance.
+A window is settled when its end is so far behind the newest time that hardly a row of the last 500
+windows needed that much slack (`OPEN`), and hardly a row of the last 10 needed half of it (`SOON`):
+while delays grow, the longest have not been seen yet. The quality of settled windows is measured.
+Of other windows, more rows may be late: their number is bounded by the share of rows that need more
+slack than that distance.
 """
 
 from __future__ import annotations
@@ -25,8 +27,13 @@ from lowwater.watermarks.adaptive.tournament import HORIZON
 from lowwater.watermarks.adaptive.tournament_memory import TournamentMemory
 from lowwater.watermarks.adaptive.window_slack import WindowSlack, WindowSlackMemory
 
-OPEN = 0.001
-"""The share of rows that may come so late that their window counts as settled before."""
+OPEN, SOON = 0.0001, 0.001
+"""The share of rows that may come so late that their window counts as settled before, and the share
+of recent rows that may need half of that."""
+ROW = 1.5
+"""The rows that may always do so, so that a single one a year late does not count."""
+RECENT = 1
+"""The memory of recent rows."""
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 """The completeness of the points of a frontier."""
 
@@ -116,26 +123,49 @@ def _points(bins: SlackBins, rules: Sequence[TournamentMemory]) -> Iterator[tupl
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    """The share of rows that need more slack than each of `edges`, and the newest time."""
+    """The shares of rows that need more slack than each of `edges`, and the newest time.
+
+    `beyond` and `recent` are those of the longest memory and of the recent rows; `rows` are the
+    numbers of rows in both.
+    """
 
     newest: int
     edges: Ticks
     beyond: Floats
+    recent: Floats
+    rows: tuple[float, float]
 
     @classmethod
     def of(cls, bins: SlackBins, rule: TournamentMemory) -> Survival:
-        """Return the survival of needed slacks in the longest memory of a rule."""
-        return cls(rule.newest or 0, bins.edges[rule.bins], rule.beyond[-1])
+        """Return the survival of needed slacks in the memories of a rule."""
+        shares, rows = rule.beyond, rule.counts.sum(axis=1)
+        edges = bins.edges[rule.bins]
+        return cls(
+            rule.newest or 0,
+            edges,
+            shares[-1],
+            shares[RECENT],
+            (float(rows[-1]), float(rows[RECENT])),
+        )
 
     def missing(self, end: int) -> float:
         """Return the share of rows that need more slack than the distance of `end` so far."""
-        passed = int(np.searchsorted(self.edges, self.newest - end, side="right"))
-        return float(self.beyond[passed - 1]) if passed else 1.0
+        return self._share(self.beyond, self.newest - end)
+
+    def settled(self, end: int) -> bool:
+        """Return whether hardly another row comes for a window that ends at `end`."""
+        known, recent = (ROW / max(rows, ROW) for rows in self.rows)
+        soon = self._share(self.recent, (self.newest - end) // 2)
+        return self.missing(end) <= max(OPEN, known) and soon <= max(SOON, recent)
+
+    def _share(self, beyond: Floats, slack: int) -> float:
+        passed = int(np.searchsorted(self.edges, slack, side="right"))
+        return float(beyond[passed - 1]) if passed else 1.0
 
 
 def _told(span: QualitySpan, rules: Sequence[Survival]) -> ToldSpan:
     due = span.given + span.lost + _open(span, rules)
-    settled = all(rule.missing(span.end) <= OPEN for rule in rules)
+    settled = all(rule.settled(span.end) for rule in rules)
     at_least = span.given / due if due else None
     return ToldSpan(span.end, span.slack, span.quality, at_least, settled)
 
