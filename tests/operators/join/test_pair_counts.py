@@ -299,7 +299,7 @@ def test_pairs_are_booked_to_their_time():
     assert missed == [(10, 1)]
 
 
-@pytest.mark.parametrize("slack", [20, 150])
+@pytest.mark.parametrize("slack", [20, 60])
 def test_what_an_anti_join_has_lost_is_known_though_its_samples_are_full(slack, monkeypatch):
     """In the mean over seeds, counts are those of samples that have all rows."""
     plan = JoinPlan(
@@ -321,6 +321,6 @@ def test_what_an_anti_join_has_lost_is_known_though_its_samples_are_full(slack, 
             counts.append(np.sum([(booked(one.made), booked(one.lost)) for one in said], axis=0))
     found, true = np.array(counts[::2]), np.array(counts[1::2])
     error = (found - true).std(axis=0) / np.sqrt(len(found))
-    assert (true.min(axis=0) > 1_000).all()
+    assert (true.min(axis=0) > 500).all()
     assert (error <= 0.05 * true.mean(axis=0)).all()
     assert (np.abs((found - true).mean(axis=0)) <= 4 * error).all()
