@@ -216,6 +216,24 @@ def test_a_row_of_an_anti_join_with_a_partner_loses_no_pair(epochs, band, slacks
     assert sum(lost for _, lost in ways) == sum(lost for _, lost in counts)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_in_longer_streams_each_row_of_an_anti_join_with_a_partner_loses_no_pair(seed):
+    """Rows of many keys come in no order, up to a few epochs late."""
+    rng, epochs = np.random.default_rng(seed), []
+    for at in range(0, 80, 8):
+        ticks = rng.integers(at, at + 8, 40) - rng.choice([0, 0, 8, 20], 40)
+        rows = zip(rng.integers(0, 2, 40), ticks, rng.integers(0, 8, 40), strict=True)
+        epochs.append([(int(side), int(t), int(k)) for side, t, k in rows if t >= 0])
+    plan = JoinPlan(
+        (SCHEMA, SCHEMA), (AXIS, AXIS), (("k", "k"),), Band(-3, 2), shards=1, pair_unit=3
+    )
+    slacks = (int(rng.integers(0, 8)), int(rng.integers(0, 8)))
+    said = played(replace(plan, how="anti"), JoinKernel, epochs, slacks)
+    counts = anti_pairs(plan, epochs, slacks)
+    assert [(booked(one.made), booked(one.lost)) for one in said] == [*counts, (0, 0)]
+    assert sum(lost for _, lost in counts) > 10
+
+
 def booked(pairs):
     """Return the number of pairs that were booked."""
     return sum(n for _, n in pairs)
