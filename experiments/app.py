@@ -120,7 +120,7 @@ def load_arena(
     """Judge load shedding on simulated machines, beside a planner that knows all arrivals."""
     from experiments.arena.load.report import load_arena as run_arena
 
-    verdicts = run_arena(seed or [0], Console(highlight=False, width=140))
+    verdicts = run_arena(seed or [0], Console(highlight=False, width=160))
     if any(one.fails for one in verdicts):
         raise typer.Exit(1)
 
