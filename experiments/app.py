@@ -106,7 +106,7 @@ def arena(
     own = own_recordings(recording or (), range, epoch, by, value)
     names = stream or [one.name for one in own]
     chosen = Selection(tuple(seed or [0]), tuple(names), own, tuple(lead or ()))
-    if run_parts(part or (), chosen, Console(highlight=False, width=140), out):
+    if run_parts(part or (), chosen, Console(highlight=False, width=170), out):
         raise typer.Exit(1)
 
 
