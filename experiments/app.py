@@ -93,6 +93,10 @@ def arena(
     epoch: Annotated[str, typer.Option(help="The epochs of such a file.")] = "5 seconds",
     by: Annotated[str | None, typer.Option(help="The column of its groups.")] = None,
     value: Annotated[str | None, typer.Option(help="The column of its values.")] = None,
+    lead: Annotated[
+        list[float] | None,
+        typer.Option("--lead", help="Of early values, in windows before the end: 0.25 and 0."),
+    ] = None,
     out: Folder = _FOLDER,
 ) -> None:
     """Judge slacks beside the best constant, and the times and the values of early answers."""
@@ -101,8 +105,8 @@ def arena(
 
     own = own_recordings(recording or (), range, epoch, by, value)
     names = stream or [one.name for one in own]
-    chosen = Selection(tuple(seed or [0]), tuple(names), own)
-    if run_parts(part or (), chosen, Console(highlight=False, width=140), out):
+    chosen = Selection(tuple(seed or [0]), tuple(names), own, tuple(lead or ()))
+    if run_parts(part or (), chosen, Console(highlight=False, width=170), out):
         raise typer.Exit(1)
 
 
@@ -116,7 +120,7 @@ def load_arena(
     """Judge load shedding on simulated machines, beside a planner that knows all arrivals."""
     from experiments.arena.load.report import load_arena as run_arena
 
-    verdicts = run_arena(seed or [0], Console(highlight=False, width=140))
+    verdicts = run_arena(seed or [0], Console(highlight=False, width=160))
     if any(one.fails for one in verdicts):
         raise typer.Exit(1)
 

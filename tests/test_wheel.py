@@ -21,7 +21,7 @@ from tests.docs.pages import ROOT, TUTORIAL, blocks, shows
 
 pytestmark = [pytest.mark.wheel, pytest.mark.xdist_group("wheel")]
 
-MOST_LINES = 52_000
+MOST_LINES = 53_500
 QUERY = "SELECT segment, count(*) AS n FROM cars [RANGE 10 seconds] GROUP BY segment"
 CSV = """ts,segment
 2024-05-01 12:00:01,6

@@ -101,6 +101,25 @@ def test_results_are_in_time_whatever_the_load(name):
     assert found.lost <= planned.lost + 0.1
 
 
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_a_spike_makes_windows_late_that_only_a_planner_who_foresees_it_has_in_time(seed):
+    spikes = FAMILIES["spikes"].stream(seed)
+    foreseen, unforeseen = Planner(spikes).course(), Planner(spikes, foresees=False).course()
+    found = play(spikes, LibraryShedder(spikes))
+    assert foreseen.over == 0
+    assert unforeseen.over > 0.01
+    assert found.over <= unforeseen.over + 0.02
+    # Whoever does not foresee drops no window before the machine is behind.
+    first = int(np.argmax(unforeseen.dropped))
+    calm = [e for e in unforeseen.epochs if e.end <= first * spikes.range]
+    assert calm[-1].waiting * spikes.row > 0.1 * spikes.latency
+
+
+def test_a_planner_who_does_not_foresee_plans_the_same_where_the_load_rises_slowly():
+    given_ = FAMILIES["overload"].stream(3)
+    assert Planner(given_, foresees=False).course().over == Planner(given_).course().over == 0
+
+
 def test_the_gap_is_kept_if_latency_gives_and_latency_if_the_gap_gives():
     given_ = stream([(2, 10, 150)], range=0.5)
     results = {}
@@ -168,7 +187,8 @@ def test_the_tables_have_a_line_for_each_stream_and_family():
     course = play(given_, LibraryShedder(given_))
     family = FAMILIES["step"]
     verdicts = [
-        LoadVerdict(family, n, given_.load(), given_.busy(), course, course, course) for n in (1, 2)
+        LoadVerdict(family, n, given_.load(), given_.busy(), course, course, course, course)
+        for n in (1, 2)
     ]
     console = Console(file=StringIO(), width=140)
     console.print(by_stream(verdicts))
