@@ -30,7 +30,7 @@ SHARDS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (deliver, ("_measured", "reference_packet")),
     (ingest, ("_measure_late",)),
     (row_kernel, ("newest_times",)),
-    (PairCount, ("arrive", "admitted", "made", "evict", "finish", "measures")),
+    (PairCount, ("arrive", "joined", "finish", "measures")),
     (OrderedLossCount, ("count", "measures")),
     (LossCount, ("closed", "missed", "observed")),
     (ValueLedger, ("receive", "closed", "observed")),

@@ -93,6 +93,10 @@ def arena(
     epoch: Annotated[str, typer.Option(help="The epochs of such a file.")] = "5 seconds",
     by: Annotated[str | None, typer.Option(help="The column of its groups.")] = None,
     value: Annotated[str | None, typer.Option(help="The column of its values.")] = None,
+    lead: Annotated[
+        list[float] | None,
+        typer.Option("--lead", help="Of early values, in windows before the end: 0.25 and 0."),
+    ] = None,
     out: Folder = _FOLDER,
 ) -> None:
     """Judge slacks beside the best constant, and the times and the values of early answers."""
@@ -101,7 +105,7 @@ def arena(
 
     own = own_recordings(recording or (), range, epoch, by, value)
     names = stream or [one.name for one in own]
-    chosen = Selection(tuple(seed or [0]), tuple(names), own)
+    chosen = Selection(tuple(seed or [0]), tuple(names), own, tuple(lead or ()))
     if run_parts(part or (), chosen, Console(highlight=False, width=170), out):
         raise typer.Exit(1)
 

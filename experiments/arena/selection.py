@@ -26,11 +26,21 @@ Source: TypeAlias = tuple[int, str] | Recording
 
 @dataclass(frozen=True)
 class Selection:
-    """The seeds, the names of streams (all if empty), and recordings beside the known ones."""
+    """The seeds, the names of streams (all if empty), and recordings beside the known ones.
+
+    `leads` has the leads at which early values are asked for, in windows; all if empty.
+    """
 
     seeds: tuple[int, ...] = (0,)
     names: tuple[str, ...] = ()
     own: tuple[Recording, ...] = ()
+    leads: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise SpecError unless all leads are at least 0 and less than a window."""
+        for lead in self.leads:
+            if not 0 <= lead < 1:
+                raise SpecError(f"--lead {lead:g} must be at least 0 and below 1, for example 0.25")
 
     def takes(self, name: str) -> bool:
         """Return whether a stream of that name is judged."""

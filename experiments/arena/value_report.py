@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -13,6 +14,7 @@ from rich.table import Table
 from experiments.arena.report import PROCESSES, empty_table
 from experiments.arena.selection import Selection, Source, name_of, stream_of
 from experiments.arena.value_verdict import (
+    LEADS,
     ValueVerdict,
     after_changes,
     deciles,
@@ -34,7 +36,8 @@ def value_arena(chosen: Selection, console: Console) -> list[ValueVerdict]:
     sources = chosen.sources
     verdicts: list[ValueVerdict] = []
     with ProcessPoolExecutor(PROCESSES) as pool:
-        for source, found in zip(sources, pool.map(_verdicts, sources), strict=True):
+        found_in = pool.map(partial(_verdicts, leads=chosen.leads or LEADS), sources)
+        for source, found in zip(sources, found_in, strict=True):
             if isinstance(found, str):
                 console.print(f"{name_of(source)}: {found}", style="dim")
             else:
@@ -45,9 +48,9 @@ def value_arena(chosen: Selection, console: Console) -> list[ValueVerdict]:
     return verdicts
 
 
-def _verdicts(source: Source) -> list[ValueVerdict] | str:
+def _verdicts(source: Source, leads: Sequence[float]) -> list[ValueVerdict] | str:
     try:
-        return judge_values(stream_of(source))
+        return judge_values(stream_of(source), leads)
     except AbsentError as absent:
         return str(absent)
 

@@ -34,6 +34,13 @@ def test_a_file_of_ones_own_is_a_held_out_stream_in_the_order_of_arrival(text: s
     assert stream.value.tolist() == [1.0, 4.0, 3.0, 0.0]
 
 
+def test_leads_lie_within_a_window() -> None:
+    assert Selection(leads=(0.0, 0.25)).leads == (0.0, 0.25)
+    for lead in (-0.1, 1.0, float("nan")):
+        with pytest.raises(SpecError, match=r"--lead .* must be at least 0 and below 1"):
+            Selection(leads=(lead,))
+
+
 def test_names_choose_families_and_recordings(text: str) -> None:
     own = own_recordings([text], "1 minute", "5 seconds", None, None)
     chosen = Selection((3, 4), ("storms", "tls"), own)

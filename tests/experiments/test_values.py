@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.arena import value_run, value_verdict
+from experiments.arena import value_report, value_run, value_verdict
 from experiments.arena.families import FAMILIES
 from experiments.arena.value_report import by_stream, fails, pooled
 from experiments.arena.value_run import plain, said
@@ -68,6 +68,15 @@ def test_the_quantile_has_the_smallest_pinball_loss():
     final = np.random.default_rng(0).exponential(1.0, 4_000)
     losses = [pinball(np.full(4_000, q), final, 0.9).mean() for q in (1.8, 2.3, 2.8)]
     assert min(losses) == losses[1]
+
+
+@pytest.mark.experiment
+def test_leads_can_be_chosen(monkeypatch):
+    monkeypatch.setattr(value_report, "stream_of", lambda source: part(source[1], 60))
+    source = (0, "low-rate")
+    for leads in ((0.0,), (0.25, 0.0)):
+        found = value_report._verdicts(source, leads)
+        assert {one.lead for one in found} == set(leads)
 
 
 @pytest.mark.experiment

@@ -21,7 +21,7 @@ from lowwater.operators import row_store as row_buckets
 from lowwater.operators.batch import DEAD, LATE_DEGREE, TICK
 from lowwater.operators.join import kernel as joining
 from lowwater.operators.join import ordered_kernel as timed_joining
-from lowwater.operators.join.evicted_sample import SampleStore
+from lowwater.operators.join.row_sample import SampleStore
 from lowwater.operators.kernel import META
 from lowwater.operators.packet import Packet, measure_of, table_of, table_packet
 from lowwater.operators.row_store import RowStore

@@ -32,7 +32,7 @@ from lowwater.dataflow.run_operator import step
 from lowwater.engine.entry import Entry
 from lowwater.engine.log import ControlLog
 from lowwater.local.host import LocalEpochs
-from lowwater.operators.join import evicted_sample
+from lowwater.operators.join import row_sample
 from lowwater.operators.kernel import kernel_of, registered
 from lowwater.operators.packet import Packet, table_of
 from lowwater.planner.sidelining import sidelined
@@ -524,7 +524,7 @@ def test_kernels_leave_their_inputs_alone(case):
 @every_kernel
 def test_state_is_bounded_after_a_punctuation(case, monkeypatch):
     # A sample is full after a few rows here, instead of after thousands.
-    monkeypatch.setattr(evicted_sample, "MOST", 32)
+    monkeypatch.setattr(row_sample, "MOST", 32)
     # Rows stay near the front of time: what lies behind the mark must go.
     # (Cells go bucket by bucket, so sizes go up and down; without purging they would treble.)
     session, sizes, cells = Session(case), [], []

@@ -23,8 +23,6 @@ from lowwater.operators.batch import TICK
 from lowwater.operators.packet import packed, unpacked
 
 TARGET_ROWS = 16_384
-NEED = "__need"
-"""The column of a stored row with the slack that it needed to be admitted, if that is measured."""
 
 
 @dataclass(frozen=True)
@@ -285,13 +283,6 @@ class RowStore:
             self._drop(run.name)
         if bucket.flags:
             self._drop(_flags_of(bucket))
-
-
-def column_or_zeros(table: pa.Table, name: str) -> np.ndarray:
-    """Return a column of whole numbers; 0 for rows that do not have it."""
-    if name not in table.column_names:
-        return np.zeros(len(table), np.int64)
-    return np.asarray(table.column(name).fill_null(0).to_numpy())
 
 
 def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import Any
 from lowwater.dataflow.graph import Input, Route
 from lowwater.planner.physical_plan import PhysicalPlan
 
-STATE_VERSION = 8
+STATE_VERSION = 9
 """The version of checkpoints; increased when Lowwater can no longer read older checkpoints."""
 
 

@@ -91,11 +91,13 @@ class JoinKernel(RowKernel):
         sides = [self._side(port, fresh) for port in (SELF, OTHER)]
         self._join(sides)
         self.watermarks = watermarks
+        new = [side.fresh for side in sides]
+        self.observer.joined(new[SELF])
         for port in (SELF, OTHER):
             self._write_flags(port, sides[port])
-            self._settle(port, sides[port].fresh)
+            self._settle(port, new[port])
         self.leave.finish()
-        self.observer.finish()
+        self.observer.finish([self._limit(port) for port in (SELF, OTHER)])
 
     def measures(self, shard: ShardMeasure) -> Sequence[Measure]:  # noqa: D102
         return self.observer.measures(shard)
@@ -107,7 +109,7 @@ class JoinKernel(RowKernel):
         late = rows.dead | (reach.last(rows.ticks) < evicted)
         partly = ~late & (reach.first(rows.ticks) < evicted)
         self.account(port, rows, late, partly)
-        return self.observer.admitted(port, rows.stored(~late, partly))
+        return rows.stored(~late, partly)
 
     def _side(self, port: int, fresh: list[StoredRows]) -> _Side:
         """Return the new rows of a side, and its stored rows that new rows may join with."""
@@ -139,8 +141,6 @@ class JoinKernel(RowKernel):
         plan, (mine, theirs) = self.plan, sides
         at = mine.rows.ticks[probes]
         start, end = by_time.between(code[probes], plan.band.first(at), plan.band.last(at))
-        parts = [(side.rows, side.stored) for side in sides]
-        self.observer.made(parts, probes, (start, end), by_time)
         met = end > start
         probes, start, end = probes[met], start[met], end[met]
         mine.flags[probes] = True
@@ -175,8 +175,7 @@ class JoinKernel(RowKernel):
             complete = StoredRows.together([*done, fresh.where(~waits)])
             self.leave.leave(port, complete.where(~complete.flags))
         else:
-            done = store.cut(limit, wanted=self.observer.samples_evicted)
-        self.observer.evict(port, [*done, fresh.where(~waits)], limit)
+            store.cut(limit, wanted=False)
         store.add(fresh.where(waits & needed))
 
     def _limit(self, port: int) -> int:

@@ -53,7 +53,7 @@ class OrderedJoinKernel(RowKernel):
             self._account(port, rows, since)
         fresh = [rows.stored(~rows.dead) for rows in arrivals]
         if isinstance(self.observer, OrderedLossCount):
-            self.observer.count(fresh, since)
+            self.observer.count(arrivals, since)
         self.watermarks = watermarks
         until = self._watermark_out(watermarks)
         if until > since:
@@ -62,7 +62,7 @@ class OrderedJoinKernel(RowKernel):
             self._emit(JoinSides.of(self.plan, *both), times, since, until)
         for port in (SELF, OTHER):
             self._settle(port, fresh[port], until)
-        self.observer.finish()
+        self.observer.finish([self.plan.kept_from(port, until) for port in (SELF, OTHER)])
 
     def measures(self, shard: ShardMeasure) -> Sequence[Measure]:  # noqa: D102
         return self.observer.measures(shard)
@@ -100,8 +100,7 @@ class OrderedJoinKernel(RowKernel):
     def _settle(self, port: int, fresh: StoredRows, watermark: int) -> None:
         """Evict rows without future results, and store new rows with future results."""
         limit = self.plan.kept_from(port, watermark)
-        done = self.stores[port].cut(limit, wanted=self.observer.samples_evicted)
-        self.observer.evict(port, [*done, fresh.where(fresh.ticks < limit)], limit)
+        self.stores[port].cut(limit, wanted=False)
         needed = self.plan.preserved[port] | has_keys(self.plan, port, fresh.table)
         self.stores[port].add(fresh.where((fresh.ticks >= limit) & needed))
 

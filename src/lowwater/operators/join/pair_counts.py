@@ -9,15 +9,14 @@ partners of all its partners; so the earlier row of a pair has a need, too, at i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from lowwater.control.measures import NeededSlack
 from lowwater.learners.slack_bins import BINS, SlackBins
-from lowwater.operators.join.match import SortedRows
-from lowwater.operators.join.plan import SELF, JoinPlan
-from lowwater.operators.row_store import NEED, StoredRows, column_or_zeros
+from lowwater.operators.join.plan import JoinPlan
 from lowwater.ticks import FIRST_TICK
 
 MADE, LOST = 0, 1
@@ -45,19 +44,21 @@ class PairCounts:
     def own_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
         """Return the slack of `port` that its rows need in order not to be late."""
         reach = self.plan.reaches[port]
-        return self._behind(port, reach.inverse.last(reach.last(ticks)))
+        return self._behind(port, ticks, lambda at: reach.inverse.last(reach.last(at)))
 
     def stored_need(self, port: int, ticks: np.ndarray) -> np.ndarray:
         """Return the slack of `port` that its new rows need to meet rows of the other side."""
-        return self._behind(port, self.plan.reaches[1 - port].last(ticks))
+        return self._behind(port, ticks, self.plan.reaches[1 - port].last)
 
-    def _behind(self, port: int, last: np.ndarray) -> np.ndarray:
+    def _behind(self, port: int, ticks: np.ndarray, last: Callable[[Any], Any]) -> np.ndarray:
         newest = self.newest.get(port, FIRST_TICK)
-        return np.asarray(newest - np.minimum(last, newest))
+        if not len(ticks) or last(int(ticks.min())) >= newest:
+            return np.zeros(len(ticks), np.int64)
+        return np.asarray(newest - np.minimum(last(ticks), newest))
 
     def add(self, port: int, kind: int, needed: np.ndarray, pairs: np.ndarray) -> None:
         """Count pairs at a port: `pairs[i]` of them need the slack `needed[i]`."""
-        if not len(needed):
+        if not pairs.any():
             return
         if not needed.any():
             self.counts[port, kind, 0] += int(pairs.sum())
@@ -70,7 +71,8 @@ class PairCounts:
         """Book pairs to the times of their rows of self: `pairs[i]` of them are at `ticks[i]`."""
         some = pairs > 0
         if some.any():
-            self._times.append((ticks[some], pairs[some], kind))
+            chosen = slice(None) if some.all() else some
+            self._times.append((ticks[chosen], pairs[chosen], kind))
 
     def needed(self) -> list[NeededSlack]:
         """Return the histograms of needed slack, one for each port with pairs."""
@@ -87,71 +89,37 @@ class PairCounts:
             return ()
         ticks, pairs = (np.concatenate(column) for column in zip(*mine, strict=True))
         unit = self.plan.pair_unit
-        units, at = np.unique(ticks // unit, return_inverse=True)
-        total = np.bincount(at, pairs).astype(np.int64)
+        units, total = _by_unit(ticks // unit, pairs)
         first = max(len(units) - BOOKED, 0)
         total[first] = total[: first + 1].sum()
         ends = (units[first:] + 1) * unit
         return tuple(zip(ends.tolist(), total[first:].tolist(), strict=True))
 
 
-def covered(rows: SortedRows, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return how many of the ranges [start, end) contain each place in the order of `rows`."""
-    n = len(rows.key) + 1
+def _by_unit(units: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the units of time, in order, and the number of pairs in each."""
+    low, high = int(units.min()), int(units.max())
+    if high - low < BOOKED:
+        every = np.bincount(units - low, pairs).astype(np.int64)
+        some = np.flatnonzero(every)
+        return some + low, every[some]
+    distinct, at = np.unique(units, return_inverse=True)
+    return distinct, np.bincount(at, pairs).astype(np.int64)
+
+
+def covered(places: int, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return how many of the ranges [start, end) contain each of `places` places."""
+    n = places + 1
     return np.cumsum(np.bincount(start, minlength=n) - np.bincount(end, minlength=n))[:-1]
 
 
 def summed(values: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return the sum of `values` in each range of places [start, end)."""
-    upto = np.concatenate([[0], np.cumsum(values)])
+    upto = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=upto[1:])
     return np.asarray(upto[end] - upto[start])
 
 
 def _pairs(counts: np.ndarray) -> tuple[tuple[int, int], ...]:
-    return tuple([(int(b), int(counts[b])) for b in np.flatnonzero(counts)])
-
-
-@dataclass(frozen=True)
-class EvictedRows:
-    """Evicted or late rows of one side: time, own need, and how many rows each one stands for."""
-
-    ticks: np.ndarray
-    own: np.ndarray
-    late: np.ndarray
-    stands: np.ndarray
-
-    @classmethod
-    def of(cls, rows: StoredRows, stands: np.ndarray) -> EvictedRows:
-        """Return `rows`, of which late ones are flagged."""
-        return cls(rows.ticks, column_or_zeros(rows.table, NEED), rows.flags, stands)
-
-    def take(self, index: np.ndarray) -> EvictedRows:
-        """Return the rows at `index`."""
-        return EvictedRows(*(column[index] for column in vars(self).values()))
-
-
-def count_lost(
-    counts: PairCounts,
-    port: int,
-    ticks: np.ndarray,
-    evicted: EvictedRows,
-    found: tuple[np.ndarray, np.ndarray, SortedRows],
-) -> None:
-    """Count the pairs of new rows of `port`, at `ticks`, with `evicted` rows of the other side.
-
-    `found` are the places (start, end) of the partners of each new row, and their order. A pair is
-    lost at the port that needed more slack.
-    """
-    start, end, by_time = found
-    gone = evicted.take(by_time.order)
-    pairs = covered(by_time, start, end) * gone.stands
-    behind = counts.stored_need(port, gone.ticks)
-    at_own = gone.late & (gone.own > behind)
-    counts.add(port, LOST, behind[~at_own], pairs[~at_own])
-    counts.add(port, MADE, behind[at_own], pairs[at_own])
-    counts.add(1 - port, LOST, gone.own[at_own], pairs[at_own])
-    counts.add(1 - port, MADE, gone.own[~at_own], pairs[~at_own])
-    if port == SELF:
-        counts.book(LOST, ticks, summed(gone.stands, start, end))
-    else:
-        counts.book(LOST, gone.ticks, pairs)
+    bins = np.flatnonzero(counts)
+    return tuple(zip(bins.tolist(), counts[bins].tolist(), strict=True))
