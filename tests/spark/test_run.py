@@ -213,7 +213,7 @@ def test_a_retuned_query_goes_on_with_what_was_decided_also_after_a_crash(spark,
     run = start()
     wait_until(lambda: run.status().counts.get("in") == 200)
     run.retune(quality=0.99, aggressiveness=0.5, max_gap="3 seconds")
-    retuned = {"quality": 0.99, "aggressiveness": 0.5, "max_gap": "3 seconds"}
+    retuned = {"quality": 0.99, "aggressiveness": 0.5, "max_gap": "3 seconds", "share": 0.2}
     wait_until(lambda: run.settings == retuned)
     decided_at = log().newest().overrides["quality"].epoch
     pq.write_table(pieces[1], folder / "1.parquet")
