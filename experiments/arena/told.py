@@ -138,8 +138,7 @@ def _books(
         strict=True,
     )
     for epoch, end, rows in places:
-        mine = missed.setdefault(epoch, {})
-        mine[end] = mine.get(end, 0) + rows
+        missed.setdefault(epoch, {})[end] = rows
     book, last = QualityBook(), -1
     for moment in moments:
         for epoch in range(last + 1, moment + 1):

@@ -1,7 +1,7 @@
 // What completeness costs: the slack for each share of rows, and the slack in force.
 "use strict";
 
-// Shares near 1 differ in what is missing: it has two digits, so that 98.1 %, 99.84 % and 99.921 % are told apart.
+// Two digits of the missing share: 98.1 %, 99.84 %, 99.921 %.
 const cost_share = (v) => `${+(100 * v).toFixed(v < 1 ? Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(100 * (1 - v))))) : 0)} %`;
 
 // The place of a completeness among the points, which stand at equal distances: 90 %, 99 %, 99.9 %.
